@@ -1,0 +1,141 @@
+"""Every error Refdesk raises.
+
+    RefdeskError
+    ├── UsageError              the call is wrong: unknown method, k < 1, no such document
+    ├── DocumentError           this one document cannot be taken in; the others go on
+    │   ├── UnsupportedFormat   a type Refdesk does not read
+    │   ├── NeedsPassword       encrypted, and no password or a wrong one was given
+    │   ├── BrokenFile          truncated or damaged
+    │   ├── EmptyDocument       no bytes, or nothing readable in it
+    │   ├── TooLarge            over a limit on bytes, pages or characters
+    │   ├── HostileFile         a zip bomb, XML entities: built to do harm
+    │   ├── UnreadableFile      vanished, no permission, not a regular file
+    │   ├── ParseTimeout        took longer than the time limit
+    │   └── ParserDied          needed more memory than the limit, or crashed its worker
+    ├── LibraryError            the library as a whole
+    │   ├── DiskFull
+    │   ├── LibraryBusy         another process holds the writer's lock
+    │   ├── LibraryDamaged      the database or a backup does not open
+    │   └── LibraryTooNew       written by a newer Refdesk
+    └── ModelError              the embedder or another model failed
+        └── ExtraMissing        an optional part is not installed
+
+The message says what happened; `hint` says what to do; `retryable` says whether the same call may succeed later.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class RefdeskError(Exception):
+    """The root: `code` for programs, the message and `hint` for people."""
+
+    stage: str = ""
+    retryable: bool = False
+    hint: str = ""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        if hint is not None:
+            self.hint = hint
+
+    @property
+    def code(self) -> str:
+        """`NeedsPassword` -> `needs_password`."""
+        name = type(self).__name__
+        return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+    @property
+    def sentence(self) -> str:
+        """What happened and what to do, in one line."""
+        message = str(self).rstrip(".")
+        return f"{message}; {self.hint}" if self.hint else message
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "message": str(self),
+            "stage": self.stage,
+            "retryable": self.retryable,
+            "hint": self.hint,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:  # crosses the border between worker and parent whole
+        return (type(self), (str(self),), {"hint": self.hint})
+
+
+class UsageError(RefdeskError, ValueError):
+    pass
+
+
+class DocumentError(RefdeskError):
+    stage = "parse"
+
+
+class UnsupportedFormat(DocumentError):
+    hint = "save it as PDF, DOCX, HTML or plain text and add that"
+
+
+class NeedsPassword(DocumentError):
+    hint = "give it with --password"
+
+
+class BrokenFile(DocumentError):
+    hint = "open it in the program that made it and save it again"
+
+
+class EmptyDocument(DocumentError):
+    hint = "there is nothing to search in it"
+
+
+class TooLarge(DocumentError):
+    hint = "split it, or raise the limit in the settings"
+
+
+class HostileFile(DocumentError):
+    hint = "it was not opened; do not trust where it came from"
+
+
+class UnreadableFile(DocumentError):
+    retryable = True
+    hint = "check that it still exists and that you may read it"
+
+
+class ParseTimeout(DocumentError):
+    retryable = True
+    hint = "split it, or raise ingest.time_limit_s"
+
+
+class ParserDied(DocumentError):
+    hint = "split it, or raise ingest.memory_limit_mb"
+
+
+class LibraryError(RefdeskError):
+    stage = "store"
+
+
+class DiskFull(LibraryError):
+    retryable = True
+    hint = "free some space and run the same command again; what was finished is kept"
+
+
+class LibraryBusy(LibraryError):
+    retryable = True
+    hint = "wait for the other process to finish, or end it"
+
+
+class LibraryDamaged(LibraryError):
+    hint = "restore a backup with `refdesk restore FILE`"
+
+
+class LibraryTooNew(LibraryError):
+    hint = "upgrade Refdesk"
+
+
+class ModelError(RefdeskError):
+    stage = "embed"
+
+
+class ExtraMissing(ModelError):
+    pass

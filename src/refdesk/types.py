@@ -1,0 +1,224 @@
+"""The frozen values that travel through Refdesk; nothing here does any work.
+
+All positions are character offsets. A parsed document is one long text; its pages, blocks and words are
+ranges of that text, so "where is this sentence?" is answered the same way for every format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from refdesk.geometry import Box, Geometry
+
+Kind = Literal["text", "table", "list", "code", "figure", "heading", "glossary", "toc", "credits"]
+Status = Literal["pending", "processing", "ready", "failed"]
+Method = Literal["hybrid", "bm25", "dense", "rrf"]
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page, slide, sheet or section: the range of the document's text that stands on it.
+
+    Pages tile the text: `pages[i].end == pages[i + 1].start`. `width` and `height` are the displayed size in
+    points, 0 for formats that have no pages; `label` is what a person calls it ("Sheet 2: Costs", "iv").
+    """
+
+    number: int
+    start: int
+    end: int
+    width: float = 0.0
+    height: float = 0.0
+    label: str = ""
+    ocr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, heading, table, list, code or figure: a range of the document's text.
+
+    `header` is the range of a table's header row(s), repeated in each chunk of the table.
+    `figure` is the index of the cropped image in `Parsed.figures`.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    level: int = 0
+    header: Range | None = None
+    figure: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A document found inside another one (a file attached to a mail)."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a parser gives: the text in reading order and what each range of it is.
+
+    Characters outside all blocks are separators. Running headers, footers and page numbers are not in the text.
+    `geometry` is None for formats without pages.
+    """
+
+    text: str
+    pages: tuple[Page, ...]
+    blocks: tuple[Block, ...]
+    format: str
+    title: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    geometry: Geometry | None = None
+    figures: tuple[bytes, ...] = ()
+    children: tuple[Attachment, ...] = ()
+    notes: tuple[str, ...] = ()  # what a person should know: "2 pages have no text; install refdesk[ocr]"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters `start..end` of a chunk stand on `page`, in `box` when the format has pages.
+
+    `origin` is the position of `start` in the document's text, which places the range in formats without boxes.
+    """
+
+    start: int
+    end: int
+    origin: int
+    page: int
+    box: Box | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Characters `start..end` of a chunk are one sentence, found in these boxes (none: only the page is known)."""
+
+    start: int
+    end: int
+    page: int
+    boxes: tuple[Box, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The unit of retrieval: consecutive blocks under one heading path."""
+
+    document_id: str
+    sequence: int
+    kind: Kind
+    text: str
+    heading_path: tuple[str, ...]
+    pages: tuple[int, ...]
+    spans: tuple[Span, ...]
+    sentences: tuple[Sentence, ...]
+    token_count: int
+    context: str = ""
+    summary: str = ""
+    keywords: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    image: str | None = None  # content hash of the cropped figure
+    id: int = 0  # given by the library
+
+    @property
+    def page(self) -> int:
+        return self.pages[0]
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        return tuple(span.box for span in self.spans if span.box is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"page": self.page}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file that was added."""
+
+    id: str
+    name: str
+    collection: str
+    content_hash: str
+    status: Status
+    title: str = ""
+    format: str = ""
+    language: str = ""
+    size: int = 0
+    page_count: int = 0
+    chunk_count: int = 0
+    source: str = ""  # the path it came from, "" for text handed in
+    parent_id: str | None = None
+    date: str = ""  # ISO date the document speaks of or was made
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
+    notes: tuple[str, ...] = ()
+    created_at: str = ""
+    updated_at: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a search may see; every condition given must hold, and an empty scope is the whole library.
+
+    `collections` also admits what lies below: "finance" admits "finance/2024".
+    """
+
+    collections: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    pages: Range | None = None
+    date_from: str = ""
+    date_to: str = ""
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        return self == Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk with its true scores; `score` is what it was ranked by."""
+
+    chunk: Chunk
+    document: Document
+    lexical_score: float
+    cosine: float
+    score: float
+
+    @property
+    def heading_path(self) -> tuple[str, ...]:
+        return self.chunk.heading_path
+
+    @property
+    def page(self) -> int:
+        return self.chunk.page
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        return self.chunk.boxes
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "document_id": self.document.id,
+            "document_name": self.document.name,
+            "chunk_id": self.chunk.id,
+            "chunk_sequence": self.chunk.sequence,
+            "kind": self.chunk.kind,
+            "heading_path": list(self.chunk.heading_path),
+            "page": self.page,
+            "pages": list(self.chunk.pages),
+            "boxes": [asdict(box) for box in self.boxes],
+            "text": self.chunk.text,
+            "lexical_score": self.lexical_score,
+            "cosine": self.cosine,
+            "score": self.score,
+        }
