@@ -1,0 +1,99 @@
+"""What is a term? The one analysis shared by every BM25 index, by term coverage and by spelling. Pure.
+
+Words are lower-cased, stemmed in the language of their document and stripped of accents; runs of Chinese, Japanese
+and Korean characters become overlapping pairs, because those scripts do not separate words.
+
+>>> terms("The harbours' 1,250 pilots", "en")
+['the', 'harbour', '1250', 'pilot']
+>>> terms("東京都の港", "ja")
+['東京', '京都', '都の', 'の港']
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import Stemmer
+
+# Snowball's language names by ISO 639-1 code; a language that is not here is not stemmed.
+STEMMERS = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
+    "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french", "ga": "irish",
+    "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian",
+    "ne": "nepali", "nl": "dutch", "no": "norwegian", "nb": "norwegian", "nn": "norwegian", "pl": "polish",
+    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil",
+    "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+
+# Words that a question is better searched without. Documents keep them, so that "The Who" is still found.
+# Lucene's 33 words and the question words and auxiliaries of Snowball's list (docs/log.md: longer lists gave nothing).
+STOP_WORDS = frozenset(
+    """a about am an and any are as at be been being but by can could did do does doing for from had has have having
+    how i if in into is it its me my no nor not of on or our ours should so such than that the their them then there
+    these they this those to was we were what when where which while who whom whose why will with would you your""".split()
+)
+
+_CJK = (
+    "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# A number keeps its decimals ("4.2") and loses its thousands ("1,250"); CJK runs are taken apart from other letters.
+_WORD = re.compile(rf"\d+(?:,\d{{3}})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+(?!\w)|[{_CJK}]+|[^\W{_CJK}]+")
+_CJK_RUN = re.compile(rf"[{_CJK}]")
+_APOSTROPHE = re.compile(r"['’]s\b")
+_LONGEST_TERM = 60  # longer "words" are base64 or DNA; their first characters are enough to find them
+
+
+_per_thread = threading.local()  # a stemmer keeps a cache and must not be shared between threads
+
+
+def _stemmer(language: str) -> Stemmer.Stemmer | None:
+    known: dict[str, Stemmer.Stemmer | None] = _per_thread.__dict__.setdefault("stemmers", {})
+    if language not in known:
+        name = STEMMERS.get(language)
+        known[language] = Stemmer.Stemmer(name, 100_000) if name else None
+    return known[language]
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased words, numbers and CJK pairs, not stemmed."""
+    found: list[str] = []
+    lowered = _APOSTROPHE.sub("", unicodedata.normalize("NFKC", text).lower())
+    for word in _WORD.findall(lowered):
+        if _CJK_RUN.match(word):
+            found.extend(word[i : i + 2] for i in range(max(1, len(word) - 1)))
+        elif word[0].isdigit():
+            found.append(word.replace(",", "")[:_LONGEST_TERM])
+        else:
+            found.append(word[:_LONGEST_TERM])
+    return found
+
+
+def terms(text: str, language: str = "en") -> list[str]:
+    """The terms of a text, in order, repeats kept."""
+    return _stem(words(text), language)
+
+
+def query_terms(text: str, languages: Sequence[str] = ("en",)) -> list[str]:
+    """The distinct terms to search for: stop words dropped unless nothing else is left, stemmed in each language."""
+    all_words = words(text)
+    content = [word for word in all_words if word not in STOP_WORDS] or all_words
+    return list(dict.fromkeys(term for language in languages or ("en",) for term in _stem(content, language)))
+
+
+def _stem(found: Iterable[str], language: str) -> list[str]:
+    stemmer = _stemmer(language)
+    stemmed = stemmer.stemWords(list(found)) if stemmer else list(found)
+    return [term if term.isascii() else strip_accents(term) for term in stemmed]
+
+
+@lru_cache(maxsize=65_536)
+def strip_accents(term: str) -> str:
+    """`café` -> `cafe`; scripts in which marks are letters (Hindi, Thai, Japanese) keep them."""
+    decomposed = unicodedata.normalize("NFD", term)
+    kept = "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", kept)
