@@ -1,0 +1,273 @@
+"""Where do sentences begin and end, and which characters count as the same? Pure, linear in the length of the text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+Range = tuple[int, int]
+
+# The English list of Snowball (snowballstem.org, 174 words), with the apostrophe forms tokenisers make of them left out.
+STOP_WORDS: frozenset[str] = frozenset(
+    """
+    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it
+    its itself they them their theirs themselves what which who whom this that these those am is are was were be been
+    being have has had having do does did doing would should could ought i'm you're he's she's it's we're they're i've
+    you've we've they've i'd you'd he'd she'd we'd they'd i'll you'll he'll she'll we'll they'll isn't aren't wasn't
+    weren't hasn't haven't hadn't doesn't don't didn't won't wouldn't shan't shouldn't can't cannot couldn't mustn't
+    let's that's who's what's here's there's when's where's why's how's a an the and but if or because as until while
+    of at by for with about against between into through during before after above below to from up down in out on off
+    over under again further then once here there when where why how all any both each few more most other some such
+    no nor not only own same so than too very
+    """.split()
+)
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+_CLOSERS = "\"'”’»›)\\]}」』）】〉》"
+_STRONG = "。！？｡؟۔।॥።፧။។։"  # these end a sentence with no space after them
+
+# Lookbehind and possessive quantifiers keep each alternative linear on runs such as "......" or `."""""`.
+_CANDIDATE = re.compile(
+    rf"\n[^\S\n]*+\n"
+    rf"|[{_STRONG}]++[{_CLOSERS}{_STRONG}.!?]*+"
+    rf"|(?<![.!?…])[.!?…]++[{_CLOSERS}]*+(?:\[\d{{1,3}}\])*+(?=\s|\Z)"
+    rf"|(?<=[a-z]{{3}}\.)\d{{1,2}}(?=\s+[A-Z])"  # a note's number set high, flat in the text: "revenue.1 The"
+)
+_OPENERS = "\"'“‘«‹([{„¿¡「『（【〈《*_–—-"
+_NUMBERING = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[ivxlc]{1,5}|[IVXLC]{1,5}|[A-Za-z])\Z")
+_DOTTED = re.compile(r"(?:(?:Ph|[^\W\d_])\.)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D (the last stop is the candidate)
+_GOES_ON = "とっ，、,;；"  # 「行こう。」と言った: the quotation is part of the sentence around it
+
+# Never the last word of a sentence.
+_OPENING = frozenset(
+    """
+    mr mrs ms mx dr prof gen sen rep gov hon rev fr lt col capt cmdr sgt cpl maj adm pres supt messrs mme mlle mgr st
+    e.g i.e eg ie cf vs viz ca resp incl excl aka fig figs eq eqs eqn sec sect ch chap vol vols pp nos nr ref refs tbl
+    z.b d.h u.a bzw hr dipl sra sta dra ud
+    """.split()
+)
+# The last word only when a number does not follow: "No. 5", "Art. 3", "Jan. 12".
+_BEFORE_NUMBER = frozenset(
+    "no art p para tab app ex ed item jan feb mar apr jun jul aug sep sept oct nov dec v rule stat cir".split()
+)
+# The last word when what follows is a usual first word: "Acme Inc. The firm", but "Acme Inc. Annual Report".
+_SOFT = frozenset(
+    """
+    inc corp ltd co llc llp plc bros assn dept univ inst etc al jr sr esq approx est ave blvd rd mt ft hwy jan feb mar
+    apr jun jul aug sep sept oct nov dec tue tues wed thu thurs fri avg temp tel ext ed eds trans
+    usw ff def obs sq cu oz lb lbs hrs mins secs int'l nat'l gov't dist comm cir supp rev ser intl mfg ph
+    """.split()
+)
+_GERMAN_MONTHS = frozenset(
+    "Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember".split()
+)
+_STARTERS = frozenset(
+    """
+    The This That These Those It Its He She We They You I His Her Our Their There Here In On At As If When While
+    Although Though However But And Or So For From With By To After Before During Since Because Under Until Unless
+    What Why How Who Where Which An A All Some Many Most Such Both Each No Not One Other Another More Then Thus Also
+    Finally First Second Third Moreover Furthermore Therefore Nevertheless Meanwhile Der Die Das Ein Eine Es Sie Wir
+    Le La Les Un Une Il Elle El Los Las Una
+    """.split()
+)
+
+
+def sentences(text: str) -> list[Range]:
+    """The sentences of a paragraph as ranges without the white space around them; every other character is in one.
+
+    A blank line always ends a sentence, a single line break never does.
+
+    >>> sentences("Dr. Who paid $3.50. He left!")
+    [(0, 19), (20, 28)]
+    """
+    found: list[Range] = []
+    start = _skip_space(text, 0)
+    lower_case = text.islower()  # a note typed without capitals still has sentences
+    for match in _CANDIDATE.finditer(text):
+        if match.start() < start:
+            continue
+        if not _ends(text, start, match, lower_case):
+            continue
+        stop = match.end()
+        end = match.start() if text[match.start()] == "\n" else stop
+        end = len(text[start:end].rstrip()) + start
+        if end > start:
+            found.append((start, end))
+        start = _skip_space(text, stop)
+    end = len(text[start:].rstrip()) + start
+    if end > start:
+        found.append((start, end))
+    return found
+
+
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _ends(text: str, start: int, match: re.Match[str], lower_case: bool) -> bool:
+    mark = text[match.start()]
+    if mark == "\n" or mark.isdigit():
+        return True
+    if mark in _STRONG:
+        return not (match.end() < len(text) and text[match.end()] in _GOES_ON)
+    following = _next_word(text, match.end())
+    if not following:
+        return True
+    first = following[0]
+    if first.islower() and not lower_case and not _is_camel(following):
+        return False
+    run = match.group()
+    if not run.startswith(".") or "!" in run or "?" in run or run.startswith("..") or len(run) > 1:
+        return True
+    word = _word_before(text, start, match.start())
+    if not word:
+        return True
+    if lower_case:
+        following = following.capitalize()
+    return _stop_ends(word, following, at_start=match.start() - len(word) == start)
+
+
+def _stop_ends(word: str, following: str, *, at_start: bool) -> bool:
+    """Is the full stop after `word`, before `following`, the end of a sentence?"""
+    if at_start and _NUMBERING.match(word):
+        return False  # "1. Install it", "3.2. Results"
+    bare = word.lower()
+    if bare in _OPENING:
+        return False
+    if bare in _BEFORE_NUMBER and following[0].isdigit():
+        return False
+    if following in _GERMAN_MONTHS and word.isdigit() and len(word) <= 2:
+        return False  # "am 3. Mai"
+    is_initial = len(word) == 1 and word.isupper()
+    if is_initial or bare in _SOFT or _DOTTED.match(word):
+        return following.rstrip("’'") in _STARTERS and not (is_initial and following == "A")
+    return True
+
+
+def _word_before(text: str, start: int, stop: int) -> str:
+    """The word that ends at `stop`; 24 characters are enough for the longest abbreviation."""
+    low = max(start, stop - 24)
+    position = stop
+    while position > low and (text[position - 1].isalnum() or text[position - 1] in ".'’&"):
+        position -= 1
+    return text[position:stop]
+
+
+def _next_word(text: str, position: int) -> str:
+    """The first word after `position`, without opening quotes and brackets; "" at the end of the text."""
+    while position < len(text) and (text[position].isspace() or text[position] in _OPENERS):
+        position += 1
+    stop = position
+    while stop < len(text) and stop - position < 24 and text[stop].isalnum():
+        stop += 1
+    return text[position : max(stop, min(position + 1, len(text)))]
+
+
+def _is_camel(word: str) -> bool:
+    """A name that begins small: iPhone, eBay, pH."""
+    return len(word) > 1 and word[0].islower() and word[1].isupper()
+
+
+_LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_ITEM = re.compile(r"\s*(?:[-*+•‣◦▪▫■□●○–—·o➢✓✔➔]\s|\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})[.)]\s)")
+
+
+def rows(text: str) -> list[Range]:
+    """The lines of a table or of code, without the white space around them; blank ones are left out.
+
+    >>> rows("item | price\\n\\npaper | 3")
+    [(0, 12), (14, 23)]
+    """
+    found = []
+    for match in _LINE.finditer(text):
+        line = match.group()
+        start = match.start() + len(line) - len(line.lstrip())
+        end = match.start() + len(line.rstrip())
+        if end > start:
+            found.append((start, end))
+    return found
+
+
+def items(text: str) -> list[Range]:
+    """The sentences of a list, none reaching over two items; a line without a marker goes on with the item above.
+
+    >>> items("- One. Two.\\n- Three\\n  goes on.")
+    [(0, 6), (7, 11), (12, 31)]
+    """
+    lines = rows(text)
+    marked = [_ITEM.match(text[start : end + 1] + " ") is not None for start, end in lines]
+    groups: list[Range] = []
+    is_marked = any(marked)
+    for line, has_marker in zip(lines, marked, strict=True):
+        if groups and is_marked and not has_marker:
+            groups[-1] = (groups[-1][0], line[1])
+        else:
+            groups.append(line)
+    found: list[Range] = []
+    for start, end in groups:
+        found.extend((start + low, start + high) for low, high in sentences(text[start:end]))
+    return found
+
+
+# --- normal forms ----------------------------------------------------------------------------------------------------
+
+_LIGATURES = {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"}
+_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+# Soft hyphen, zero-width space, word joiner, byte order mark. The joiners U+200C/D shape Persian and emoji: they stay.
+_INVISIBLE = "\u00ad\u200b\u2060\ufeff\ufffe\uffff"
+_NORMAL: dict[int, str | None] = (
+    {code: None for code in range(32) if chr(code) not in "\t\n\r\f\v"}
+    | {code: None for code in range(0x7F, 0xA0) if code != 0x85}
+    | {ord(character): None for character in _INVISIBLE}
+    | {ord(character): " " for character in _SPACES}
+    | {ord(character): letters for character, letters in _LIGATURES.items()}
+    | {code: None for code in range(0xD800, 0xE000)}  # lone surrogates cannot be stored
+    | {ord("\v"): "\n", ord("\f"): "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n\n"}
+)
+
+
+def normalise(text: str) -> str:
+    """The text as it is kept: NFC, ligatures spelled out, plain spaces and line breaks, nothing invisible.
+
+    >>> normalise("eﬃ\\u00adcient\\u00a0cafe\\u0301\\r\\n")
+    'efficient café\\n'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return unicodedata.normalize("NFC", text.translate(_NORMAL))
+
+
+_FOLDED = {ord(character): "'" for character in "‘’‚‛′`´"} | {ord(character): '"' for character in "“”„‟″«»"}
+_FOLDED |= {ord(character): "-" for character in "‐‑‒–—―−"} | {ord("ß"): "ss", ord("ł"): "l", ord("ø"): "o"}
+
+
+def fold(text: str) -> str:
+    """The text for matching: no case, no accents, one kind of quote, of dash and of width.
+
+    >>> fold("“Naïve” – ÉCOLE")
+    '"naive" - ecole'
+    """
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKD", normalise(text).translate(_FOLDED).casefold()).translate(_FOLDED)
+    kept = "".join(character for character in text if not 0x300 <= ord(character) <= 0x36F)
+    return unicodedata.normalize("NFC", kept)
+
+
+# --- scripts ---------------------------------------------------------------------------------------------------------
+
+CJK_CLASS = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30ff\u3100-\u312f"
+    "\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+    "\uff66-\uff9d\U0001b000-\U0001b16f\U00020000-\U000323af"
+)  # the inside of a regular expression's class: Han, kana, bopomofo, hangul
+_CJK = re.compile(f"[{CJK_CLASS}]")
+
+
+def is_cjk(character: str) -> bool:
+    """Is this a Chinese, Japanese or Korean letter (not punctuation)?"""
+    return _CJK.match(character) is not None
