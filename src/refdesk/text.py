@@ -7,8 +7,13 @@ import unicodedata
 
 Range = tuple[int, int]
 
-# The English list of Snowball (snowballstem.org, 174 words), with the apostrophe forms tokenisers make of them left out.
-STOP_WORDS: frozenset[str] = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# The English list of Snowball (snowballstem.org), 174 words; Lucene's 33 leave "we", "our" and "have" as keywords.
+STOP_WORDS: frozenset[str] = _words(
     """
     i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it
     its itself they them their theirs themselves what which who whom this that these those am is are was were be been
@@ -19,7 +24,7 @@ STOP_WORDS: frozenset[str] = frozenset(
     of at by for with about against between into through during before after above below to from up down in out on off
     over under again further then once here there when where why how all any both each few more most other some such
     no nor not only own same so than too very
-    """.split()
+    """
 )
 
 # --- sentences -------------------------------------------------------------------------------------------------------
@@ -40,36 +45,34 @@ _DOTTED = re.compile(r"(?:(?:Ph|[^\W\d_])\.)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D
 _GOES_ON = "とっ，、,;；"  # 「行こう。」と言った: the quotation is part of the sentence around it
 
 # Never the last word of a sentence.
-_OPENING = frozenset(
+_OPENING = _words(
     """
     mr mrs ms mx dr prof gen sen rep gov hon rev fr lt col capt cmdr sgt cpl maj adm pres supt messrs mme mlle mgr st
     e.g i.e eg ie cf vs viz ca resp incl excl aka fig figs eq eqs eqn sec sect ch chap vol vols pp nos nr ref refs tbl
     z.b d.h u.a bzw hr dipl sra sta dra ud
-    """.split()
+    """
 )
 # The last word only when a number does not follow: "No. 5", "Art. 3", "Jan. 12".
-_BEFORE_NUMBER = frozenset(
-    "no art p para tab app ex ed item jan feb mar apr jun jul aug sep sept oct nov dec v rule stat cir".split()
+_BEFORE_NUMBER = _words(
+    "no art p para tab app ex ed item jan feb mar apr jun jul aug sep sept oct nov dec v rule stat cir"
 )
 # The last word when what follows is a usual first word: "Acme Inc. The firm", but "Acme Inc. Annual Report".
-_SOFT = frozenset(
+_SOFT = _words(
     """
     inc corp ltd co llc llp plc bros assn dept univ inst etc al jr sr esq approx est ave blvd rd mt ft hwy jan feb mar
     apr jun jul aug sep sept oct nov dec tue tues wed thu thurs fri avg temp tel ext ed eds trans
     usw ff def obs sq cu oz lb lbs hrs mins secs int'l nat'l gov't dist comm cir supp rev ser intl mfg ph
-    """.split()
+    """
 )
-_GERMAN_MONTHS = frozenset(
-    "Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember".split()
-)
-_STARTERS = frozenset(
+_GERMAN_MONTHS = _words("Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember")
+_STARTERS = _words(
     """
     The This That These Those It Its He She We They You I His Her Our Their There Here In On At As If When While
     Although Though However But And Or So For From With By To After Before During Since Because Under Until Unless
     What Why How Who Where Which An A All Some Many Most Such Both Each No Not One Other Another More Then Thus Also
     Finally First Second Third Moreover Furthermore Therefore Nevertheless Meanwhile Der Die Das Ein Eine Es Sie Wir
     Le La Les Un Une Il Elle El Los Las Una
-    """.split()
+    """
 )
 
 
@@ -224,7 +227,7 @@ _NORMAL: dict[int, str | None] = (
     | {ord(character): None for character in _INVISIBLE}
     | {ord(character): " " for character in _SPACES}
     | {ord(character): letters for character, letters in _LIGATURES.items()}
-    | {code: None for code in range(0xD800, 0xE000)}  # lone surrogates cannot be stored
+    | dict.fromkeys(range(0xD800, 0xE000))  # lone surrogates cannot be stored
     | {ord("\v"): "\n", ord("\f"): "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n\n"}
 )
 
