@@ -198,7 +198,7 @@ def items(text: str) -> list[Range]:
     """The sentences of a list, none reaching over two items; a line without a marker goes on with the item above.
 
     >>> items("- One. Two.\\n- Three\\n  goes on.")
-    [(0, 6), (7, 11), (12, 31)]
+    [(0, 6), (7, 11), (12, 30)]
     """
     lines = rows(text)
     marked = [_ITEM.match(text[start : end + 1] + " ") is not None for start, end in lines]

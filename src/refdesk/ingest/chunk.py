@@ -1,0 +1,451 @@
+"""Which stretches of a document are found and read as one? Pure.
+
+Chunking is stated as an optimisation: cut only between sentences, rows and blocks, and choose the cuts whose cost is
+least (`breaks.best_breaks`). The cost grows with the distance from the target size and with what a cut tears apart:
+
+    between two blocks 0 · between list items .03 · inside a paragraph .1 · after "as follows:" .5 ·
+    inside a sentence too long for a chunk 2 · after a caption or a header row 3 · after a heading 4
+
+A chunk stays under one heading path (very small neighbouring sections are joined under their parent, see
+`headings.merge_small`). Tables and figures, and code of some length, stand alone with the headings, the caption and
+the notes directly beside them; a shorter piece of code is part of the text that explains it. Each chunk of a long
+table begins with the header row. A chunk is one unbroken stretch of the document's text, after that header row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from refdesk.ingest.breaks import CountTokens, best_breaks, cut_long, middle, weight
+from refdesk.ingest.headings import Section, context_line, merge_small, sections_of, tokens_of_parts
+from refdesk.ingest.spans import Line, PageFinder, lines_of, spans_of
+from refdesk.text import items, rows, sentences
+from refdesk.types import Block, Chunk, Kind, Parsed, Range, Sentence
+
+SPECIAL_TOKENS = 2  # [CLS] and [SEP]
+LONGEST_CONTEXT = 40  # tokens; a sixth of the window of 256
+LONGEST_OVERLAP = 40  # tokens of one repeated sentence
+LONGEST_CAPTION = 60  # tokens; a longer paragraph is not a caption
+
+CUT_ITEM, CUT_SENTENCE, CUT_INTRODUCTION, CUT_PIECE, CUT_CAPTION, CUT_HEADING = 0.03, 0.1, 0.5, 2.0, 3.0, 4.0
+
+_NAMES = (
+    r"table|figure|fig\.?|exhibit|chart|listing|plate|scheme|graph|tabelle|abbildung|abb\.?|tableau|tabla|cuadro|figura"
+)
+_CAPTION = re.compile(rf"(?:{_NAMES})\s*[\dIVXA-Z]|[表图圖図]\s*\d", re.IGNORECASE)
+_NOTE = re.compile(r"(?:sources?|notes?|quelle|fuente)\s*[:.]|\(\d{1,2}\)\s|[*†‡]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """Sizes in tokens. `maximum` is the embedder's window: text, context line and special tokens together.
+
+    `overlap` whole sentences of the chunk before are repeated, where they are short and fit.
+    """
+
+    target: int = 200
+    minimum: int = 60
+    maximum: int = 256
+    overlap: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """What is never cut: a sentence, a row, a heading, or a piece of a sentence too long for a chunk."""
+
+    start: int
+    end: int
+    tokens: int
+    block: int
+    cut: float  # what a cut after it costs
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A chunk to be: its atoms, how many of them repeat the chunk before, and the header row that precedes them."""
+
+    atoms: tuple[_Atom, ...]
+    path: tuple[str, ...]
+    context: str
+    room: int
+    overlap: int = 0
+    header: Range | None = None
+
+    def segments(self) -> list[Range]:
+        stretch = (self.atoms[0].start, self.atoms[-1].end)
+        return [self.header, stretch] if self.header else [stretch]
+
+    def text(self, whole: str) -> str:
+        return "\n".join(whole[start:end] for start, end in self.segments())
+
+
+def embedded_text(context: str, text: str) -> str:
+    """What is embedded and counted against the maximum: the context line, a line break, the text."""
+    return f"{context}\n{text}" if context else text
+
+
+def chunk(
+    parsed: Parsed, *, document_id: str, title: str, limits: ChunkLimits, count_tokens: CountTokens
+) -> list[Chunk]:
+    """Cuts a document into chunks, in reading order; sequence numbers begin at 1.
+
+    "Costs" (heading), "Paper is dear. Ink is not." -> one chunk "Costs\\n\\nPaper is dear. Ink is not." with the
+    heading path ("Costs",), the context "Annual report › Costs", three sentences, and a span per printed line.
+    """
+    atoms = _atoms(parsed, count_tokens)
+    sections = sections_of(parsed)
+    sizes = [sum(atom.tokens for block in section.blocks for atom in atoms[block]) for section in sections]
+    sections = merge_small(sections, sizes, minimum=limits.minimum, ceiling=limits.target)
+    parts = tokens_of_parts(title, sections, count_tokens)
+    longest = min(LONGEST_CONTEXT, limits.maximum // 4)
+    contexts = [context_line(title, section.path, parts, longest) for section in sections]
+    distinct = list(dict.fromkeys(contexts))
+    context_tokens = dict(zip(distinct, count_tokens(distinct), strict=True))
+    rooms = [max(1, limits.maximum - SPECIAL_TOKENS - context_tokens[context]) for context in contexts]
+    _cut_long_atoms(parsed.text, sections, atoms, rooms, limits, count_tokens)
+
+    drafts: list[_Draft] = []
+    for section, context, room in zip(sections, contexts, rooms, strict=True):
+        for group, header in _groups(parsed, section, atoms, limits):
+            drafts.extend(_cut(parsed, group, header, _Draft((), section.path, context, room), limits))
+    fitted, counts = _fit(parsed.text, drafts, limits, count_tokens)
+    tokens = [count - context_tokens[draft.context] for draft, count in zip(fitted, counts, strict=True)]
+    return _chunks(parsed, document_id, fitted, tokens)
+
+
+# --- atoms -----------------------------------------------------------------------------------------------------------
+
+
+def _ranges(block: Block, text: str) -> list[Range]:
+    if block.kind == "heading":
+        stripped = text.strip()
+        start = text.find(stripped)
+        return [(start, start + len(stripped))] if stripped else []
+    if block.kind in ("table", "code"):
+        return rows(text)
+    return items(text) if block.kind == "list" else sentences(text)
+
+
+def _atoms(parsed: Parsed, count_tokens: CountTokens) -> list[list[_Atom]]:
+    """The atoms of each block, all counted in one batch."""
+    ranges = [_ranges(block, parsed.text[block.start : block.end]) for block in parsed.blocks]
+    texts = [
+        parsed.text[block.start + start : block.start + end]
+        for block, found in zip(parsed.blocks, ranges, strict=True)
+        for start, end in found
+    ]
+    counts = iter(count_tokens(texts))
+    atoms: list[list[_Atom]] = []
+    for index, (block, found) in enumerate(zip(parsed.blocks, ranges, strict=True)):
+        inside = {"table": 0.0, "list": CUT_ITEM}.get(block.kind, CUT_SENTENCE)
+        atoms.append(
+            [_Atom(block.start + a, block.start + b, weight(next(counts), b - a), index, inside) for a, b in found]
+        )
+        if not found:
+            continue
+        last = atoms[-1][-1]
+        ends_open = parsed.text[last.end - 1] in ":："
+        cut = CUT_HEADING if block.kind == "heading" else CUT_INTRODUCTION if ends_open else 0.0
+        atoms[-1][-1] = replace(last, cut=cut)
+        if block.header:
+            atoms[-1][:] = [
+                replace(atom, cut=CUT_CAPTION) if atom.end <= block.header[1] else atom for atom in atoms[-1]
+            ]
+    return atoms
+
+
+def _cut_long_atoms(
+    text: str,
+    sections: Sequence[Section],
+    atoms: list[list[_Atom]],
+    rooms: Sequence[int],
+    limits: ChunkLimits,
+    count_tokens: CountTokens,
+) -> None:
+    """Replaces each atom that fits in no chunk by pieces of about the target size."""
+    long = [
+        (block, atom, min(room, limits.target))
+        for section, room in zip(sections, rooms, strict=True)
+        for block in section.blocks
+        for atom in atoms[block]
+        if atom.tokens > room
+    ]
+    if not long:
+        return
+    pieces = cut_long([text[atom.start : atom.end] for _, atom, _ in long], [size for *_, size in long], count_tokens)
+    texts = [
+        text[a.start + low : a.start + high] for (_, a, _), cuts in zip(long, pieces, strict=True) for low, high in cuts
+    ]
+    counts = iter(count_tokens(texts))
+    parts: dict[int, list[_Atom]] = {}
+    for (block, atom, _), cuts in zip(long, pieces, strict=True):
+        made = [
+            _Atom(atom.start + low, atom.start + high, weight(next(counts), high - low), block, CUT_PIECE, False)
+            for low, high in cuts
+        ]
+        made[-1] = replace(made[-1], cut=atom.cut)
+        parts[atom.start] = made
+    for block in {block for block, *_ in long}:
+        atoms[block] = [part for atom in atoms[block] for part in parts.get(atom.start, [atom])]
+
+
+# --- groups: what may share a chunk ----------------------------------------------------------------------------------
+
+
+def _groups(
+    parsed: Parsed, section: Section, atoms: Sequence[Sequence[_Atom]], limits: ChunkLimits
+) -> list[tuple[list[_Atom], Range | None]]:
+    """The section's runs of text and its standing-alone blocks, each with the header row it repeats."""
+    groups: list[list[int]] = []
+    pending: list[int] = []
+    queue = list(section.blocks)
+    position = 0
+    while position < len(queue):
+        index = queue[position]
+        position += 1
+        if not _stands_alone(parsed.blocks[index], atoms[index], limits):
+            pending.append(index)
+            continue
+        group = [index]
+        has_caption = bool(pending) and _is_caption(parsed, pending[-1], atoms, before=True)
+        if has_caption:
+            group.insert(0, pending.pop())
+        if all(parsed.blocks[block].kind == "heading" for block in pending):
+            group, pending = pending + group, []
+        while position < len(queue) and _is_caption(parsed, queue[position], atoms, before=False, notes=has_caption):
+            group.append(queue[position])
+            position += 1
+            has_caption = True
+        groups.extend([pending, group] if pending else [group])
+        pending = []
+    if pending:
+        groups.append(pending)
+    return [_with_costs(parsed, group, atoms, limits) for group in groups]
+
+
+def _stands_alone(block: Block, atoms: Sequence[_Atom], limits: ChunkLimits) -> bool:
+    if block.kind == "code":
+        return sum(atom.tokens for atom in atoms) >= limits.minimum
+    return block.kind in ("table", "figure")
+
+
+def _is_caption(
+    parsed: Parsed, index: int, atoms: Sequence[Sequence[_Atom]], *, before: bool, notes: bool = False
+) -> bool:
+    """Is this short paragraph about the table, figure or code beside it? (`notes`: a caption was already found.)"""
+    block = parsed.blocks[index]
+    if block.kind != "text" or sum(atom.tokens for atom in atoms[index]) > LONGEST_CAPTION:
+        return False
+    text = parsed.text[block.start : block.end].strip()
+    if before:
+        return bool(_CAPTION.match(text)) or text.endswith((":", "："))
+    return bool(_NOTE.match(text)) or (not notes and bool(_CAPTION.match(text)))
+
+
+def _with_costs(
+    parsed: Parsed, group: Sequence[int], atoms: Sequence[Sequence[_Atom]], limits: ChunkLimits
+) -> tuple[list[_Atom], Range | None]:
+    """The atoms of a group, a caption tied to what it is about, and the header row to repeat."""
+    flat: list[_Atom] = []
+    header = None
+    alone = next((i for i in group if _stands_alone(parsed.blocks[i], atoms[i], limits)), None)
+    for index in group:
+        block = parsed.blocks[index]
+        if alone is not None and index < alone and block.kind != "heading" and atoms[index]:
+            flat.extend([*atoms[index][:-1], replace(atoms[index][-1], cut=CUT_CAPTION)])
+        else:
+            flat.extend(atoms[index])
+        header = block.header or header
+    return flat, header
+
+
+# --- drafts ----------------------------------------------------------------------------------------------------------
+
+
+def _cut(
+    parsed: Parsed, atoms: Sequence[_Atom], header: Range | None, draft: _Draft, limits: ChunkLimits
+) -> list[_Draft]:
+    """Cuts one group at the cheapest places."""
+    header_tokens = 0
+    if header:
+        header_tokens = sum(atom.tokens for atom in atoms if header[0] <= atom.start < header[1])
+        if header_tokens > draft.room // 2:
+            header = None  # a header row of 200 columns would leave no room for the rows
+    table = next((parsed.blocks[atom.block] for atom in atoms if parsed.blocks[atom.block].header), None)
+    is_row = [bool(header and table and header[1] <= a.start < table.end) for a in atoms]
+    overlaps = [0 if header else _overlap(parsed, atoms, i, limits) for i in range(len(atoms))]
+    if header:
+        repeated = [header_tokens if row and i else 0 for i, row in enumerate(is_row)]
+    else:
+        repeated = [sum(atom.tokens for atom in atoms[i - n : i]) for i, n in enumerate(overlaps)]
+    ends = best_breaks(
+        [atom.tokens for atom in atoms],
+        [atom.cut for atom in atoms],
+        repeated,
+        target=limits.target,
+        minimum=limits.minimum,
+        room=draft.room,
+        can_drop=header is None,
+    )
+    drafts = []
+    begin = 0
+    for end in ends:
+        size = sum(atom.tokens for atom in atoms[begin:end])
+        again = overlaps[begin] if size + repeated[begin] <= draft.room else 0
+        drafts.append(
+            replace(
+                draft,
+                atoms=tuple(atoms[begin - again : end]),
+                overlap=again,
+                header=header if begin and is_row[begin] else None,
+            )
+        )
+        begin = end
+    return drafts
+
+
+def _overlap(parsed: Parsed, atoms: Sequence[_Atom], begin: int, limits: ChunkLimits) -> int:
+    """How many atoms before `begin` may be repeated: whole short sentences of paragraphs."""
+    if not begin or parsed.blocks[atoms[begin].block].kind != "text":
+        return 0
+    count = 0
+    while count < min(limits.overlap, begin):
+        atom = atoms[begin - count - 1]
+        if parsed.blocks[atom.block].kind != "text" or not atom.is_whole or atom.tokens > LONGEST_OVERLAP:
+            break
+        count += 1
+    return count
+
+
+def _fit(
+    text: str, drafts: Sequence[_Draft], limits: ChunkLimits, count_tokens: CountTokens
+) -> tuple[list[_Draft], list[int]]:
+    """Counts every draft as it will be embedded, and makes smaller what a tokeniser finds longer than its parts."""
+    limit = limits.maximum - SPECIAL_TOKENS
+    waiting = [[draft] for draft in drafts]
+    settled: list[list[tuple[_Draft, int]]] = [[] for _ in waiting]
+    while any(waiting):
+        flat = [(slot, draft) for slot, queue in enumerate(waiting) for draft in queue]
+        counts = count_tokens([embedded_text(draft.context, draft.text(text)) for _, draft in flat])
+        waiting = [[] for _ in drafts]
+        for (slot, draft), count in zip(flat, counts, strict=True):
+            smaller = _smaller(text, draft, count, limit) if count > limit else None
+            if smaller is None:
+                settled[slot].append((draft, count))
+            else:
+                waiting[slot].extend(smaller)
+    ordered = [
+        pair
+        for slot in settled
+        for pair in sorted(slot, key=lambda pair: (pair[0].atoms[-1].end, pair[0].atoms[0].start))
+    ]
+    return [draft for draft, _ in ordered], [count for _, count in ordered]
+
+
+def _smaller(text: str, draft: _Draft, count: int, limit: int) -> list[_Draft] | None:
+    """The same atoms in less: without the repeated sentences, cut in two, without the header; None when that is all."""
+    if draft.overlap:
+        return [replace(draft, atoms=draft.atoms[draft.overlap :], overlap=0)]
+    if len(draft.atoms) > 1:
+        room = max(1, min(draft.room - 1, draft.room * limit // count))
+        weights = [atom.tokens for atom in draft.atoms]
+        end = best_breaks(
+            weights,
+            [atom.cut for atom in draft.atoms],
+            [0] * len(weights),
+            target=max(1, sum(weights) // 2),
+            minimum=0,
+            room=room,
+            can_drop=True,
+        )[0]
+        end = end if end < len(weights) else len(weights) // 2
+        return [replace(draft, atoms=draft.atoms[:end]), replace(draft, atoms=draft.atoms[end:])]
+    if draft.header:
+        return [replace(draft, header=None)]
+    atom = draft.atoms[0]
+    if atom.end - atom.start < 2:
+        return None
+    half = atom.start + middle(text[atom.start : atom.end])
+    tokens = max(1, atom.tokens // 2)
+    first = replace(
+        atom, end=len(text[atom.start : half].rstrip()) + atom.start, tokens=tokens, cut=CUT_PIECE, is_whole=False
+    )
+    second = replace(atom, start=half, tokens=tokens, is_whole=False)
+    return [replace(draft, atoms=(first,)), replace(draft, atoms=(second,))]
+
+
+# --- chunks ----------------------------------------------------------------------------------------------------------
+
+
+def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_Draft], tokens: Sequence[int]) -> list[Chunk]:
+    """Places every draft on its pages: spans and sentences, all looked up at once."""
+    headers: dict[Range, list[Range]] = {}
+    for header in {draft.header for draft in drafts if draft.header}:
+        headers[header] = [(header[0] + a, header[0] + b) for a, b in rows(parsed.text[header[0] : header[1]])]
+    segments = [segment for draft in drafts for segment in draft.segments()]
+    units = [
+        unit
+        for draft in drafts
+        for unit in [*headers.get(draft.header or (0, 0), []), *((atom.start, atom.end) for atom in draft.atoms)]
+    ]
+    located: list[list[Line]] = [[] for _ in range(len(segments) + len(units))]
+    if parsed.geometry is not None:
+        located = lines_of(parsed.geometry, [*segments, *units])
+    lines, boxes = iter(located[: len(segments)]), iter(located[len(segments) :])
+    pages = PageFinder(parsed.pages)
+    blocks = [(block.start, block.end) for block in parsed.blocks]
+    ends = [end for _, end in blocks]
+    made = []
+    for sequence, (draft, count) in enumerate(zip(drafts, tokens, strict=True), 1):
+        spans = []
+        found = []
+        offset = 0
+        for segment in draft.segments():
+            low, high = bisect_left(ends, segment[0] + 1), bisect_left(ends, segment[1]) + 1
+            spans.extend(spans_of(segment, offset, blocks[low:high], next(lines), pages))
+            atoms = headers[segment] if segment == draft.header else [(atom.start, atom.end) for atom in draft.atoms]
+            for start, end in atoms:
+                where = tuple(box for _, _, box in next(boxes))
+                page = where[0].page if where else pages.page_of(start)
+                found.append(Sentence(start - segment[0] + offset, end - segment[0] + offset, page, where))
+            offset += segment[1] - segment[0] + 1
+        made.append(
+            Chunk(
+                document_id,
+                sequence,
+                _kind(parsed, draft),
+                draft.text(parsed.text),
+                draft.path,
+                tuple(sorted({span.page for span in spans})),
+                tuple(spans),
+                tuple(found),
+                count,
+                context=draft.context,
+                image=_image(parsed, draft),
+            )
+        )
+    return made
+
+
+def _kind(parsed: Parsed, draft: _Draft) -> Kind:
+    """The kind of its blocks; headings and captions do not count, and a mixture is text."""
+    blocks = [parsed.blocks[index] for index in dict.fromkeys(atom.block for atom in draft.atoms)]
+    kinds = {block.kind for block in blocks} - {"heading"}
+    if not kinds:
+        return "heading"
+    if len(kinds - {"text"}) == 1 and kinds & {"table", "figure"}:
+        kinds -= {"text"}
+    return kinds.pop() if len(kinds) == 1 else "text"
+
+
+def _image(parsed: Parsed, draft: _Draft) -> str | None:
+    for atom in draft.atoms:
+        figure = parsed.blocks[atom.block].figure
+        if figure is not None:
+            return hashlib.sha256(parsed.figures[figure]).hexdigest()
+    return None
