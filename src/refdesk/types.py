@@ -165,6 +165,19 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """A document parsed, chunked and enriched: all that is stored of it, but for the vectors."""
+
+    document: Document
+    text: str
+    pages: tuple[Page, ...]
+    chunks: tuple[Chunk, ...]
+    geometry: Geometry | None = None
+    figures: Mapping[str, bytes] = field(default_factory=dict)  # content hash -> PNG
+    children: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """What a search may see; every condition given must hold, and an empty scope is the whole library.
 

@@ -1,0 +1,1 @@
+"""Refdesk: a reference desk for your documents."""

@@ -1,0 +1,281 @@
+"""Reads the library's truth from SQL: documents, pages, chunks, vectors. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Engine, and_, bindparam, func, or_, select
+
+from refdesk.adapters import codec
+from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
+from refdesk.geometry import Geometry
+from refdesk.types import Chunk, Document, Page, Range, Scope
+
+_CHUNK_COLUMNS = [
+    chunks.c.id,
+    chunks.c.sequence,
+    chunks.c.kind,
+    chunks.c.token_count,
+    chunks.c.text,
+    chunks.c.context,
+    chunks.c.summary,
+    chunks.c.details,
+]
+_CHUNKS_BY_ID = select(chunks.c.document_key, *_CHUNK_COLUMNS).where(chunks.c.id.in_(bindparam("ids", expanding=True)))
+_MOST_PARAMETERS = 900  # of one statement; SQLite builds before 3.32 allow 999
+_FETCH = 4096  # rows at a time when reading whole tables
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a reader must know to see whether its view is current."""
+
+    generation: int = 0  # rises with every change of what is visible
+    epoch: int = 0  # rises when the list of dropped chunks was emptied: read everything anew
+    space: str = ""  # the vector space in use
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    page: Page
+    text: str
+    words: Geometry | None
+
+
+class Catalogue:
+    """Every question the program asks of the SQL truth; safe to use from several threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._known: dict[int, Document] = {}  # by key, valid for one generation
+        self._known_generation = -1
+
+    # state
+
+    def standing(self) -> Standing:
+        with self.engine.connect() as connection:
+            return read_standing(connection)
+
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the documents, the most frequent first."""
+        query = (
+            select(documents.c.language)
+            .where(documents.c.status == "ready", documents.c.language != "")
+            .group_by(documents.c.language)
+            .order_by(func.count().desc(), documents.c.language)
+        )
+        with self.engine.connect() as connection:
+            return tuple(connection.execute(query).scalars())
+
+    # documents
+
+    def documents(self, scope: Scope | None = None, status: str | None = None) -> list[Document]:
+        query = select(documents).order_by(documents.c.collection, documents.c.name, documents.c.key)
+        if scope is not None:
+            query = query.where(*document_conditions(scope))
+        if status is not None:
+            query = query.where(documents.c.status == status)
+        with self.engine.connect() as connection:
+            found = [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+        return [document for document in found if scope is None or _has_metadata(document, scope)]
+
+    def document(self, document_id: str) -> Document | None:
+        """By its id, or by the beginning of it when that is unique."""
+        query = select(documents).where(documents.c.id.startswith(document_id, autoescape=True)).limit(2)
+        with self.engine.connect() as connection:
+            rows = connection.execute(query).mappings().all()
+        return codec.unpack_document(rows[0]) if len(rows) == 1 else None
+
+    def named(self, name: str) -> list[Document]:
+        query = select(documents).where(documents.c.name == name).order_by(documents.c.key)
+        with self.engine.connect() as connection:
+            return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+
+    # pages and chunks
+
+    def pages(self, document_id: str, number: int | None = None) -> list[PageText]:
+        query = (
+            select(pages)
+            .join(documents, documents.c.key == pages.c.document_key)
+            .where(documents.c.id == document_id)
+            .order_by(pages.c.number)
+        )
+        if number is not None:
+            query = query.where(pages.c.number == number)
+        with self.engine.connect() as connection:
+            return [_page_text(row) for row in connection.execute(query).mappings()]
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        query = (
+            select(*_CHUNK_COLUMNS)
+            .join(documents, documents.c.key == chunks.c.document_key)
+            .where(documents.c.id == document_id)
+            .order_by(chunks.c.sequence)
+        )
+        with self.engine.connect() as connection:
+            return [codec.unpack_chunk(row, document_id) for row in connection.execute(query)]
+
+    def hydrate(self, ids: Sequence[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
+        """The chunks with these ids that are visible, each with its document."""
+        found: dict[int, tuple[Chunk, Document]] = {}
+        with self.engine.connect() as connection:
+            rows = [
+                row
+                for start in range(0, len(ids), _MOST_PARAMETERS)
+                for row in connection.execute(_CHUNKS_BY_ID, {"ids": list(ids[start : start + _MOST_PARAMETERS])})
+            ]
+            owners = self._documents_by_key(connection, {row[0] for row in rows}, generation)
+        for row in rows:
+            document = owners.get(row[0])
+            if document is not None and document.status == "ready":
+                found[row[1]] = (codec.unpack_chunk(row[1:], document.id), document)
+        return found
+
+    def _documents_by_key(self, connection: Connection, keys: set[int], generation: int) -> dict[int, Document]:
+        if generation != self._known_generation:
+            self._known, self._known_generation = {}, generation
+        known = self._known  # one dictionary per generation, so another thread's refresh cannot mix the two
+        missing = [key for key in keys if key not in known]
+        for start in range(0, len(missing), _MOST_PARAMETERS):
+            query = select(documents).where(documents.c.key.in_(missing[start : start + _MOST_PARAMETERS]))
+            for row in connection.execute(query).mappings():
+                known[row["key"]] = codec.unpack_document(row)
+        return {key: known[key] for key in keys if key in known}
+
+    # what the indexes are derived from
+
+    def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
+        """The ids of all visible chunks in scope, ascending."""
+        with self.engine.connect() as connection:
+            if not scope.kinds and scope.pages is None:
+                rows = connection.execute(
+                    select(documents.c.first_chunk, documents.c.last_chunk, documents.c.metadata)
+                    .where(documents.c.status == "ready", *document_conditions(scope))
+                    .order_by(documents.c.first_chunk)
+                ).all()
+                ranges = [np.arange(first, last + 1) for first, last, kept in rows if _metadata_holds(kept, scope)]
+                return np.concatenate(ranges).astype(np.int64) if ranges else np.zeros(0, dtype=np.int64)
+            query = (
+                select(chunks.c.id, documents.c.metadata)
+                .join(documents, documents.c.key == chunks.c.document_key)
+                .where(documents.c.status == "ready", *document_conditions(scope), *_chunk_conditions(scope))
+                .order_by(chunks.c.id)
+            )
+            found = [row[0] for row in connection.execute(query) if _metadata_holds(row[1], scope)]
+        return np.array(found, dtype=np.int64)
+
+    def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Ids and vectors of the chunks whose id is greater than `after`, ascending."""
+        query = (
+            select(vectors.c.chunk_id, vectors.c.vector)
+            .where(vectors.c.space == space, vectors.c.chunk_id > after)
+            .order_by(vectors.c.chunk_id)
+        )
+        ids: list[int] = []
+        parts: list[NDArray[np.float32]] = []
+        with self.engine.connect() as connection:
+            for rows in connection.execution_options(stream_results=True).execute(query).partitions(_FETCH):
+                ids.extend(row[0] for row in rows)
+                parts.append(codec.unpack_vectors([row[1] for row in rows], dimensions))
+        matrix = np.concatenate(parts) if parts else np.zeros((0, dimensions), dtype=np.float32)
+        return np.array(ids, dtype=np.int64), matrix
+
+    def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
+        query = select(vectors.c.chunk_id, vectors.c.sentences).where(
+            vectors.c.space == space, vectors.c.chunk_id.in_(list(ids))
+        )
+        with self.engine.connect() as connection:
+            return {row[0]: codec.unpack_sentences(row[1], dimensions) for row in connection.execute(query)}
+
+    def dropped(self) -> list[Range]:
+        with self.engine.connect() as connection:
+            rows = connection.execute(select(dropped.c.first_chunk, dropped.c.last_chunk))
+            return [(row[0], row[1]) for row in rows]
+
+    def all_chunks(self) -> Iterator[tuple[Document, Chunk, int]]:
+        """Every visible chunk with its document and the document's key, in order of id."""
+        query = (
+            select(chunks.c.document_key, *_CHUNK_COLUMNS)
+            .join(documents, documents.c.key == chunks.c.document_key)
+            .where(documents.c.status == "ready")
+            .order_by(chunks.c.id)
+        )
+        generation = self.standing().generation
+        with self.engine.connect() as connection:
+            for rows in connection.execution_options(stream_results=True).execute(query).partitions(_FETCH):
+                owners = self._documents_by_key(connection, {row[0] for row in rows}, generation)
+                for row in rows:
+                    document = owners[row[0]]
+                    yield document, codec.unpack_chunk(row[1:], document.id), row[0]
+
+    def counts(self, space: str) -> dict[str, int]:
+        """Documents by status, chunks and vectors: what the indexes must agree with."""
+        with self.engine.connect() as connection:
+            rows = connection.execute(select(documents.c.status, func.count()).group_by(documents.c.status))
+            found = {f"documents_{status}": count for status, count in rows}
+            found["chunks"] = connection.execute(select(func.count()).select_from(chunks)).scalar_one()
+            found["vectors"] = connection.execute(
+                select(func.count()).select_from(vectors).where(vectors.c.space == space)
+            ).scalar_one()
+        return found
+
+
+def read_standing(connection: Connection) -> Standing:
+    # Asked before every search, so it goes to the driver directly.
+    rows: dict[str, str] = dict(connection.exec_driver_sql("SELECT name, value FROM state").fetchall())
+    return Standing(int(rows.get("generation", 0)), int(rows.get("epoch", 0)), rows.get("space", ""))
+
+
+def document_conditions(scope: Scope) -> list[Any]:
+    """SQL conditions on documents for all of a scope but its metadata, which is JSON and checked after."""
+    conditions: list[Any] = []
+    if scope.collections:
+        conditions.append(
+            or_(
+                *(
+                    or_(
+                        documents.c.collection == collection,
+                        documents.c.collection.startswith(collection + "/", autoescape=True),
+                    )
+                    for collection in scope.collections
+                )
+            )
+        )
+    if scope.documents:
+        conditions.append(documents.c.id.in_(scope.documents))
+    if scope.date_from:
+        conditions.append(documents.c.date >= scope.date_from)
+    if scope.date_to:
+        conditions.append(and_(documents.c.date != "", documents.c.date <= scope.date_to))
+    return conditions
+
+
+def _chunk_conditions(scope: Scope) -> Iterable[Any]:
+    if scope.kinds:
+        yield chunks.c.kind.in_(scope.kinds)
+    if scope.pages is not None:
+        yield and_(chunks.c.first_page <= scope.pages[1], chunks.c.last_page >= scope.pages[0])
+
+
+def _metadata_holds(packed: str, scope: Scope) -> bool:
+    if not scope.metadata:
+        return True
+    held = orjson.loads(packed)
+    return all(held.get(name) == value for name, value in scope.metadata)
+
+
+def _has_metadata(document: Document, scope: Scope) -> bool:
+    return all(document.metadata.get(name) == value for name, value in scope.metadata)
+
+
+def _page_text(row: Any) -> PageText:
+    page = Page(
+        row["number"], row["start"], row["end"], row["width"], row["height"], row["label"], ocr=bool(row["ocr"])
+    )
+    words = codec.unpack_words(row["words"], page) if row["words"] is not None else None
+    return PageText(page, row["text"], words)

@@ -1,0 +1,75 @@
+"""Opens the database: one engine per library, SQLite in WAL mode, migrated when it is older than this program."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.exc import DatabaseError
+
+from refdesk.errors import LibraryDamaged, LibraryTooNew
+
+HEAD = "0001"  # the newest migration; a test compares it with the folder
+BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
+
+
+def open_database(path: Path) -> Engine:
+    """The engine of the SQLite file at `path`, created or migrated as needed."""
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
+    event.listen(engine, "connect", _configure)
+    event.listen(engine, "begin", _begin)
+    try:
+        with engine.connect() as connection:
+            version = _version(connection)
+        if version != HEAD:
+            _migrate(engine, version, path)
+    except DatabaseError as error:
+        engine.dispose()
+        if _is_damage(error):
+            raise LibraryDamaged(f"the database {path} does not open: {error.orig}") from error
+        raise
+    return engine
+
+
+def _configure(connection: sqlite3.Connection, _record: Any) -> None:
+    # pysqlite's own transaction handling is switched off: SQLAlchemy's documented recipe for true transactions.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")  # an accepted document survives a power cut too
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute("PRAGMA cache_size = -65536")  # 64 MiB
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _migrate(engine: Engine, version: str | None, path: Path) -> None:
+    from alembic import command  # imported here: opening an up-to-date library must stay fast
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise LibraryTooNew(
+                f"the library {path.parent} was written by a newer Refdesk (schema {version})"
+            ) from error
+
+
+def _is_damage(error: DatabaseError) -> bool:
+    return isinstance(error.orig, sqlite3.DatabaseError) and not isinstance(error.orig, sqlite3.OperationalError)

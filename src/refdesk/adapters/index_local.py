@@ -1,0 +1,90 @@
+"""The `Index` port over local files: tantivy for terms, usearch for vectors, both checked against SQL at every search.
+
+Several processes may read while one writes. Each search first asks SQL for the library's generation; when that has
+risen, the new chunks are read in and the deleted ones are left out from then on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.adapters.catalogue import Catalogue, Standing
+from refdesk.adapters.lexical_tantivy import LexicalIndex
+from refdesk.adapters.vectors_usearch import VectorIndex
+from refdesk.ports import Scored
+from refdesk.types import Scope
+
+SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
+
+
+class LocalIndex:
+    """What one process sees of the index files of a library."""
+
+    def __init__(self, folder: Path, catalogue: Catalogue, dimensions: int) -> None:
+        self.folder = folder
+        self.lexical_index = LexicalIndex(folder / "lexical")
+        self._catalogue = catalogue
+        self._dimensions = dimensions
+        self._lock = threading.Lock()
+        self._standing = Standing(generation=-1)
+        self._vectors = VectorIndex(dimensions)
+        self._allowed: OrderedDict[Scope, NDArray[np.int64]] = OrderedDict()
+        self.languages: tuple[str, ...] = ()
+
+    def refresh(self) -> Standing:
+        """Looks at the library as it is now; cheap when nothing has changed."""
+        standing = self._catalogue.standing()
+        if standing == self._standing:
+            return standing
+        with self._lock:
+            if standing.generation < self._standing.generation and standing.epoch == self._standing.epoch:
+                return self._standing  # another thread has been faster
+            # The lexical index is committed before SQL makes its chunks visible, so it is never behind.
+            self.lexical_index.reload()
+            same_files = (standing.epoch, standing.space) == (self._standing.epoch, self._standing.space)
+            vectors = self._vectors if same_files else VectorIndex(self._dimensions, self.snapshot_folder(standing))
+            ids, matrix = self._catalogue.vectors_after(standing.space, vectors.last_id, self._dimensions)
+            vectors.append(ids, matrix)
+            vectors.drop(self._catalogue.dropped())
+            self.languages = self._catalogue.languages()
+            self._vectors, self._standing, self._allowed = vectors, standing, OrderedDict()
+        return standing
+
+    def snapshot_folder(self, standing: Standing) -> Path | None:
+        """The newest snapshot of the vectors, None when there is none (yet, or any more: SQL holds them all)."""
+        folder = self.folder / f"vectors-{standing.epoch}"
+        return folder if (folder / "vectors.npy").is_file() else None
+
+    @property
+    def vectors(self) -> VectorIndex:
+        return self._vectors
+
+    # the port
+
+    def lexical(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
+        return self.lexical_index.search(terms, k, scope)
+
+    def dense(self, vector: NDArray[np.float32], k: int, scope: Scope) -> list[Scored]:
+        return self._vectors.search(vector, k, None if scope.is_open else self._allowed_ids(scope))
+
+    def lexical_scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
+        return self.lexical_index.scores(terms, chunk_ids)
+
+    def cosines(self, vector: NDArray[np.float32], chunk_ids: Sequence[int]) -> dict[int, float]:
+        return self._vectors.cosines(vector, chunk_ids)
+
+    def _allowed_ids(self, scope: Scope) -> NDArray[np.int64]:
+        remembered = self._allowed  # replaced, never emptied, when the generation changes
+        ids = remembered.get(scope)
+        if ids is None:
+            ids = self._catalogue.chunk_ids(scope)
+            remembered[scope] = ids
+            while len(remembered) > SCOPES_KEPT:
+                remembered.popitem(last=False)
+        return ids

@@ -1,0 +1,179 @@
+"""BM25 over tantivy's files. Terms come ready-made from `refdesk.terms`, so every index analyses text alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tantivy
+from tantivy import FieldType, Occur, Query
+
+from refdesk.ports import Scored
+from refdesk.types import Range, Scope
+
+WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
+MERGE_AT_SEGMENTS = 12  # tantivy merges from 8 segments of a size on, if somebody waits for it
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalEntry:
+    """A chunk as the lexical index holds it."""
+
+    chunk_id: int
+    document_id: str
+    collection: str
+    kind: str
+    first_page: int
+    last_page: int
+    date: str
+    metadata: Sequence[tuple[str, str]]
+    terms: Sequence[str]
+
+
+class LexicalIndex:
+    """One folder of tantivy files; the caller holds the library's lock while writing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._schema = _schema()
+        self._index = tantivy.Index(self._schema, path=str(folder), reuse=True)
+        self._index.register_tokenizer("terms", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
+        self._index.config_reader(reload_policy="manual")
+        self.reload()
+
+    def reload(self) -> None:
+        """Sees what has been committed by any process."""
+        self._index.reload()
+        self._searcher = self._index.searcher()
+
+    @property
+    def count(self) -> int:
+        return int(self._searcher.num_docs)
+
+    # writing
+
+    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = (), *, merge: bool = False) -> None:
+        """Drops ranges of chunk ids, adds entries, and makes both durable in one commit."""
+        writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
+        for first, last in drop:
+            writer.delete_documents_by_query(
+                Query.range_query(self._schema, "id", FieldType.Unsigned, first, last, True, True)
+            )
+        for entry in entries:
+            writer.add_document(_document(entry))
+        writer.commit()
+        if merge or self._index.searcher().num_segments > MERGE_AT_SEGMENTS:
+            writer.wait_merging_threads()
+        del writer  # gives tantivy's own lock back
+
+    def clear(self) -> None:
+        writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
+        writer.delete_all_documents()
+        writer.commit()
+        writer.wait_merging_threads()
+
+    # searching
+
+    def search(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
+        if not terms or k < 1:
+            return []
+        return self._run(_filtered(self._terms(terms), self._filters(scope)), k)
+
+    def scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
+        if not terms or not chunk_ids:
+            return {}
+        # A union of single terms is five times faster here than a term set query.
+        wanted = Query.boolean_query(
+            [(Occur.Should, Query.term_query(self._schema, "id", chunk_id)) for chunk_id in chunk_ids]
+        )
+        return dict(self._run(_filtered(self._terms(terms), [wanted]), len(chunk_ids)))
+
+    def frequency(self, term: str) -> int:
+        """The number of chunks that hold a term."""
+        return int(self._searcher.doc_freq("body", term))
+
+    def ids(self) -> set[int]:
+        """Every chunk id in the index; for checks, not for searching."""
+        searcher = self._searcher
+        found = searcher.search(Query.all_query(), max(1, searcher.num_docs), count=False).hits
+        return {int(value) for value in searcher.fast_field_values("id", [address for _, address in found])}
+
+    def _terms(self, terms: Sequence[str]) -> Query:
+        return Query.boolean_query([(Occur.Should, Query.term_query(self._schema, "body", term)) for term in terms])
+
+    def _run(self, query: Query, k: int) -> list[Scored]:
+        searcher = self._searcher
+        hits = searcher.search(query, k, count=False).hits
+        ids = searcher.fast_field_values("id", [address for _, address in hits])
+        return [(int(chunk_id), float(score)) for chunk_id, (score, _) in zip(ids, hits, strict=True)]
+
+    def _filters(self, scope: Scope) -> list[Query]:
+        filters = []
+        for field, values in (("collection", scope.collections), ("document", scope.documents), ("kind", scope.kinds)):
+            if values:
+                filters.append(self._any_of(field, values))
+        filters.extend(self._any_of("metadata", [_pair(name, value)]) for name, value in scope.metadata)
+        if scope.pages is not None:
+            filters.append(self._between("first_page", 0, scope.pages[1]))
+            filters.append(self._between("last_page", scope.pages[0], _MOST))
+        if scope.date_from or scope.date_to:
+            filters.append(self._between("date", _day(scope.date_from) or 1, _day(scope.date_to) or _MOST))
+        return filters
+
+    def _any_of(self, field: str, values: Sequence[str]) -> Query:
+        return Query.boolean_query([(Occur.Should, Query.term_query(self._schema, field, value)) for value in values])
+
+    def _between(self, field: str, low: int, high: int) -> Query:
+        return Query.range_query(self._schema, field, FieldType.Unsigned, low, high, True, True)
+
+
+_MOST = 2**53
+
+
+def _schema() -> Any:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("id", indexed=True, fast=True)
+    for name in ("collection", "document", "kind", "metadata"):
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    for name in ("first_page", "last_page", "date"):
+        builder.add_unsigned_field(name, fast=True)
+    builder.add_text_field("body", tokenizer_name="terms", index_option="freq")
+    return builder.build()
+
+
+def _document(entry: LexicalEntry) -> Any:
+    document = tantivy.Document()
+    document.add_unsigned("id", entry.chunk_id)
+    document.add_text("document", entry.document_id)
+    document.add_text("kind", entry.kind)
+    parts = entry.collection.split("/")
+    for depth in range(1, len(parts) + 1):  # "finance/2024" is found under "finance" too
+        document.add_text("collection", "/".join(parts[:depth]))
+    for name, value in entry.metadata:
+        document.add_text("metadata", _pair(name, value))
+    document.add_unsigned("first_page", entry.first_page)
+    document.add_unsigned("last_page", entry.last_page)
+    if day := _day(entry.date):
+        document.add_unsigned("date", day)
+    document.add_text("body", " ".join(entry.terms))
+    return document
+
+
+def _filtered(query: Query, filters: Sequence[Query]) -> Query:
+    if not filters:
+        return query
+    unscored = [(Occur.Must, Query.const_score_query(one, 0.0)) for one in filters]
+    return Query.boolean_query([(Occur.Must, query), *unscored])
+
+
+def _pair(name: str, value: str) -> str:
+    return f"{name}\x1f{value}"
+
+
+def _day(date: str) -> int:
+    """`2024-03-01` -> 20240301; 0 for no date."""
+    digits = date[:10].replace("-", "")
+    return int(digits) if len(digits) == 8 and digits.isdigit() else 0

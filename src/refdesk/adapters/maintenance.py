@@ -1,0 +1,175 @@
+"""Keeps the derived indexes right: new snapshots of the vectors, rebuilding from SQL, and checking one against the other."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+from sqlalchemy import delete, func, insert, select
+
+from refdesk.adapters import codec
+from refdesk.adapters.catalogue import Catalogue
+from refdesk.adapters.index_local import LocalIndex
+from refdesk.adapters.schema import documents, dropped, vectors
+from refdesk.adapters.vectors_usearch import EXACT_BELOW
+from refdesk.adapters.writer import LibraryWriter, bump, lexical_entry, set_state
+from refdesk.ports import Embedder
+from refdesk.types import Chunk
+
+TAIL_LIMIT = 8192  # vectors scanned exactly beside a snapshot: 0.3 ms; more make a new snapshot worth its seconds
+DROPPED_LIMIT = 0.2  # share of deleted vectors at which a new snapshot is made
+_BATCH = 512
+_T = TypeVar("_T")
+
+Report = Callable[[int, int], None]  # done, in all
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `doctor` looked at; `advice` says what to do when it is not well."""
+
+    name: str
+    well: bool
+    text: str
+    advice: str = ""
+
+
+class Maintenance:
+    """Work on the whole library; each method holds the writer's lock."""
+
+    def __init__(self, catalogue: Catalogue, index: LocalIndex, writer: LibraryWriter) -> None:
+        self._catalogue = catalogue
+        self._index = index
+        self._writer = writer
+        self._engine = catalogue.engine
+
+    def settle(self, *, force: bool = False) -> bool:
+        """Makes a new snapshot of the vectors when the tail or the list of dropped ids has grown long."""
+        standing = self._index.refresh()
+        if not (force or self._is_worthwhile()):
+            return False
+        with self._writer.locked():
+            standing = self._index.refresh()
+            if len(self._index.vectors) > EXACT_BELOW:
+                folder = self._index.folder / f"vectors-{standing.epoch + 1}"
+                shutil.rmtree(folder, ignore_errors=True)  # of a killed attempt
+                self._index.vectors.write_snapshot(folder)
+            with self._engine.begin() as connection:
+                connection.execute(delete(dropped).where(dropped.c.purged == 1))
+                bump(connection, "epoch")
+                bump(connection, "generation")
+            self._remove_old_snapshots(standing.epoch)
+        self._index.refresh()
+        return True
+
+    def _is_worthwhile(self) -> bool:
+        gone = sum(last - first + 1 for first, last in self._catalogue.dropped())
+        count = len(self._index.vectors)
+        many_dropped = gone > max(EXACT_BELOW // 4, DROPPED_LIMIT * count)
+        return many_dropped or (count > EXACT_BELOW and self._index.vectors.tail_length > TAIL_LIMIT)
+
+    def _remove_old_snapshots(self, keep: int) -> None:
+        """Leaves the one before, which a reader may be opening at this moment."""
+        for folder in self._index.folder.glob("vectors-*"):
+            number = folder.name.removeprefix("vectors-")
+            if not number.isdigit() or int(number) < keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def rebuild(self, embedder: Embedder, report: Report = lambda done, total: None) -> int:
+        """Builds every index anew from SQL, with new vectors when the embedder is another one; gives the chunks."""
+        with self._writer.locked():
+            total = self._catalogue.counts(embedder.name)["chunks"]
+            if self._catalogue.standing().space not in ("", embedder.name):
+                self._embed_anew(embedder, total, report)
+            lexical = self._index.lexical_index
+            lexical.clear()
+            done = 0
+            for batch in _batches(self._catalogue.all_chunks(), _BATCH * 8):
+                lexical.write(
+                    lexical_entry(document, document.id, chunk.id, chunk.kind, chunk.pages, chunk.context, chunk.text)
+                    for document, chunk, _ in batch
+                )
+                done += len(batch)
+                report(done, total)
+            lexical.write((), merge=True)
+            with self._engine.begin() as connection:
+                set_state(connection, "space", embedder.name)
+                connection.execute(delete(vectors).where(vectors.c.space != embedder.name))
+                # No snapshot carries the next epoch's name, so that the vectors are read from SQL and written anew.
+                bump(connection, "epoch")
+                bump(connection, "generation")
+            for folder in self._index.folder.glob("vectors-*"):
+                shutil.rmtree(folder, ignore_errors=True)
+            self.settle(force=True)
+        return total
+
+    def _embed_anew(self, embedder: Embedder, total: int, report: Report) -> None:
+        """Fills a new space beside the old one; searches use the old one until it is complete."""
+        done = 0
+        for batch in _batches(self._catalogue.all_chunks(), _BATCH):
+            found: Sequence[Chunk] = [chunk for _, chunk, _ in batch]
+            embedded = embedder.embed_chunks(found)
+            with self._engine.begin() as connection:
+                ids = [chunk.id for chunk in found]
+                known = vectors.c.space == embedder.name, vectors.c.chunk_id.in_(ids)
+                connection.execute(delete(vectors).where(*known))
+                connection.execute(
+                    insert(vectors),
+                    [
+                        {
+                            "space": embedder.name,
+                            "chunk_id": chunk.id,
+                            "vector": codec.pack_vector(one.vector),
+                            "sentences": one.sentences.tobytes(),
+                        }
+                        for chunk, one in zip(found, embedded, strict=True)
+                    ],
+                )
+            done += len(batch)
+            report(done, total)
+
+    def check(self) -> Iterator[Finding]:
+        """Compares the indexes with SQL."""
+        standing = self._index.refresh()
+        counts = self._catalogue.counts(standing.space)
+        with self._engine.connect() as connection:
+            integrity = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+            expected = connection.execute(
+                select(func.coalesce(func.sum(documents.c.last_chunk - documents.c.first_chunk + 1), 0)).where(
+                    documents.c.status == "ready"
+                )
+            ).scalar_one()
+        yield Finding("database", integrity == "ok", integrity, "restore a backup with `refdesk restore FILE`")
+        yield Finding(
+            "chunks",
+            counts["chunks"] == expected,
+            f"{counts['chunks']} chunks stored, {expected} belong to documents that are ready",
+            "add the documents again",
+        )
+        truth = {chunk_id for chunk_id in self._all_ids()}
+        waiting = {i for first, last in self._catalogue.dropped() for i in range(first, last + 1)}
+        lexical = self._index.lexical_index.ids() - waiting
+        yield Finding(
+            "BM25 index",
+            lexical == truth,
+            f"{len(lexical)} chunks, {len(truth - lexical)} missing, {len(lexical - truth)} too many",
+            "run `refdesk reindex`",
+        )
+        yield Finding(
+            "vectors",
+            counts["vectors"] == len(truth) == len(self._index.vectors),
+            f"{counts['vectors']} stored, {len(self._index.vectors)} searchable, space '{standing.space or 'none yet'}'",
+            "run `refdesk reindex`",
+        )
+
+    def _all_ids(self) -> Iterator[int]:
+        with self._engine.connect() as connection:
+            yield from connection.exec_driver_sql("SELECT id FROM chunks").scalars()
+
+
+def _batches(items: Iterator[_T], size: int) -> Iterator[list[_T]]:
+    while batch := list(islice(items, size)):
+        yield batch

@@ -1,0 +1,65 @@
+"""Who is adding at this moment? A run holds an operating-system lock, which the system takes back when it dies.
+
+Documents that are not finished name their run; when its lock can be taken, nobody is working on them any more, and
+another run may take them over.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from pathlib import Path
+from types import TracebackType
+
+from filelock import FileLock, Timeout
+
+
+class Run:
+    """A name, a lock and a spool folder for one adding process.
+
+    >>> with Run(Path("library/runs")) as run:
+    ...     (run.spool / "upload").write_bytes(b"…")
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.name = secrets.token_hex(8)
+        self._folder = folder
+        self.spool = folder / self.name
+        self._lock = FileLock(str(folder / f"{self.name}.lock"))
+
+    def __enter__(self) -> Run:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock.acquire()
+        self.spool.mkdir()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.spool, ignore_errors=True)
+        self._lock.release()
+        (self._folder / f"{self.name}.lock").unlink(missing_ok=True)
+
+
+def is_alive(folder: Path, name: str) -> bool:
+    """Whether the run of that name is still at work; what a dead one has left is removed."""
+    path = folder / f"{name}.lock"
+    if not path.exists():
+        shutil.rmtree(folder / name, ignore_errors=True)
+        return False
+    probe = FileLock(str(path))
+    try:
+        probe.acquire(timeout=0)
+    except Timeout:
+        return True
+    shutil.rmtree(folder / name, ignore_errors=True)
+    path.unlink(missing_ok=True)
+    probe.release()
+    return False
+
+
+def clear_dead(folder: Path) -> None:
+    """Removes what killed runs have left behind."""
+    if folder.is_dir():
+        for path in folder.glob("*.lock"):
+            is_alive(folder, path.stem)

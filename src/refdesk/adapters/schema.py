@@ -1,0 +1,124 @@
+"""The tables of the library. SQL is the truth; every search index is derived from them.
+
+Written for SQLite and PostgreSQL alike. Migrations in `migrations/` bring an older library here; a test compares both.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+)
+
+metadata = MetaData()
+
+# BIGINT PRIMARY KEY is not a rowid alias in SQLite, INTEGER is.
+_Key = BigInteger().with_variant(Integer(), "sqlite")
+
+state = Table(
+    "state",
+    metadata,
+    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space
+    Column("value", Text, nullable=False),
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("id", String(32), nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("collection", Text, nullable=False),
+    Column("content_hash", String(64), nullable=False),
+    Column("status", String(12), nullable=False),
+    Column("title", Text, nullable=False, default=""),
+    Column("format", String(20), nullable=False, default=""),
+    Column("language", String(12), nullable=False, default=""),
+    Column("size", BigInteger, nullable=False, default=0),
+    Column("modified", Float, nullable=False, default=0.0),  # of the file, to see at a glance that nothing changed
+    Column("page_count", Integer, nullable=False, default=0),
+    Column("chunk_count", Integer, nullable=False, default=0),
+    Column("source", Text, nullable=False, default=""),
+    Column("parent_id", String(32)),
+    Column("date", String(10), nullable=False, default=""),
+    Column("metadata", Text, nullable=False, default="{}"),
+    Column("error", Text, nullable=False, default=""),
+    Column("notes", Text, nullable=False, default="[]"),
+    Column("owner", String(40), nullable=False, default=""),  # the run that is working on it, see runs.py
+    Column("first_chunk", BigInteger, nullable=False, default=0),  # the ids of its chunks are first_chunk..last_chunk
+    Column("last_chunk", BigInteger, nullable=False, default=-1),
+    Column("created_at", String(32), nullable=False),
+    Column("updated_at", String(32), nullable=False),
+    Index("documents_by_place", "collection", "source", "name"),
+    Index("documents_by_hash", "content_hash"),
+    Index("documents_by_parent", "parent_id"),
+)
+
+pages = Table(
+    "pages",
+    metadata,
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("start", Integer, nullable=False),  # range of the document's text
+    Column("end", Integer, nullable=False),
+    Column("width", Float, nullable=False),
+    Column("height", Float, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("ocr", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("words", LargeBinary),  # geometry of the page's words, None for formats without pages
+    PrimaryKeyConstraint("document_key", "number"),
+)
+
+chunks = Table(
+    "chunks",
+    metadata,
+    Column("id", _Key, primary_key=True, autoincrement=False),
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    Column("sequence", Integer, nullable=False),
+    Column("kind", String(12), nullable=False),
+    Column("first_page", Integer, nullable=False),
+    Column("last_page", Integer, nullable=False),
+    Column("token_count", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("context", Text, nullable=False),
+    Column("summary", Text, nullable=False),
+    Column(
+        "details", LargeBinary, nullable=False
+    ),  # JSON: heading path, pages, spans, sentences, keywords, entities, image
+    Index("chunks_by_document", "document_key", "sequence"),
+    Index("chunks_by_kind", "kind"),
+)
+
+vectors = Table(
+    "vectors",
+    metadata,
+    Column(
+        "space", String(80), nullable=False
+    ),  # the embedder's name; a new model fills a new space beside the old one
+    Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), nullable=False),
+    Column("vector", LargeBinary, nullable=False),  # float16
+    Column("sentences", LargeBinary, nullable=False),  # int8, one row per sentence of the chunk
+    PrimaryKeyConstraint("space", "chunk_id"),
+    Index("vectors_by_chunk", "chunk_id"),  # a cascade from chunks looks them up by chunk alone
+)
+
+# Chunk ids that must not be in the search indexes: written before they are indexed and taken back in the transaction
+# that makes them visible, or written in the transaction that deletes them. A crash at any point leaves the list right.
+dropped = Table(
+    "dropped",
+    metadata,
+    Column("first_chunk", BigInteger, primary_key=True, autoincrement=False),
+    Column("last_chunk", BigInteger, nullable=False),
+    Column("purged", Integer, nullable=False, default=0),  # 1: gone from the lexical index too
+)

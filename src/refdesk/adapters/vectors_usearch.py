@@ -1,0 +1,214 @@
+"""Nearest vectors: an HNSW snapshot on disk for the many, an exact scan in memory for what came after it.
+
+A snapshot is a folder of three files: the graph, and the ids and vectors in ascending order of id, which serve true
+cosines and filtered scans. It is written whole and never changed; vectors added since are read from SQL, so a crash
+can lose nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from usearch.index import Index as Graph
+
+from refdesk.ports import Scored
+from refdesk.types import Range
+
+EXACT_BELOW = 20_000  # chunks; DESIGN §8: a scan of 20k vectors takes 2 ms
+CONNECTIVITY = 16
+EXPANSION_ADD = 128
+EXPANSION_SEARCH = 64  # recall .996 at 100k (benchmarks/results)
+GRAPH = "graph.usearch"
+_STEP = 8192  # rows gathered at a time when scanning a snapshot
+
+Ids = NDArray[np.int64]
+Matrix = NDArray[np.float32]
+
+
+class VectorIndex:
+    """The vectors of one space as one process sees them."""
+
+    def __init__(self, dimensions: int, snapshot: Path | None = None) -> None:
+        self.dimensions = dimensions
+        self._graph: Graph | None = None
+        self._ids: Ids = np.zeros(0, dtype=np.int64)
+        self._vectors: NDArray[np.float16] = np.zeros((0, dimensions), dtype=np.float16)
+        self._tail_ids: Ids = np.zeros(0, dtype=np.int64)
+        self._tail: Matrix = np.zeros((0, dimensions), dtype=np.float32)
+        self._tail_length = 0
+        self._dropped: list[Range] = []
+        self._snapshot = snapshot
+        if snapshot is not None:
+            self._graph = Graph.restore(str(snapshot / GRAPH), view=True)
+            self._graph.expansion_search = EXPANSION_SEARCH
+            self._ids = np.load(snapshot / "ids.npy", mmap_mode="r")
+            self._vectors = np.load(snapshot / "vectors.npy", mmap_mode="r")
+
+    @property
+    def last_id(self) -> int:
+        if self._tail_length:
+            return int(self._tail_ids[self._tail_length - 1])
+        return int(self._ids[-1]) if len(self._ids) else 0
+
+    @property
+    def tail_length(self) -> int:
+        return self._tail_length
+
+    def __len__(self) -> int:
+        both = (self._ids, self._tail_ids[: self._tail_length])
+        return sum(len(ids) - int(np.count_nonzero(self._is_dropped(ids))) for ids in both)
+
+    def append(self, ids: Ids, vectors: Matrix) -> None:
+        """Adds vectors whose ids are greater than all before."""
+        length = self._tail_length + len(ids)
+        if length > len(self._tail_ids):
+            capacity = max(1024, length, 2 * len(self._tail_ids))
+            grown_ids = np.zeros(capacity, dtype=np.int64)
+            grown = np.zeros((capacity, self.dimensions), dtype=np.float32)
+            grown_ids[: self._tail_length] = self._tail_ids[: self._tail_length]
+            grown[: self._tail_length] = self._tail[: self._tail_length]
+            self._tail_ids, self._tail = grown_ids, grown
+        self._tail_ids[self._tail_length : length] = ids
+        self._tail[self._tail_length : length] = vectors
+        self._tail_length = length
+
+    def drop(self, ranges: Sequence[Range]) -> None:
+        """From now on these ranges of ids do not exist."""
+        self._dropped = sorted(ranges)
+
+    # searching
+
+    def search(self, vector: Matrix, k: int, allowed: Ids | None) -> list[Scored]:
+        """The k nearest, best first; only ids in `allowed` (ascending) when it is given."""
+        if k < 1:
+            return []
+        if allowed is None:
+            found = self._graph_search(vector, k, None) + self._tail_search(vector, k)
+        elif len(allowed) <= EXACT_BELOW:
+            found = self._exact(vector, allowed, k)
+        else:
+            tail = allowed[np.searchsorted(allowed, self._ids[-1], side="right") :] if len(self._ids) else allowed
+            found = self._graph_search(vector, k, allowed) + self._exact(vector, tail, k)
+        found.sort(key=lambda pair: (-pair[1], pair[0]))
+        return found[:k]
+
+    def cosines(self, vector: Matrix, ids: Sequence[int]) -> dict[int, float]:
+        wanted = np.unique(np.asarray(ids, dtype=np.int64))
+        return {int(i): float(s) for i, s in zip(*self._scores(vector, wanted), strict=True)}
+
+    def _graph_search(self, vector: Matrix, k: int, allowed: Ids | None) -> list[Scored]:
+        if self._graph is None or not len(self._ids):
+            return []
+        depth = k
+        if allowed is not None:
+            # As many as are needed for k of them to be allowed on average, and a half more.
+            depth = int(1.5 * k * len(self._ids) / max(1, len(allowed))) + k
+        while True:
+            depth = min(depth, len(self._ids))
+            self._graph.expansion_search = max(EXPANSION_SEARCH, depth)
+            matches = self._graph.search(vector.astype(np.float16), depth)
+            ids = np.asarray(matches.keys, dtype=np.int64)
+            keep = ~self._is_dropped(ids)
+            if allowed is not None:
+                places = np.minimum(np.searchsorted(allowed, ids), len(allowed) - 1)
+                keep &= allowed[places] == ids
+            kept = ids[keep]
+            if len(kept) >= k or depth == len(self._ids):
+                distances = np.asarray(matches.distances)[keep]
+                return [(int(i), 1.0 - float(d)) for i, d in zip(kept[:k], distances[:k], strict=True)]
+            depth *= 4
+
+    def _tail_search(self, vector: Matrix, k: int) -> list[Scored]:
+        length = self._tail_length
+        if not length:
+            return []
+        ids = self._tail_ids[:length]
+        scores = self._tail[:length] @ vector
+        if self._dropped:
+            keep = ~self._is_dropped(ids)
+            ids, scores = ids[keep], scores[keep]
+        return _best(ids, scores, k)
+
+    def _exact(self, vector: Matrix, ids: Ids, k: int) -> list[Scored]:
+        return _best(*self._scores(vector, ids), k)
+
+    def _scores(self, vector: Matrix, ids: Ids) -> tuple[Ids, Matrix]:
+        """Ids (ascending) that exist, and their cosines."""
+        if self._dropped:
+            ids = ids[~self._is_dropped(ids)]
+        found_ids, found_scores = [], []
+        tail_ids = self._tail_ids[: self._tail_length]
+        for known, matrix in ((self._ids, self._vectors), (tail_ids, self._tail)):
+            if not len(known) or not len(ids):
+                continue
+            rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+            there = known[rows] == ids
+            rows = rows[there]
+            scores = np.empty(len(rows), dtype=np.float32)
+            for start in range(0, len(rows), _STEP):  # bounded memory, and float16 is widened in the cache
+                step = rows[start : start + _STEP]
+                scores[start : start + len(step)] = np.asarray(matrix[step], dtype=np.float32) @ vector
+            found_ids.append(ids[there])
+            found_scores.append(scores)
+        if not found_ids:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        return np.concatenate(found_ids), np.concatenate(found_scores)
+
+    def _is_dropped(self, ids: Ids) -> NDArray[np.bool_]:
+        if not self._dropped:
+            return np.zeros(len(ids), dtype=np.bool_)
+        firsts = np.array([first for first, _ in self._dropped])
+        lasts = np.array([last for _, last in self._dropped])
+        place = np.searchsorted(firsts, ids, side="right") - 1
+        return (place >= 0) & (ids <= lasts[np.maximum(place, 0)])
+
+    # writing a snapshot
+
+    def write_snapshot(self, folder: Path, threads: int = 0) -> int:
+        """Writes all that exists here into a new folder, in one step; gives the number of vectors."""
+        keep = ~self._is_dropped(self._ids)
+        tail_keep = ~self._is_dropped(self._tail_ids[: self._tail_length])
+        new_ids = self._tail_ids[: self._tail_length][tail_keep]
+        new_vectors = self._tail[: self._tail_length][tail_keep].astype(np.float16)
+        ids = np.concatenate([self._ids[keep], new_ids])
+        graph = Graph(
+            ndim=self.dimensions, metric="cos", dtype="f16", connectivity=CONNECTIVITY, expansion_add=EXPANSION_ADD
+        )
+        if self._snapshot is not None and np.count_nonzero(keep) > len(new_ids):
+            graph.load(str(self._snapshot / GRAPH))
+            for dead in self._ids[~keep]:
+                graph.remove(int(dead))
+            graph.add(new_ids.astype(np.uint64), new_vectors, threads=threads)
+        else:
+            graph.add(ids.astype(np.uint64), np.concatenate([self._vectors[keep], new_vectors]), threads=threads)
+        building = folder.with_name(folder.name + ".building")
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        graph.save(str(building / GRAPH))
+        np.save(building / "ids.npy", ids)
+        np.save(building / "vectors.npy", np.concatenate([self._vectors[keep], new_vectors]))
+        for path in building.iterdir():
+            _sync(path)
+        building.rename(folder)
+        _sync(folder.parent)
+        return len(ids)
+
+
+def _best(ids: Ids, scores: Matrix, k: int) -> list[Scored]:
+    if len(scores) > k:
+        top = np.argpartition(-scores, k - 1)[:k]
+        ids, scores = ids[top], scores[top]
+    return [(int(i), float(s)) for i, s in zip(ids, scores, strict=True)]
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
