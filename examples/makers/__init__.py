@@ -1,0 +1,1 @@
+"""How each example document is made; `make_documents.py` calls these."""
