@@ -80,7 +80,7 @@ def _letterhead(draw: ImageDraw.ImageDraw) -> None:
 
 
 def _signature(draw: ImageDraw.ImageDraw, y: int) -> None:
-    points = [(LEFT - 140 + x, float(y + height)) for x, height in SIGNATURE]
+    points = [(float(LEFT - 140 + x), float(y + height)) for x, height in SIGNATURE]
     for _ in range(3):  # Chaikin's corner cutting turns the strokes into curves
         points = [
             (x * share + next_x * (1 - share), height * share + next_height * (1 - share))

@@ -63,8 +63,8 @@ def _departments(sheet: Worksheet) -> None:
     for name, centre, first, second, previous in DEPARTMENTS:
         year = first + second
         sheet.append([name, centre, first, second, year, year / total, year / previous - 1])
-    halves = [sum(row[index] for row in DEPARTMENTS) for index in (2, 3)]
-    sheet.append(["Total", None, *halves, total, 1, total / before - 1])
+    first_half, second_half = sum(row[2] for row in DEPARTMENTS), sum(row[3] for row in DEPARTMENTS)
+    sheet.append(["Total", None, first_half, second_half, total, 1, total / before - 1])
     for row in sheet.iter_rows(min_row=4):
         for cell in row[2:5]:
             cell.number_format = EUROS

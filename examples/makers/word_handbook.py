@@ -97,9 +97,8 @@ def _add_stations(cell: _Cell) -> None:
     for row, texts in zip(inner.rows, STATIONS, strict=True):
         for inner_cell, text in zip(row.cells, texts, strict=True):
             inner_cell.text = text
-    # A cell must end with a paragraph; without text before the table the first one is not needed.
+    # The library adds the paragraph a cell must end with; the empty one before the table is not needed.
     cell.paragraphs[0]._p.getparent().remove(cell.paragraphs[0]._p)
-    cell.add_paragraph()
 
 
 def _add_footnote(document: DocumentObject, paragraph: Paragraph) -> None:
