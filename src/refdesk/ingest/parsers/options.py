@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from refdesk.ocr import OcrEngine, OcrLine
 
-
-@dataclass(frozen=True, slots=True)
-class OcrLine:
-    """A line that OCR read: its text and its edges in pixels of the image it was given."""
-
-    text: str
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-
-OcrEngine = Callable[[NDArray[np.uint8]], list[OcrLine]]  # an RGB image -> its lines, top to bottom
+__all__ = ["OcrEngine", "OcrLine", "ParseOptions", "ignore_progress"]
 
 
 def ignore_progress(done: int, total: int) -> None:

@@ -1,0 +1,258 @@
+"""PDF -> text, pages, blocks and the place of every word; a page is closed before the next is opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pypdfium2.raw as pdfium
+from pypdfium2 import PdfDocument, PdfiumError
+
+from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, TooLarge
+from refdesk.ingest.parsers.options import ParseOptions
+from refdesk.ingest.parsers.pdf_columns import reading_order
+from refdesk.ingest.parsers.pdf_figures import attach_figures
+from refdesk.ingest.parsers.pdf_furniture import drop_furniture
+from refdesk.ingest.parsers.pdf_grid import ruled_tables
+from refdesk.ingest.parsers.pdf_headings import assign_levels
+from refdesk.ingest.parsers.pdf_layout import PageDraft, body_size, compose
+from refdesk.ingest.parsers.pdf_objects import Drawn, scan_objects
+from refdesk.ingest.parsers.pdf_ocr import page_from_ocr
+from refdesk.ingest.parsers.pdf_page import Frame, PageText, frame_of, read_page
+from refdesk.ingest.parsers.pdf_tables import Item, find_tables
+from refdesk.ingest.parsers.pdf_text import page_values, write
+from refdesk.types import Block, Parsed
+
+FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
+SCAN_COVER = 0.6  # of the page: an image that large on a page without text is a scan
+UNREADABLE = 0.4  # share of characters without meaning: the text layer is garbage
+OCR_HINT = "install refdesk[ocr] to read them"
+_BAD_TITLE = re.compile(
+    r"^(microsoft (word|powerpoint|excel) - |untitled|.*\.(docx?|pptx?|xlsx?|pdf|tex|dvi|indd|qxd|html?)$"
+    r"|\(?anonymous\)?$|document\d*$|[\W\d_]*$)",  # the last: an accession number, "0001018724-18-000005"
+    re.I,
+)
+_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
+
+
+def parse(data: bytes, options: ParseOptions) -> Parsed:
+    """Reads a PDF: `parse(data, ParseOptions()).text`."""
+    with _open(data, options) as document:
+        count = len(document)
+        if count == 0:
+            raise EmptyDocument("this PDF has no pages")
+        if count > options.max_pages:
+            raise TooLarge(f"this PDF has {count:,} pages; the limit is {options.max_pages:,}")
+        reader = _Reader(document, data, options)
+        pages = [reader.read(index) for index in range(count)]
+        metadata = _metadata(document)
+        title = _metadata_title(document)
+    if not any(page.regions for page in pages):
+        if reader.scans:
+            raise EmptyDocument("this PDF holds scanned pages without text", hint=OCR_HINT)
+        if reader.broken == count:
+            raise BrokenFile("no page of this PDF can be read")
+        raise EmptyDocument("this PDF holds no text")
+    parsed = put_together(pages, "pdf", metadata, title, reader.notes(count))
+    if len(parsed.text) > options.max_characters:
+        raise TooLarge(f"this PDF holds {len(parsed.text):,} characters; the limit is {options.max_characters:,}")
+    return parsed
+
+
+def put_together(
+    pages: list[PageDraft], format: str, metadata: dict[str, str], title: str, notes: tuple[str, ...]
+) -> Parsed:
+    """Pages that were read become one document: shared by PDFs and images."""
+    drop_furniture(pages)
+    body = body_size(pages)
+    drafts = compose(pages, body)
+    headings = [draft for draft in drafts if draft.kind == "heading"]
+    texts = [" ".join(line.text for line in draft.lines) for draft in headings]
+    levels = assign_levels([(text, draft.first) for text, draft in zip(texts, headings, strict=True)])
+    for draft, level in zip(headings, levels, strict=True):
+        draft.level = level
+    text, blocks, writer, figures = write(drafts, pages)
+    return Parsed(
+        text,
+        page_values(pages, writer),
+        blocks,
+        format,
+        title=title or _first_title(text, blocks, page_end=writer.page_starts.get(2, len(text))),
+        metadata=metadata,
+        geometry=writer.geometry(),
+        figures=figures,
+        notes=notes,
+    )
+
+
+@contextmanager
+def _open(data: bytes, options: ParseOptions) -> Iterator[PdfDocument]:
+    try:
+        document = PdfDocument(data, password=options.password)
+    except PdfiumError as error:
+        if getattr(error, "err_code", None) == pdfium.FPDF_ERR_PASSWORD:
+            if options.password:
+                raise NeedsPassword("the password does not open this PDF") from error
+            raise NeedsPassword("this PDF needs a password") from error
+        if getattr(error, "err_code", None) == pdfium.FPDF_ERR_SECURITY:
+            raise NeedsPassword("this PDF is protected in a way that is not supported") from error
+        raise BrokenFile("this is not a complete PDF: it cannot be opened") from error
+    try:
+        yield document
+    finally:
+        document.close()
+
+
+class _Reader:
+    """Reads pages one by one and counts what went wrong."""
+
+    def __init__(self, document: PdfDocument, data: bytes, options: ParseOptions) -> None:
+        self._document = document
+        self._options = options
+        self._count = len(document)
+        self._figure_bytes = 0
+        self._units = _user_units(data, options.password) if b"/UserUnit" in data else {}
+        self.scans = 0
+        self.broken = 0
+
+    def read(self, index: int) -> PageDraft:
+        try:
+            draft = self._read(index)
+        except (PdfiumError, OSError, ValueError, OverflowError):
+            self.broken += 1
+            draft = PageDraft(index + 1, 0.0, 0.0, [], 0.0)
+        self._options.progress(index + 1, self._count)
+        return draft
+
+    def _read(self, index: int) -> PageDraft:
+        page = self._document[index]
+        try:
+            frame = frame_of(page)
+            text_page = page.get_textpage()
+            try:
+                content = read_page(text_page, frame)
+            finally:
+                text_page.close()
+            drawn = scan_objects(page, frame)
+            ocr = False
+            if needs_ocr(content, drawn, frame):
+                if self._options.ocr is None:
+                    self.scans += 1
+                    content = PageText(content.words) if _is_garbage(content) else content
+                else:
+                    content, ocr = self._recognise(page, frame), True
+            regions = page_items(content, drawn, frame, index + 1)
+            items = [item for region in regions for item in region]
+            if content.turns[:1] == [0] and not ocr:
+                self._figure_bytes += attach_figures(page, frame, drawn, items, self._figure_bytes)
+            unit = self._units.get(index, 1.0)
+            upright = frame.width if content.turns[:1] in ([1], [3]) else frame.height
+            label = _label(self._document, index)
+            return PageDraft(index + 1, frame.width * unit, frame.height * unit, regions, upright, label, ocr)
+        finally:
+            page.close()
+
+    def _recognise(self, page: Any, frame: Frame) -> PageText:
+        engine = self._options.ocr
+        assert engine is not None
+        scale = self._options.ocr_dpi / 72
+        bitmap = page.render(scale=scale, rev_byteorder=True, force_bitmap_format=pdfium.FPDFBitmap_BGR)
+        try:
+            image = np.array(bitmap.to_numpy(), np.uint8)
+        finally:
+            bitmap.close()
+        return page_from_ocr(engine(image), image.shape[1], image.shape[0], frame.width / image.shape[1])
+
+    def notes(self, count: int) -> tuple[str, ...]:
+        notes = []
+        if self.scans:
+            are = "page is a scan" if self.scans == 1 else "pages are scans"
+            notes.append(f"{self.scans} of {count} {are} without text; {OCR_HINT}")
+        if self.broken:
+            notes.append(f"{self.broken} of {count} pages could not be read")
+        return tuple(notes)
+
+
+def page_items(content: PageText, drawn: Drawn, frame: Frame, number: int) -> list[list[Item]]:
+    """The columns of a page as lines and tables."""
+    regions: list[list[Item]] = []
+    for turn, runs in zip(content.turns, content.runs, strict=True):
+        lines = frame.upright(drawn.lines, turn) if len(drawn.lines) else drawn.lines
+        _, flow = ruled_tables(lines, runs, content.words)
+        regions += [find_tables(region, content.words) for region in reading_order(flow)]
+    for region in regions:
+        for item in region:
+            item.page = number
+    return regions
+
+
+def _is_garbage(content: PageText) -> bool:
+    return content.unreadable > UNREADABLE * max(content.characters, 1)
+
+
+def needs_ocr(content: PageText, drawn: Drawn, frame: Frame) -> bool:
+    """No usable text layer, and something to look at."""
+    if content.characters >= FEW_CHARACTERS:
+        return _is_garbage(content)
+    area = frame.width * frame.height
+    if area <= 0 or not len(drawn.images):
+        return False
+    images = drawn.images
+    width = np.clip(images[:, 2], 0, frame.width) - np.clip(images[:, 0], 0, frame.width)
+    height = np.clip(images[:, 3], 0, frame.height) - np.clip(images[:, 1], 0, frame.height)
+    cover = float((width * height).sum())
+    return cover > SCAN_COVER * area or (content.characters == 0 and cover > 0.1 * area)
+
+
+def _label(document: PdfDocument, index: int) -> str:
+    label = str(document.get_page_label(index) or "").strip()
+    return "" if label == str(index + 1) else label
+
+
+def _metadata_title(document: PdfDocument) -> str:
+    title = " ".join(str(document.get_metadata_value("Title") or "").replace("\x00", "").split())
+    return "" if _BAD_TITLE.match(title) or len(title) > 300 else title
+
+
+def _metadata(document: PdfDocument) -> dict[str, str]:
+    found = {}
+    for key, name in (("Author", "author"), ("Subject", "subject")):
+        value = " ".join(str(document.get_metadata_value(key) or "").replace("\x00", "").split())
+        if value:
+            found[name] = value[:500]
+    date = _DATE.match(str(document.get_metadata_value("CreationDate") or ""))
+    if date and 1 <= int(date.group(2) or 1) <= 12 and 1 <= int(date.group(3) or 1) <= 31:
+        found["created"] = f"{date.group(1)}-{date.group(2) or '01'}-{date.group(3) or '01'}"
+    return found
+
+
+def _first_title(text: str, blocks: tuple[Block, ...], page_end: int) -> str:
+    """The first of the largest headings on page 1."""
+    headings = [block for block in blocks if block.kind == "heading" and block.start < page_end]
+    if not headings:
+        return ""
+    best = min(headings, key=lambda block: (block.level, block.start))
+    return " ".join(text[best.start : best.end].split())[:300]
+
+
+def _user_units(data: bytes, password: str | None) -> dict[int, float]:
+    """UserUnit by page, which pdfium does not tell; a file pdfminer cannot read has none."""
+    import io
+
+    from pdfminer.pdfdocument import PDFDocument
+    from pdfminer.pdfpage import PDFPage
+    from pdfminer.pdfparser import PDFParser
+
+    units = {}
+    try:
+        source = PDFDocument(PDFParser(io.BytesIO(data)), password or "")
+        for index, page in enumerate(PDFPage.create_pages(source)):
+            unit = page.attrs.get("UserUnit")
+            if isinstance(unit, int | float) and unit > 0:
+                units[index] = float(unit)
+    except Exception:
+        return {}
+    return units

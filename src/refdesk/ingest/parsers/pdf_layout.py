@@ -1,0 +1,252 @@
+"""Which lines belong together? Lines -> paragraphs, headings, lists, code and tables, over columns and pages. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from refdesk.ingest.parsers.pdf_headings import looks_like_heading
+from refdesk.ingest.parsers.pdf_page import Words
+from refdesk.ingest.parsers.pdf_tables import (
+    Cell,
+    Item,
+    Line,
+    Table,
+    first_is_data,
+    header_text,
+    row_text,
+    same_columns,
+    text_of,
+)
+from refdesk.types import Kind
+
+_BULLET = re.compile(r"^[•●○▪■◦‣⁃∙·➢✓❖◆\uf0b7\uf0a7]\s*\S|^[–—*\-]\s+\S")
+_NUMBERED = re.compile(r"^(\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|\([ivxIVX]{1,4}\)|\[\d{1,3}\])\s+\S")
+_TERMINAL = re.compile(r"[.!?:;。！？：；]['\")\]’”»）」]*$")
+_CJK_END = re.compile(r"[\u2e80-\u9fff\uff00-\uff60]$")
+
+PARAGRAPH_PITCH = 1.3  # × the usual distance of base lines: above it a new paragraph begins
+SIZE_CHANGE = 1.08
+
+
+@dataclass(slots=True, eq=False)
+class PageDraft:
+    """One page, read but not yet put together: its columns, each a list of lines and tables."""
+
+    number: int
+    width: float
+    height: float
+    regions: list[list[Item]]
+    upright_height: float  # of the page as its main text reads
+    label: str = ""
+    ocr: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A block to be: paragraphs and list items as groups of lines, or the rows of a table."""
+
+    kind: Kind
+    groups: list[list[Line]] = field(default_factory=list)
+    rows: list[tuple[list[Cell], Words, int]] = field(default_factory=list)
+    header_rows: int = 0
+    level: int = 0
+    table: Table | None = None  # the last part, to know a continuation
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for group in self.groups for line in group]
+
+    @property
+    def first(self) -> Line:
+        return self.groups[0][0]
+
+    @property
+    def last(self) -> Line:
+        return self.groups[-1][-1]
+
+
+def body_size(pages: list[PageDraft]) -> float:
+    """The font size most letters of the document have."""
+    sizes: Counter[float] = Counter()
+    for page in pages:
+        for region in page.regions:
+            for item in region:
+                if isinstance(item, Line):
+                    for run in item.runs:
+                        sizes[round(run.size * 2) / 2] += run.letters
+    return sizes.most_common(1)[0][0] if sizes else 10.0
+
+
+def compose(pages: list[PageDraft], body: float) -> list[Draft]:
+    """The blocks of the document in reading order."""
+    drafts: list[Draft] = []
+    for page in pages:
+        for number, region in enumerate(page.regions):
+            for position, draft in enumerate(_region_drafts(region, body)):
+                if position == 0 and drafts and _goes_on(drafts[-1], draft, new_page=number == 0):
+                    _append(drafts[-1], draft)
+                else:
+                    drafts.append(draft)
+    return drafts
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    left: float
+    right: float
+    pitch: float
+
+    @property
+    def width(self) -> float:
+        return max(self.right - self.left, 1.0)
+
+
+def _column(lines: list[Line], body: float) -> _Column:
+    lefts = sorted(line.left for line in lines)
+    rights = sorted(line.right for line in lines)
+    pitches = sorted(
+        lower.bottom - upper.bottom
+        for upper, lower in itertools.pairwise(lines)
+        if 0.5 * upper.size < lower.bottom - upper.bottom < 3.5 * upper.size and abs(upper.size - lower.size) < 1
+    )
+    pitch = pitches[int(0.4 * len(pitches))] if pitches else 1.25 * body
+    return _Column(lefts[len(lefts) // 10], rights[-1 - len(rights) // 10], pitch)
+
+
+def _region_drafts(region: list[Item], body: float) -> list[Draft]:
+    lines = [item for item in region if isinstance(item, Line)]
+    column = _column(lines, body) if lines else _Column(0, 1, body)
+    groups: list[list[Line] | Table] = []
+    for item in region:
+        if isinstance(item, Table):
+            groups.append(item)
+        elif groups and isinstance(groups[-1], list) and not _begins(groups[-1], item, column, body):
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    drafts: list[Draft] = []
+    for group in groups:
+        draft = _table_draft(group) if isinstance(group, Table) else _draft(group, body)
+        previous = drafts[-1] if drafts else None
+        if previous is not None and draft.kind == previous.kind and draft.kind in ("list", "code", "toc"):
+            previous.groups += draft.groups
+        else:
+            drafts.append(draft)
+    _lonely_numbers(drafts)
+    return drafts
+
+
+def _table_draft(table: Table) -> Draft:
+    rows = [(row, table.words, table.page) for row in table.rows]
+    return Draft("table", rows=rows, header_rows=table.header_rows, table=table)
+
+
+def _begins(group: list[Line], line: Line, column: _Column, body: float) -> bool:
+    """Does a new paragraph begin with this line?"""
+    previous, first = group[-1], group[0]
+    if line.contents or previous.contents or line.figure is not None:
+        return True
+    text = line.text
+    larger, smaller = max(line.size, previous.size), min(line.size, previous.size)
+    if larger > SIZE_CHANGE * smaller + 0.2 or line.mono != previous.mono:
+        return True
+    step = line.bottom - previous.bottom
+    usual = column.pitch * max(1.0, line.size / body) if line.size > 1.1 * body else column.pitch
+    if step > PARAGRAPH_PITCH * max(usual, 1.05 * line.size) or step < -0.5 * line.size:
+        return True
+    if line.mono:
+        return False
+    before = previous.text
+    if line.bold != previous.bold and not (text[:1].islower() and not _TERMINAL.search(before)):
+        return True
+    if is_item(text):
+        return True
+    if is_item(first.text):
+        return line.left < first.left - 2 or (
+            line.left < first.left + 2
+            and bool(_TERMINAL.search(before))
+            and previous.right < column.right - 0.12 * column.width
+        )
+    indent = 0.8 * line.size
+    full = previous.right > column.right - 0.12 * column.width
+    if line.left - previous.left > indent and (full or _TERMINAL.search(before)) and not line.bold and len(text) > 1:
+        return not text[:1].islower()
+    if (
+        len(group) > 1
+        and previous.left - line.left > indent
+        and _TERMINAL.search(before)
+        and first.left < previous.left - indent
+    ):
+        return True
+    if previous.right < column.right - 0.12 * column.width and _TERMINAL.search(before):
+        return True
+    short = previous.right < column.right - 0.35 * column.width
+    return short and not line.bold and text[:1].isupper() and line.size < SIZE_CHANGE * body
+
+
+def is_item(text: str) -> bool:
+    return bool(_BULLET.match(text) or _NUMBERED.match(text))
+
+
+def _draft(group: list[Line], body: float) -> Draft:
+    first = group[0]
+    if first.contents:
+        return Draft("toc", [[line] for line in group])
+    if first.figure is not None:
+        return Draft("figure", [group])
+    if all(line.mono for line in group) and (len(group) > 1 or first.size <= body):
+        return Draft("code", [group])
+    if looks_like_heading(group, body):
+        return Draft("heading", [group])
+    if is_item(first.text):
+        return Draft("list", [group])
+    return Draft("text", [group])
+
+
+def _lonely_numbers(drafts: list[Draft]) -> None:
+    """One numbered paragraph alone is text, not a list."""
+    for draft in drafts:
+        if draft.kind == "list" and len(draft.groups) == 1 and _NUMBERED.match(draft.first.text):
+            draft.kind = "text"
+
+
+def _goes_on(upper: Draft, lower: Draft, new_page: bool) -> bool:
+    """Does the last block of a column or page go on in the next one?"""
+    if upper.kind == "table" and lower.kind == "table" and upper.table and lower.table:
+        if not new_page or not same_columns(upper.table, lower.table):
+            return False
+        return not lower.header_rows or first_is_data(lower.table) or _same_header(upper, lower.table)
+    if upper.kind not in ("text", "list") or lower.kind != "text" or upper.last.mono or lower.first.mono:
+        return False
+    before, after = upper.last.text, lower.first.text
+    if max(upper.last.size, lower.first.size) > SIZE_CHANGE * min(upper.last.size, lower.first.size) + 0.2:
+        return False
+    if _TERMINAL.search(before) or upper.last.bold != lower.first.bold:
+        return False
+    return after[:1].islower() or bool(_CJK_END.search(before) and len(upper.lines) > 1)
+
+
+def _same_header(upper: Draft, lower: Table) -> bool:
+    first = [" ".join(text.split()) for text in _header_of(upper)]
+    return bool(first) and [" ".join(text.split()) for text in header_text(lower)] == first
+
+
+def _header_of(draft: Draft) -> list[str]:
+    return [" ".join(text_of(cell, words) for cell in row) for row, words, _ in draft.rows[: draft.header_rows]]
+
+
+def _append(upper: Draft, lower: Draft) -> None:
+    if lower.table is None:
+        upper.groups[-1] += lower.groups[0]
+        upper.groups += lower.groups[1:]
+        return
+    rows = lower.rows
+    header = [" ".join(text.split()) for text in _header_of(upper)]
+    start = [" ".join(row_text(lower.table, index).split()) for index in range(min(len(header), len(rows)))]
+    if header and start == header:
+        rows = rows[len(header) :]
+    upper.rows += rows
+    upper.table = lower.table

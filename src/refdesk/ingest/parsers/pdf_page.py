@@ -1,0 +1,382 @@
+"""What stands on one PDF page? Characters -> words -> runs, with edges on the page as displayed.
+
+A *word* is what stands between blanks (in CJK text: one character). A *run* is words on one base line with no wide gap
+between them: a line of a paragraph, or one cell of a table row.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import unicodedata
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pypdfium2.raw as pdfium
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+WIDE_GAP = 1.1  # × font size: wider than the blanks of justified text, narrower than the gap between table cells
+MIN_SIZE = 1.0  # points: smaller is invisible text
+
+
+def fast(name: str, result: Any, *arguments: Any) -> Any:
+    """The same pdfium function with plain integers for pointers: no ctypes object per call, three times as fast."""
+    address = ctypes.cast(getattr(pdfium, name), ctypes.c_void_p).value or 0
+    return ctypes.CFUNCTYPE(result, *arguments)(address)
+
+
+_get_loose_box = fast("FPDFText_GetLooseCharBox", ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+_get_unicode = fast("FPDFText_GetUnicode", ctypes.c_uint, ctypes.c_void_p, ctypes.c_int)
+_get_matrix = fast("FPDFText_GetMatrix", ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+_get_font_size = fast("FPDFText_GetFontSize", ctypes.c_double, ctypes.c_void_p, ctypes.c_int)
+_get_text_object = fast("FPDFText_GetTextObject", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_get_font = fast("FPDFTextObj_GetFont", ctypes.c_void_p, ctypes.c_void_p)
+_get_origin = fast(
+    "FPDFText_GetCharOrigin", ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The visible part of a page and how it is turned; maps page space to points of the displayed page."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+    rotation: int  # quarter turns clockwise
+
+    @property
+    def width(self) -> float:
+        return self.top - self.bottom if self.rotation % 2 else self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.right - self.left if self.rotation % 2 else self.top - self.bottom
+
+    def display(self, boxes: Floats) -> Floats:
+        """(n, 4) left, top, right, bottom in page space (y upwards) -> the same on the displayed page (y downwards)."""
+        left, top, right, bottom = boxes.T
+        if self.rotation == 0:
+            columns = (left - self.left, self.top - top, right - self.left, self.top - bottom)
+        elif self.rotation == 1:
+            columns = (bottom - self.bottom, left - self.left, top - self.bottom, right - self.left)
+        elif self.rotation == 2:
+            columns = (self.right - right, bottom - self.bottom, self.right - left, top - self.bottom)
+        else:
+            columns = (self.top - top, self.right - right, self.top - bottom, self.right - left)
+        return np.stack(columns, axis=1)
+
+    def upright(self, boxes: Floats, turn: int) -> Floats:
+        """Displayed boxes, turned so that text written at `turn` quarter turns clockwise reads from left to right."""
+        left, top, right, bottom = boxes.T
+        if turn == 0:
+            return boxes
+        if turn == 1:
+            return np.stack((top, self.width - right, bottom, self.width - left), axis=1)
+        if turn == 2:
+            return np.stack((self.width - right, self.height - bottom, self.width - left, self.height - top), axis=1)
+        return np.stack((self.height - bottom, left, self.height - top, right), axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """The words of one page in content order, as columns."""
+
+    text: list[str]
+    glued: list[bool]  # no blank before it
+    hyphen: list[bool]  # ended with a line-end hyphen, which is not in `text`
+    edges: Floats  # (n, 4) left, top, right, bottom in per cent of the displayed page
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """Words `first..last` on one base line; edges in points of the page turned so that this text is upright."""
+
+    first: int
+    last: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+    size: float
+    bold: bool
+    mono: bool
+    italic: bool
+    letters: int
+    words: int
+    digits: int = 0
+    right_to_left: bool = False
+    edges: list[tuple[float, float]] | None = None  # left and right of each word
+    table: Any = None  # a ruled table standing in the flow of the text as one item
+
+    @property
+    def middle(self) -> float:
+        return (self.top + self.bottom) / 2
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+
+@dataclass(slots=True, eq=False)
+class PageText:
+    """The words of a page and its runs by direction: `runs[0]` is the main direction, turned upright."""
+
+    words: Words
+    runs: list[list[Run]] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)  # quarter turns of each group of runs
+    characters: int = 0
+    unreadable: int = 0  # characters without a meaning: no Unicode value, private use
+
+
+_SPACES = np.array([0xA0, 0x1680, *range(0x2000, 0x200C), 0x2028, 0x2029, 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF])
+_HYPHENS = (0xFFFE, 0x2, 0xAD)  # pdfium's marks for a hyphen at the end of a line, and the soft hyphen
+_LIGATURES = {0xAD: None, 0xFFFE: "-", 0xFFFD: None, 0x2: "-", 0x200E: None, 0x200F: None, 0x2011: "-", 0x2010: "-"}
+_LIGATURES.update({code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)})
+_LIGATURES.update(dict.fromkeys((*range(0x0, 0x2), *range(0x3, 0x20), *range(0x7F, 0xA0))))
+
+
+def frame_of(page: Any) -> Frame:
+    left, bottom, right, top = page.get_bbox()
+    return Frame(left, bottom, right, top, (page.get_rotation() // 90) % 4)
+
+
+def read_page(text_page: Any, frame: Frame) -> PageText:
+    """All words and runs of one page."""
+    handle = ctypes.cast(text_page.raw, ctypes.c_void_p).value
+    count = pdfium.FPDFText_CountChars(text_page.raw)
+    if count <= 0 or frame.width <= 0 or frame.height <= 0:
+        return PageText(Words([], [], [], np.empty((0, 4), np.float32)))
+    codes = _codes(text_page.raw, handle, count)
+    boxes = np.zeros((count + 1, 4), np.float32)
+    address = boxes.ctypes.data
+    for index in range(count):
+        _get_loose_box(handle, index, address + index * 16)
+    boxes = frame.display(boxes)
+    starts, ends, lines, unreadable = _word_ranges(codes, boxes, frame)
+    if not len(starts):
+        return PageText(Words([], [], [], np.empty((0, 4), np.float32)), unreadable=unreadable)
+    return _page_text(handle, codes, boxes, starts, ends, lines, frame, unreadable)
+
+
+def _codes(text_page: Any, handle: int | None, count: int) -> NDArray[np.uint32]:
+    """The Unicode value of every character, index for index with the boxes."""
+    buffer = np.zeros(count * 2 + 2, np.uint16)
+    pointer = buffer.ctypes.data_as(ctypes.POINTER(ctypes.c_ushort))
+    written = pdfium.FPDFText_GetText(text_page, 0, count, pointer) - 1
+    if written == count:
+        return buffer[:count].astype(np.uint32)
+    # pdfium leaves characters without a Unicode value out of the text: ask one by one.
+    return np.array([_get_unicode(handle, index) for index in range(count)], np.uint32)
+
+
+def _is_cjk(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    return (
+        ((codes >= 0x2E80) & (codes <= 0x9FFF))
+        | ((codes >= 0xF900) & (codes <= 0xFAFF))
+        | ((codes >= 0xFF00) & (codes <= 0xFF60))
+        | ((codes >= 0x20000) & (codes <= 0x3FFFF))
+    )
+
+
+def _word_ranges(
+    codes: NDArray[np.uint32], boxes: Floats, frame: Frame
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], int]:
+    """Character ranges of the words, pdfium's line number of each, and how many characters mean nothing."""
+    inner = boxes[:-1]
+    across, down = (inner[:, 0] + inner[:, 2]) / 2, (inner[:, 1] + inner[:, 3]) / 2
+    visible = (across >= -1) & (across <= frame.width + 1) & (down >= -1) & (down <= frame.height + 1)
+    hyphen = np.isin(codes, _HYPHENS)
+    meaningless = (codes == 0) | (codes == 0xFFFD) | ((codes >= 0xE000) & (codes <= 0xF8FF))
+    blank = ((codes <= 32) & ~hyphen) | np.isin(codes, _SPACES) | ~visible
+    # A generated hyphen mark has an empty box; it belongs to the word before it.
+    empty = ((inner[:, 2] - inner[:, 0]) * (inner[:, 3] - inner[:, 1]) == 0) & ~hyphen
+    blank |= empty & (codes < 0x300)  # combining marks may have no width
+    cjk = _is_cjk(codes)
+    before_blank = np.concatenate(([True], blank[:-1]))
+    before_cjk = np.concatenate(([False], cjk[:-1]))
+    height = np.minimum(inner[:, 3] - inner[:, 1], inner[:, 2] - inner[:, 0] + 1e3)
+    jump = np.zeros(len(codes), bool)
+    shift = np.minimum(np.abs(np.diff(down)), np.abs(np.diff(across)))
+    jump[1:] = shift > np.maximum(height[1:], height[:-1])
+    begins = ~blank & (before_blank | cjk | before_cjk | jump) & ~(hyphen & ~before_blank)
+    starts = np.flatnonzero(begins)
+    stops = np.flatnonzero(np.concatenate((begins[1:] | blank[1:], [True])) & ~blank) + 1
+    lines = np.cumsum((codes == 10) | (codes == 13) | jump)[starts] if len(starts) else starts
+    return starts, stops, lines, int((meaningless & visible).sum())
+
+
+def _page_text(
+    handle: int | None,
+    codes: NDArray[np.uint32],
+    boxes: Floats,
+    starts: NDArray[np.intp],
+    ends: NDArray[np.intp],
+    lines: NDArray[np.intp],
+    frame: Frame,
+    unreadable: int,
+) -> PageText:
+    pairs = np.stack((starts, ends), axis=1).ravel()
+    low = np.minimum.reduceat(boxes[:, :2], pairs)[::2]
+    high = np.maximum.reduceat(boxes[:, 2:], pairs)[::2]
+    edges = np.concatenate((low, high), axis=1)
+    sizes, turns, styles = _styles(handle, starts.tolist(), frame)
+    _repair_heights(handle, starts, edges, sizes, turns, frame)
+    text, hyphens = _texts(codes, starts, ends)
+    # Rows above 0x590..0x8FF are Hebrew, Arabic and their neighbours.
+    first_codes = codes[starts]
+    rtl = ((first_codes >= 0x590) & (first_codes <= 0x8FF)) | ((first_codes >= 0xFB1D) & (first_codes <= 0xFEFC))
+    previous_blank = np.ones(len(starts), bool)
+    previous_blank[1:] = starts[1:] != ends[:-1]
+    scale = np.array([frame.width, frame.height, frame.width, frame.height], np.float32) / 100
+    percent = np.clip(edges / scale, 0, 100).astype(np.float32)
+    keep = np.array([bool(word) for word in text]) & (sizes >= MIN_SIZE)
+    words = Words(text, (~previous_blank).tolist(), hyphens, percent)
+    page = PageText(words, characters=int((ends - starts)[keep].sum()), unreadable=unreadable)
+    weight = np.bincount(turns[keep], weights=(ends - starts)[keep], minlength=4) if keep.any() else np.zeros(4)
+    for turn in np.argsort(-weight, kind="stable").tolist():
+        chosen = np.flatnonzero(keep & (turns == turn))
+        if len(chosen):
+            upright = frame.upright(edges[chosen], turn)
+            page.runs.append(_runs(chosen, upright, lines[chosen], sizes[chosen], styles, rtl[chosen], words))
+            page.turns.append(turn)
+    return page
+
+
+def _styles(
+    handle: int | None, starts: list[int], frame: Frame
+) -> tuple[Floats, NDArray[np.intp], list[tuple[bool, bool, bool]]]:
+    """Font size in points, quarter turns on the displayed page, and (bold, mono, italic) of each word."""
+    matrices = np.zeros((len(starts), 6), np.float32)
+    address = matrices.ctypes.data
+    sizes = np.empty(len(starts), np.float32)
+    styles: list[tuple[bool, bool, bool]] = []
+    fonts: dict[int, tuple[bool, bool, bool]] = {}
+    for index, start in enumerate(starts):
+        _get_matrix(handle, start, address + index * 24)
+        sizes[index] = _get_font_size(handle, start)
+        text_object = _get_text_object(handle, start)
+        font = (_get_font(text_object) if text_object else 0) or 0
+        style = fonts.get(font)
+        if style is None:
+            style = fonts[font] = _font_style(font) if font else (False, False, False)
+        styles.append(style)
+    scale = np.hypot(matrices[:, 2], matrices[:, 3])
+    angle = np.arctan2(-matrices[:, 1], matrices[:, 0])  # clockwise
+    turns = (np.round(angle / (math.pi / 2)).astype(np.intp) + frame.rotation) % 4
+    return sizes * np.where(scale > 0, scale, 1), turns, styles
+
+
+def _font_style(font: int) -> tuple[bool, bool, bool]:
+    handle = ctypes.cast(font, pdfium.FPDF_FONT)
+    buffer = ctypes.create_string_buffer(256)
+    length = pdfium.FPDFFont_GetBaseFontName(handle, buffer, 256)
+    name = buffer.raw[: max(0, min(length, 256) - 1)].decode("utf-8", "replace").lower()
+    flags = pdfium.FPDFFont_GetFlags(handle)
+    weight = pdfium.FPDFFont_GetWeight(handle)
+    bold = any(part in name for part in ("bold", "black", "heavy", "-demi", "cmbx")) or weight >= 600
+    mono = any(part in name for part in ("mono", "courier", "consol", "cmtt", "menlo", "typewriter")) or flags == 33
+    italic = "italic" in name or "oblique" in name or (flags > 0 and bool(flags & 64))
+    return bold, mono, italic
+
+
+def _repair_heights(
+    handle: int | None,
+    starts: NDArray[np.intp],
+    edges: Floats,
+    sizes: Floats,
+    turns: NDArray[np.intp],
+    frame: Frame,
+) -> None:
+    """Fonts with absurd ascent or descent get .9 and .25 of their size above and below the base line."""
+    vertical = turns % 2 == 1
+    heights = np.where(vertical, edges[:, 2] - edges[:, 0], edges[:, 3] - edges[:, 1])
+    wrong = (sizes >= MIN_SIZE) & ((heights > 1.7 * sizes) | (heights < 0.6 * sizes))
+    point = np.zeros(2, np.float64)
+    address = point.ctypes.data
+    for index in np.flatnonzero(wrong).tolist():
+        _get_origin(handle, int(starts[index]), address, address + 8)
+        across, down = frame.display(np.array([[point[0], point[1], point[0], point[1]]], np.float32))[0][:2]
+        size, turn = sizes[index], int(turns[index])
+        if turn == 0:
+            edges[index, [1, 3]] = down - 0.9 * size, down + 0.25 * size
+        elif turn == 2:
+            edges[index, [1, 3]] = down - 0.25 * size, down + 0.9 * size
+        elif turn == 1:
+            edges[index, [0, 2]] = across - 0.25 * size, across + 0.9 * size
+        else:
+            edges[index, [0, 2]] = across - 0.9 * size, across + 0.25 * size
+
+
+def _texts(codes: NDArray[np.uint32], starts: NDArray[np.intp], ends: NDArray[np.intp]) -> tuple[list[str], list[bool]]:
+    """The words as text, cleaned, and which of them ended with a hyphen mark."""
+    valid = np.where((codes >= 0xD800) & (codes <= 0xDFFF) | (codes > 0x10FFFF), 0xFFFD, codes).astype("<u4")
+    whole = valid.tobytes().decode("utf-32-le")
+    words = [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    last = codes[np.maximum(ends - 1, 0)]
+    marked = np.isin(last, _HYPHENS)
+    if not (codes[(codes > 126) | (codes == 2)]).size:
+        return words, marked.tolist()
+    hyphens = marked.tolist()
+    for index, word in enumerate(words):
+        if not word.isascii() or "\x02" in word:
+            words[index] = clean_word(word[:-1] if hyphens[index] else word)
+    return words, hyphens
+
+
+def clean_word(word: str) -> str:
+    """Ligatures and presentation forms to letters, no soft hyphens or control characters: `oﬃce` -> `office`."""
+    word = word.translate(_LIGATURES)
+    if any("\ufb13" <= character <= "\ufdff" or "\ufe70" <= character <= "\ufefc" for character in word):
+        word = unicodedata.normalize("NFKC", word).replace(" ", "")
+    return word
+
+
+def _runs(
+    chosen: NDArray[np.intp],
+    upright: Floats,
+    lines: NDArray[np.intp],
+    sizes: Floats,
+    styles: list[tuple[bool, bool, bool]],
+    rtl: NDArray[np.bool_],
+    words: Words,
+) -> list[Run]:
+    """Words that follow one another on a base line without a wide gap."""
+    left, top, right, bottom = upright.T
+    middle = (top + bottom) / 2
+    size = np.maximum(sizes[1:], sizes[:-1])
+    gap = np.maximum(left[1:] - right[:-1], left[:-1] - right[1:])
+    apart = np.abs(np.diff(middle)) > 0.6 * np.maximum(bottom - top, 1)[1:]
+    breaks = (np.diff(lines) != 0) | (np.diff(chosen) != 1) | (gap > WIDE_GAP * size) | apart
+    # Words on one line that jump back to the left belong to another cell, unless the script runs that way.
+    breaks |= (left[1:] < left[:-1] - size) & ~(rtl[1:] | rtl[:-1])
+    starts = np.concatenate(([0], np.flatnonzero(breaks) + 1))
+    stops = np.append(starts[1:], len(chosen))
+    low = np.minimum.reduceat(upright[:, :2], starts)
+    high = np.maximum.reduceat(upright[:, 2:], starts)
+    spans = list(zip(left.tolist(), right.tolist(), strict=True))
+    runs = []
+    for row, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        first, last = int(chosen[start]), int(chosen[stop - 1]) + 1
+        letters = [len(words.text[index]) for index in range(first, last)]
+        total = sum(letters) or 1
+        bold, mono, italic = (
+            sum(length for length, style in zip(letters, styles[first:last], strict=True) if style[kind]) > 0.7 * total
+            for kind in range(3)
+        )
+        x0, y0 = low[row].tolist()
+        x1, y1 = high[row].tolist()
+        dominant = start + letters.index(max(letters))
+        runs.append(
+            Run(first, last, x0, y0, x1, y1, float(sizes[dominant]), bold, mono, italic, total, stop - start,
+                sum(map(str.isdigit, "".join(words.text[first:last]))), bool(rtl[start:stop].mean() > 0.5),
+                spans[start:stop])
+        )  # fmt: skip
+    return runs

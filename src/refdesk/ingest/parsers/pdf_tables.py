@@ -1,0 +1,328 @@
+"""Which rows of a page are a table? Ruled grids from the page's lines, borderless ones from cells that align."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from refdesk.ingest.parsers.pdf_columns import Region, Row
+from refdesk.ingest.parsers.pdf_page import Run, Words
+
+Cell = list[Run]  # the lines of a cell, top to bottom
+
+ALIGNED = 4.0  # points: cells of one column start, end or centre this close
+MIN_ROWS = 3
+_NUMBER = re.compile(r"^[($€£¥+\-–—−]*\s*[($]*\d[\d.,]*\s*[)%xX*]*(\s*\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I)
+_YEAR = re.compile(r"^(19|20)\d\d$")
+_MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\])$")
+_LEADER = re.compile(r"^[.·…_ ]{3,}$")
+_OPENERS = frozenset("$€£¥(") | {"$(", "US$"}
+_CLOSERS = frozenset({")", "%", ")%", "pp", "bps", "x", "*", "(1)", "(2)", "(a)", "(b)"})
+
+
+@dataclass(slots=True, eq=False)
+class Table:
+    """Rows of cells; `edges` are the left and right edges of the columns, to know a continuation on the next page."""
+
+    rows: list[list[Cell]]
+    header_rows: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+    columns: tuple[float, ...]
+    ruled: bool
+    words: Words
+    page: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """One row of text that is not part of a table."""
+
+    runs: Row
+    words: Words
+    left: float
+    top: float
+    right: float
+    bottom: float
+    contents: bool = False  # an entry of a table of contents
+    figure: bytes | None = None  # the picture this line is the caption of
+    page: int = 0
+
+    @property
+    def main(self) -> Run:
+        return self.runs[0] if len(self.runs) == 1 else max(self.runs, key=lambda run: run.letters)
+
+    @property
+    def size(self) -> float:
+        return self.main.size
+
+    @property
+    def bold(self) -> bool:
+        return all(run.bold for run in self.runs)
+
+    @property
+    def mono(self) -> bool:
+        return all(run.mono for run in self.runs)
+
+    @property
+    def text(self) -> str:
+        return text_of(self.runs, self.words)
+
+
+Item = Line | Table
+
+
+def text_of(runs: list[Run], words: Words) -> str:
+    parts: list[str] = []
+    for run in runs:
+        for index in range(run.first, run.last):
+            if parts and not (words.glued[index] and index > run.first):
+                parts.append(" ")
+            parts.append(words.text[index])
+            if words.hyphen[index]:
+                parts.append("-")
+    return "".join(parts)
+
+
+def make_line(row: Row, words: Words) -> Line:
+    return Line(
+        row,
+        words,
+        min(run.left for run in row),
+        min(run.top for run in row),
+        max(run.right for run in row),
+        max(run.bottom for run in row),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Cells:
+    """A row as cells with their texts."""
+
+    row: Row
+    cells: list[Row]
+    texts: list[str]
+
+    @property
+    def left(self) -> float:
+        return self.row[0].left
+
+    @property
+    def is_tabular(self) -> bool:
+        return len(self.cells) > 1 and not (len(self.cells) == 2 and bool(_MARKER.match(self.texts[0])))
+
+
+def find_tables(region: Region, words: Words) -> list[Item]:
+    """The rows of a column as lines and tables, in order."""
+    items: list[Item] = []
+    rows = [_cells(row, words) for row in region]
+    index = 0
+    while index < len(rows):
+        ruled = rows[index].row[0].table
+        if ruled is not None:
+            items.append(ruled)
+            index += 1
+            continue
+        stop = _table_end(rows, index)
+        table = _borderless(rows[index:stop], words) if stop - index >= MIN_ROWS else None
+        if table is not None:
+            items.append(table)
+            index = stop
+            continue
+        if stop - index >= MIN_ROWS and _is_contents(rows[index:stop]):
+            for cells in rows[index:stop]:
+                line = make_line(cells.row, words)
+                line.contents = True
+                items.append(line)
+            index = stop
+            continue
+        items.append(make_line(rows[index].row, words))
+        index += 1
+    return items
+
+
+def _cells(row: Row, words: Words) -> _Cells:
+    """Adjoining runs of a row; `$`, `(`, `)` and `%` stay with their number."""
+    if len(row) == 1:
+        return _Cells(row, [row], [text_of(row, words)] if row[0].table is None else [""])
+    cells: list[Row] = []
+    texts: list[str] = []
+    for run in row:
+        text = text_of([run], words)
+        if _LEADER.match(text):
+            continue
+        if cells:
+            gap = run.left - cells[-1][-1].right
+            near = abs(gap) < 0.6 * run.size
+            closes = text in _CLOSERS and gap < 3 * run.size
+            if near or texts[-1] in _OPENERS or closes:
+                cells[-1].append(run)
+                texts[-1] = f"{texts[-1]} {text}"
+                continue
+        cells.append([run])
+        texts.append(text)
+    return _Cells(row, cells or [row], texts or [""])
+
+
+def _table_end(rows: list[_Cells], start: int) -> int:
+    """Where the rows that may form one table end: rows of cells, with labels of the first column between them."""
+    if not rows[start].is_tabular and not _heads_columns(rows, start):
+        return start
+    stop, single = start, 0
+    second = min((cells.cells[1][0].left for cells in rows[start : start + 4] if cells.is_tabular), default=0.0)
+    for index in range(start, len(rows)):
+        cells = rows[index]
+        if cells.row[0].table is not None:
+            break
+        if index > start:
+            previous = rows[index - 1].row[0]
+            if cells.row[0].top - previous.bottom > 2.2 * max(cells.row[0].size, previous.size):
+                break
+        if cells.is_tabular:
+            second = min(second, cells.cells[1][0].left) if second else cells.cells[1][0].left
+            stop, single = index + 1, 0
+            continue
+        single += 1
+        inside_first = second and cells.row[-1].right < second + 60
+        if single > 3 or not (inside_first or index == start or stop == start):
+            break
+    return stop
+
+
+def _heads_columns(rows: list[_Cells], start: int) -> bool:
+    """A single cell over the number columns ("Years ended December 31,") right above a row of cells."""
+    if start + 1 >= len(rows) or not rows[start + 1].is_tabular or rows[start].row[0].table is not None:
+        return False
+    below = rows[start + 1]
+    close = below.row[0].top - rows[start].row[0].bottom < below.row[0].size
+    return close and rows[start].left > min(below.left, rows[min(start + 2, len(rows) - 1)].left) + 60
+
+
+def _is_contents(rows: list[_Cells]) -> bool:
+    """Entries that end in a rising page number: "Item 1. Business ..... 4"."""
+    numbers = []
+    for cells in rows:
+        last = cells.texts[-1].strip(". ")
+        if cells.is_tabular and last.isdigit() and len(last) <= 4:
+            numbers.append(int(last))
+    rising = sum(a <= b for a, b in itertools.pairwise(numbers))
+    enough = len(numbers) >= max(3, 0.5 * len(rows)) and rising >= 0.8 * (len(numbers) - 1)
+    words = sum(text.count(" ") + 1 for cells in rows for text in cells.texts[:-1])
+    return enough and words > 1.5 * len(numbers) and all(len(cells.cells) <= 4 for cells in rows)
+
+
+def _borderless(rows: list[_Cells], words: Words) -> Table | None:
+    """A table if most cells after the first line up with a cell of another row."""
+    tabular = [cells for cells in rows if cells.is_tabular]
+    if len(tabular) < MIN_ROWS or (_is_contents(rows) and not _looks_financial(rows)):
+        return None
+    aligned = total = 0
+    for position, cells in enumerate(tabular):
+        near = tabular[max(0, position - 6) : position] + tabular[position + 1 : position + 7]
+        for cell in cells.cells[1:]:
+            total += 1
+            left, right = cell[0].left, cell[-1].right
+            aligned += any(
+                abs(other[0].left - left) < ALIGNED
+                or abs(other[-1].right - right) < ALIGNED + 4  # a closing bracket hangs out to the right
+                or abs((other[0].left + other[-1].right) - (left + right)) < 2 * ALIGNED
+                for peer in near
+                for other in peer.cells[1:]
+            )
+    if aligned < 0.7 * total:
+        return None
+    numeric = sum(bool(_NUMBER.match(text)) for cells in tabular for text in cells.texts[1:])
+    if numeric < 0.4 * total and not _regular(tabular):
+        return None
+    every = [run for cells in rows for run in cells.row]
+    return Table(
+        [cells.cells for cells in rows],
+        _header_rows(rows),
+        min(run.left for run in every),
+        min(run.top for run in every),
+        max(run.right for run in every),
+        max(run.bottom for run in every),
+        _column_edges(tabular),
+        False,
+        words,
+    )
+
+
+def _looks_financial(rows: list[_Cells]) -> bool:
+    return any("$" in text or "%" in text or "," in text for cells in rows for text in cells.texts[1:])
+
+
+def _regular(tabular: list[_Cells]) -> bool:
+    """The same number of cells in nearly every row: a table of words."""
+    counts = [len(cells.cells) for cells in tabular]
+    common = max(set(counts), key=counts.count)
+    return common >= 2 and counts.count(common) >= 0.75 * len(counts) and len(tabular) >= MIN_ROWS
+
+
+def _header_rows(rows: list[_Cells]) -> int:
+    """Rows before the first that holds amounts: years and words over the columns are the header."""
+    for index, cells in enumerate(rows):
+        amounts = [text for text in cells.texts[1:] if _NUMBER.match(text) and not _YEAR.match(text)]
+        if amounts and not _YEAR.match(cells.texts[0]):
+            return index if index <= 5 else 0
+        if not cells.is_tabular and index and rows[index - 1].is_tabular:
+            return index if index <= 5 else 0  # a label of the first column opens the body
+    bold = all(run.bold for run in rows[0].row) and not all(run.bold for run in rows[1].row)
+    return 1 if bold else 0
+
+
+def _column_edges(tabular: list[_Cells]) -> tuple[float, ...]:
+    """The right edges that columns share, left to right."""
+    edges = sorted(cell[-1].right for cells in tabular for cell in cells.cells[1:])
+    found: list[float] = []
+    index = 0
+    while index < len(edges):
+        stop = index
+        while stop < len(edges) and edges[stop] - edges[index] < 3 * ALIGNED:
+            stop += 1
+        if stop - index >= max(2, 0.3 * len(tabular)):
+            found.append(edges[stop - 1])
+        index = stop
+    return tuple(found)
+
+
+def same_columns(upper: Table, lower: Table) -> bool:
+    """Does `lower`, at the top of the next page, go on with `upper`?"""
+    if upper.ruled != lower.ruled or len(upper.columns) != len(lower.columns) or not upper.columns:
+        return False
+    tolerance = 3.0 if upper.ruled else 6.0
+    shifts = [a - b for a, b in zip(upper.columns, lower.columns, strict=True)]
+    # Mirrored margins move the whole table; the widths stay.
+    middle = sorted(shifts)[len(shifts) // 2]
+    return abs(middle) < 60 and all(abs(shift - middle) < tolerance for shift in shifts)
+
+
+def header_text(table: Table) -> list[str]:
+    return [" ".join(text_of(cell, table.words) for cell in row) for row in table.rows[: table.header_rows]]
+
+
+def row_text(table: Table, index: int) -> str:
+    return " ".join(text_of(cell, table.words) for cell in table.rows[index])
+
+
+def first_is_data(table: Table) -> bool:
+    """The first row holds amounts, so the table has no header of its own."""
+    return any(
+        _NUMBER.match(text) and not _YEAR.match(text) for text in (text_of(cell, table.words) for cell in table.rows[0])
+    )
+
+
+def leader(text: str) -> bool:
+    return bool(_LEADER.match(text))
+
+
+def marker(text: str) -> bool:
+    return bool(_MARKER.match(text))
+
+
+def is_number(text: Any) -> bool:
+    return bool(_NUMBER.match(str(text)))
