@@ -12,11 +12,28 @@ from refdesk.ingest.parsers.builder import Builder
 from refdesk.types import Parsed
 
 WORDS = (
-    "the of revenue fell rose Acme Inc. Dr. e.g. 3.14 U.S. (see Fig. 2) Amcor, costs; profit: naïve — “quoted” "
-    "www.example.org a@b.org 2023 Q3 $5.2 12% iPhone J. Müller supercalifragilisticexpialidocious"
-).split(" ")
+    *(
+        "the",
+        "of",
+        "revenue",
+        "fell",
+        "rose",
+        "Acme",
+        "Inc.",
+        "Dr.",
+        "e.g.",
+        "3.14",
+        "U.S.",
+        "(see",
+        "Fig.",
+        "2)",
+        "2023",
+    ),
+    *("Amcor,", "costs;", "profit:", "naïve", "—", "“quoted”", "www.example.org", "a@b.org", "Q3", "$5.2", "12%", "J."),
+    *("iPhone", "Müller", "supercalifragilisticexpialidocious"),
+)
 CHINESE = "公司收入增长利润下降报告年度费用市场研究"
-HEBREW = "החברה דיווחה על הכנסות גבוהות יותר השנה".split()
+HEBREW = ("החברה", "דיווחה", "על", "הכנסות", "גבוהות", "יותר", "השנה")
 ENDS = (".", "!", "?", "...", '."', "")
 
 

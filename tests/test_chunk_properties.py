@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from parsed_strategies import count_tokens, documents, sentence, tokens_of, with_geometry
 
+from parsed_strategies import count_tokens, documents, sentence, tokens_of, with_geometry
 from refdesk.geometry import boxes_between, lines_between
 from refdesk.ingest.breaks import weight
 from refdesk.ingest.chunk import ChunkLimits, _ranges, chunk, embedded_text

@@ -273,4 +273,4 @@ _CJK = re.compile(f"[{CJK_CLASS}]")
 
 def is_cjk(character: str) -> bool:
     """Is this a Chinese, Japanese or Korean letter (not punctuation)?"""
-    return _CJK.match(character) is not None
+    return character >= "\u2e80" and _CJK.match(character) is not None
