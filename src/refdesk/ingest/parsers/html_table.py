@@ -1,0 +1,115 @@
+"""Tables of a web page: which hold data and which only arrange the page, and what their rows say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lxml import etree
+
+from refdesk.ingest.parsers.outline import guess_header_rows, tidy_rows
+
+Element = Any
+
+MAX_SPAN = 1000  # columns a cell may claim; browsers stop there too
+MAX_CELL = 1500  # characters; a longer cell holds a text, so the table arranges the page
+MAX_COLUMNS = 2000
+APART = frozenset(["p", "div", "br", "li", "ul", "ol", "tr", "td", "th", "table", "h5", "h6"])
+
+
+def is_layout(table: Element) -> bool:
+    """A table that only arranges the page: it holds other tables, headings or whole texts, or is a single cell.
+
+    Its cells are then read one after the other, like any other part of the page.
+    """
+    if table.find(".//th") is not None and table.find(".//table") is None:
+        return False
+    if table.get("role") in ("presentation", "none") or table.find(".//table") is not None:
+        return True
+    if any(next(table.iter(tag), None) is not None for tag in ("h1", "h2", "h3", "h4", "pre")):
+        return True
+    cells = list(table.iter("td", "th"))
+    filled = [
+        length
+        for cell in cells
+        if (length := sum(len(text) for text in cell.itertext())) and "".join(cell.itertext()).strip()
+    ]
+    return len(filled) <= 1 or max(filled) > MAX_CELL
+
+
+def read_table(table: Element) -> tuple[list[list[str]], int]:
+    """Rows of cells without empty rows and columns, and how many of the first rows are headers.
+
+    A cell over several rows is read in the first of them; one over several columns in the first of those.
+    """
+    rows: list[list[str]] = []
+    header_flags: list[bool] = []
+    open_spans: dict[int, int] = {}  # column -> rows still covered from above
+    for row in table.iter("tr"):
+        cells: list[str] = []
+        texts: list[bool] = []
+        for cell in row.iterchildren("td", "th"):
+            while open_spans.get(len(cells), 0) > 0:
+                open_spans[len(cells)] -= 1
+                cells.append("")
+            width = min(_span(cell, "colspan"), MAX_SPAN, max(1, MAX_COLUMNS - len(cells)))
+            height = _span(cell, "rowspan")
+            if height > 1:
+                open_spans.update({len(cells) + offset: height - 1 for offset in range(width)})
+            text = _cell_text(cell)
+            if text:
+                texts.append(cell.tag == "th")
+            cells.extend([text] + [""] * (width - 1))
+        while open_spans.get(len(cells), 0) > 0:
+            open_spans[len(cells)] -= 1
+            cells.append("")
+        if any(cells):
+            rows.append(cells)
+            header_flags.append(_in_head(row) or (bool(texts) and all(texts)))
+    header_rows = 0
+    while header_rows < len(rows) and header_flags[header_rows]:
+        header_rows += 1
+    rows = tidy_rows(join_signs(rows))
+    if header_rows == 0 or header_rows >= len(rows):
+        header_rows = guess_header_rows(rows)
+    return rows, header_rows
+
+
+def join_signs(rows: list[list[str]]) -> list[list[str]]:
+    """Signs that filings put into cells of their own go back to their number: "$", "5", ")" -> "$5)".
+
+    The number's cell keeps its place, so that columns stay columns.
+    """
+    for row in rows:
+        for column, cell in enumerate(row):
+            if cell in ("$", "€", "£", "¥", "(", "($", "$("):
+                following = next((c for c in range(column + 1, min(column + 4, len(row))) if row[c]), None)
+                if following is not None and re.match(r"[\d(.,—–-]", row[following]):
+                    row[following], row[column] = cell + row[following], ""
+            elif cell in (")", "%", ")%", "%)", "pts", "pt"):
+                before = next((c for c in range(column - 1, max(column - 4, -1), -1) if row[c]), None)
+                if before is not None and re.search(r"\d", row[before]):
+                    row[before], row[column] = row[before] + cell, ""
+    return rows
+
+
+def _cell_text(cell: Element) -> str:
+    parts = []
+    for event, element in etree.iterwalk(cell, events=("start", "end")):
+        if element.tag in APART and element is not cell:
+            parts.append(" ")
+        if event == "start" and element.text:
+            parts.append(element.text)
+        elif event == "end" and element is not cell and element.tail:
+            parts.append(element.tail)
+    return " ".join("".join(parts).replace("\u200b", "").split())
+
+
+def _span(cell: Element, name: str) -> int:
+    value = (cell.get(name) or "1").strip()
+    return max(1, min(int(value), 65_534)) if value.isdigit() and len(value) < 6 else 1
+
+
+def _in_head(row: Element) -> bool:
+    parent = row.getparent()
+    return parent is not None and parent.tag == "thead"

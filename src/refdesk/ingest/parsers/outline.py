@@ -1,0 +1,81 @@
+"""What documents without pages are made of: items in reading order, and how they become pages. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from refdesk.ingest.parsers.builder import Builder
+from refdesk.types import Kind
+
+NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*[)%a-z]{0,3}\s*$", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One block to be: a heading has a level, a table has rows, a figure may have an image (PNG)."""
+
+    kind: Kind
+    text: str = ""
+    level: int = 0
+    rows: Sequence[Sequence[str]] = field(default=())
+    header_rows: int = 0
+    image: bytes | None = None
+
+
+def write(builder: Builder, items: Sequence[Item], *, paged: bool = True) -> None:
+    """Adds the items; with `paged`, every heading of level 1 that follows some text opens a page of that name.
+
+    Headings in a row (a title and the first section) share a page, so that no page is a bare title.
+    """
+    has_content = False
+    labelled = not paged
+    for item in items:
+        if paged and item.kind == "heading" and item.level == 1 and (has_content or not labelled):
+            builder.page(" ".join(item.text.split())[:200])
+            has_content, labelled = False, True
+        elif not labelled:
+            builder.page()
+            labelled = True
+        add(builder, item)
+        has_content = has_content or item.kind != "heading"
+
+
+def add(builder: Builder, item: Item) -> None:
+    if item.kind == "heading":
+        builder.heading(item.text, item.level)
+    elif item.kind == "table" and item.rows:
+        builder.table(item.rows, header_rows=item.header_rows)
+    else:
+        builder.block(item.kind, item.text, image=item.image)
+
+
+def tidy_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Rows without the empty ones and without columns that are empty in all of them."""
+    kept = [[" ".join(cell.split()) for cell in row] for row in rows]
+    kept = [row for row in kept if any(row)]
+    used = sorted({column for row in kept for column, cell in enumerate(row) if cell})
+    return [[row[column] if column < len(row) else "" for column in used] for row in kept]
+
+
+def guess_header_rows(rows: Sequence[Sequence[str]]) -> int:
+    """1 when the first row names the columns, 0 when it is data like the rest.
+
+    >>> guess_header_rows([["item", "price"], ["paper", "3"]])
+    1
+    >>> guess_header_rows([["2021", "14"], ["2022", "15"]])
+    0
+    """
+    if len(rows) < 2 or len(rows[0]) < 2:
+        return 0
+    named = [cell for cell in rows[0] if cell.strip()]
+    numbers = sum(1 for cell in named if is_number(cell) and not re.fullmatch(r"(19|20)\d\d", cell.strip()))
+    if not named or numbers * 2 > len(named) or max(map(len, named)) > 200:
+        return 0
+    years = all(re.fullmatch(r"(19|20)\d\d", cell.strip()) for cell in named)
+    return 0 if years and len(named) == len(rows[0]) else 1
+
+
+def is_number(cell: str) -> bool:
+    return len(cell) < 40 and NUMBER.match(cell) is not None
