@@ -111,19 +111,8 @@ MARKDOWN_NAMES = (".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd",
 HTML_NAMES = (".html", ".htm", ".xhtml", ".shtml")
 MAIL_HEADERS = frozenset(
     [
-        *(
-            "from",
-            "to",
-            "cc",
-            "subject",
-            "date",
-            "received",
-            "message-id",
-            "mime-version",
-            "return-path",
-            "delivered-to",
-        ),
-        *("reply-to", "sender", "content-type", "x-mailer", "in-reply-to", "references", "dkim-signature"),
+        *("from", "to", "cc", "subject", "date", "received", "message-id", "mime-version", "return-path"),
+        *("delivered-to", "reply-to", "sender", "content-type", "x-mailer", "in-reply-to", "references"),
     ]
 )
 MAIL_LINE = re.compile(r"([!-9;-~]{1,76}):(?:[ \t]|$)")

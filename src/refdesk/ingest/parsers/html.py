@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -65,6 +67,12 @@ CHARSET = re.compile(
 )
 # A wiki page has hundreds of links to its own site: written out, the addresses would drown the text.
 MAX_OWN_LINKS = 20
+BOLD = -1  # the level of a bold line until it is known whether the page has headings
+MAX_BOLD_HEADING = 150  # characters
+BOLD_STYLE = re.compile(r"font-weight\s*:\s*(?:bold|[6-9]00)", re.I)
+PART = re.compile(r"PART\s+[IVX\d]+\b.{0,80}", re.I)
+SECTION = re.compile(r"(?:ITEM|NOTE|SECTION|ARTICLE)\s+\d+", re.I)
+PAGE_NUMBER = re.compile(r"\d{1,4}")
 MAX_ADDRESS = 200  # characters; longer ones are tracking
 DEPTH_NOTE = "the page is nested so deeply that only its plain text could be read"
 
@@ -108,7 +116,40 @@ def items_of(root: Element, base: str = "") -> list[Item]:
     content = content_of(root)
     walk = _Walk(base, content)
     walk.run(content)
-    return walk.items
+    return _without_page_numbers(_with_bold_headings(walk.items))
+
+
+def _with_bold_headings(items: list[Item]) -> list[Item]:
+    """Short bold lines are headings where a page has no others; filings have none.
+
+    A part opens a page, items and notes come below it, other bold lines below those.
+    """
+    if any(item.kind == "heading" for item in items):
+        return [replace(item, level=0) if item.level == BOLD else item for item in items]
+    found = []
+    for item in items:
+        if item.level != BOLD:
+            found.append(item)
+        elif (item.text[-1] in ".,;:" and not SECTION.match(item.text)) or not re.search(r"[^\W\d_]{2}", item.text):
+            found.append(replace(item, level=0))
+        else:
+            level = 1 if PART.fullmatch(item.text) else 2 if SECTION.match(item.text) else 3
+            found.append(replace(item, kind="heading", level=level))
+    return found
+
+
+def _without_page_numbers(items: list[Item]) -> list[Item]:
+    """Printed documents saved as a page carry their page numbers: lone numbers that count upwards."""
+    lone = [int(item.text) for item in items if item.kind == "text" and PAGE_NUMBER.fullmatch(item.text)]
+    rising = sum(1 for one, two in pairwise(lone) if two == one + 1)
+    if rising < 5 or rising < 0.7 * len(lone):
+        return items
+    return [item for item in items if item.kind != "text" or not PAGE_NUMBER.fullmatch(item.text)]
+
+
+def _is_bold(element: Element, tag: str) -> bool:
+    style = element.get("style")
+    return tag in ("b", "strong") or bool(style and BOLD_STYLE.search(style))
 
 
 class _Walk:
@@ -121,6 +162,7 @@ class _Walk:
         self.markers: list[str | int] = []  # per open list: "-" or the next number
         self.pending = ""  # the marker of a list item whose text has not begun
         self.heading = 0
+        self.bold_depth = self.bold_size = self.size = 0  # how much of the block under way is bold
         self.base = base
         self.own_host = urlsplit(base).hostname or ""
         own = sum(1 for link in content.iter("a") if self._host(link.get("href") or "") == self.own_host)
@@ -132,6 +174,7 @@ class _Walk:
             tag = element.tag.lower() if isinstance(element.tag, str) else ""
             if event == "end":
                 self._end(element, tag)
+                self.bold_depth -= _is_bold(element, tag)
             elif tag == "table" and not is_layout(element):
                 self._flush()
                 self._table(element)
@@ -148,6 +191,7 @@ class _Walk:
         self._close_lists()
 
     def _start(self, element: Element, tag: str) -> None:
+        self.bold_depth += _is_bold(element, tag)
         if tag in HEADINGS:
             self._flush()
             if not self.markers:
@@ -180,6 +224,9 @@ class _Walk:
                 self.markers.pop()
             if not self.markers:
                 self._close_lists()
+        elif tag == "dt":
+            self.pending = " ".join("".join(self.line).split()).rstrip(":") + ": "
+            self.line = []
         elif tag == "li" or tag in BLOCKS:
             self._flush()
         elif tag in ("td", "th"):
@@ -188,7 +235,10 @@ class _Walk:
             self._address(element)
 
     def _text(self, text: str) -> None:
-        self.line.append(re.sub(r"[ \t\n\r\f\u00a0\u200b]+", " ", text))
+        text = re.sub(r"[ \t\n\r\f\u00a0\u200b]+", " ", text)
+        self.line.append(text)
+        self.size += len(text.strip())
+        self.bold_size += len(text.strip()) if self.bold_depth else 0
 
     def _flush(self) -> None:
         """Ends the block under way."""
@@ -203,9 +253,15 @@ class _Walk:
             indentation = "  " * (len(self.markers) - 1)
             self.list_lines.append(indentation + (self.pending or "  ") + text.replace("\n", " "))
             self.pending = ""
+        elif (
+            self.bold_size and self.bold_size >= 0.95 * self.size and "\n" not in text and len(text) <= MAX_BOLD_HEADING
+        ):
+            self.items.append(Item("text", self.pending + text, level=BOLD))
         else:
-            self.items.append(Item("text", self.pending + text))
-            self.pending = ""
+            parts = re.split(r"\n\s*\n", self.pending + text)
+            self.items.extend(Item("text", part) for part in parts)
+        self.pending = "" if not self.markers else self.pending
+        self.size = self.bold_size = 0
 
     def _close_lists(self) -> None:
         if self.list_lines:
@@ -228,8 +284,8 @@ class _Walk:
         rows, header_rows = read_table(element)
         if self.markers:
             self.list_lines.extend("  " * len(self.markers) + " | ".join(row) for row in rows)
-        elif len(rows) == 1 and len(rows[0]) == 1:
-            self.items.append(Item("text", rows[0][0]))
+        elif len(rows) == 1:
+            self.items.append(Item("text", " ".join(cell for cell in rows[0] if cell)))
         elif rows and max(map(len, rows)) == 1:
             self.items.extend(Item("text", row[0]) for row in rows)
         elif rows:

@@ -12,21 +12,9 @@ Element = Any  # lxml's elements carry no useful types
 
 NEVER = frozenset(
     [
-        *(),
-        *"script",),
-        *"style",),
-        *"noscript",),
-        *"template",),
-        *"svg",),
-        *"iframe",),
-        *"object",),
-        *"embed",),
-        *"applet",),
-        *"canvas",),
-        *"audio",),
-        *"video",),
-        *),
-        *("map", "head", "link", "meta", "button", "select", "input", "textarea", "datalist", "progress", "dialog"),
+        *("script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "applet", "canvas"),
+        *("audio", "video", "map", "head", "link", "meta", "button", "select", "input", "textarea", "datalist"),
+        *("progress", "dialog"),
         "ix:header",  # facts of a filing for machines
     ]
 )
@@ -42,6 +30,9 @@ AROUND_NAMES = re.compile(
 )
 NAMED_TAGS = frozenset(["div", "section", "ul", "span", "table", "p"])
 INVISIBLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
+MENU_TAGS = frozenset(["ul", "ol", "div", "p", "td", "section", "center"])
+MENU_LINKS = 5
+MENU_LINK_SIZE = 25  # characters without spaces; the titles in a list of articles are longer
 MAIN_SHARE = 0.25  # of the page's text; a smaller <main> is a shell filled by scripts or misused
 KEPT_SHARE = 0.4  # taking out "surroundings" may not cost more than the rest of the words
 
@@ -77,31 +68,28 @@ def _is_invisible(element: Element) -> bool:
 
 def _remove_around(top: Element, keep: frozenset[str]) -> None:
     """Takes out navigation and the like, unless that would take most of the text."""
-    for group in (_surroundings(top, keep), _link_lists(top)):
-        candidates = _outermost(group)
-        if not candidates:
-            continue
+    for what in ("surroundings", "menus"):
+        candidates = _surroundings(top, keep) if what == "surroundings" else _link_lists(top)
         total = _characters(top)
         lost = sum(_characters(element) for element in candidates)
         if total - lost >= KEPT_SHARE * total:
             _remove(candidates)
-        else:  # the small ones can still go
-            _remove(
-                element
-                for element in candidates
-                if _characters(element) < 0.1 * total and _name(element) in ("nav", "aside")
-            )
+        else:  # what is certainly navigation can still go
+            _remove(element for element in candidates if _name(element) in ("nav", "aside"))
 
 
 def _surroundings(top: Element, keep: frozenset[str]) -> list[Element]:
+    """The outermost elements that say of themselves that they are not content."""
     found = []
-    for element in top.iterdescendants():
+    walker = etree.iterwalk(top, events=("start",))
+    for _, element in walker:
         tag = _name(element)
-        if tag in keep or tag in ("body", "main", "article"):
+        if element is top or tag in keep or tag in ("body", "main", "article"):
             continue
         marked = tag in AROUND and (tag != "form" or not _holds_content(element))
         if marked or element.get("role") in AROUND_ROLES or (tag in NAMED_TAGS and _is_named_around(element)):
             found.append(element)
+            walker.skip_subtree()
     return found
 
 
@@ -111,37 +99,40 @@ def _is_named_around(element: Element) -> bool:
 
 def _holds_content(form: Element) -> bool:
     """Some sites wrap the whole page in one form."""
-    return form.find(".//p") is not None or form.find(".//table") is not None or form.find(".//h1") is not None
+    return any(next(form.iter(tag), None) is not None for tag in ("p", "table", "h1"))
 
 
 def _link_lists(top: Element) -> list[Element]:
-    """Lists of many short links: menus that are not marked as such."""
-    found = []
-    for element in top.iterdescendants("ul", "ol"):
-        links = element.findall(".//a")
-        if len(links) < 5:
+    """The outermost elements that are nothing but many short links: menus that are not marked as such."""
+    menus: set[Element] = set()
+    counts: list[list[int]] = [[0, 0, 0]]  # per open element: characters, of these in links, links
+    link_depth = 0
+    for event, element in etree.iterwalk(top, events=("start", "end")):
+        if event == "start":
+            link_depth += element.tag == "a"
+            size = _size(element.text)
+            counts.append([size, size if link_depth else 0, element.tag == "a"])
             continue
-        linked = [" ".join("".join(link.itertext()).split()) for link in links]
-        words = max(1, _characters(element))
-        if sum(map(len, linked)) >= 0.9 * words and sum(map(len, linked)) / len(linked) < 30:
+        link_depth -= element.tag == "a"
+        size, linked, links = counts.pop()
+        if links >= MENU_LINKS and linked >= 0.9 * size and linked < MENU_LINK_SIZE * links and element is not top:
+            menus.add(element)
+        after = _size(element.tail)
+        outer = counts[-1]
+        outer[0] += size + after
+        outer[1] += linked + (after if link_depth else 0)
+        outer[2] += links
+    found = []
+    walker = etree.iterwalk(top, events=("start",))
+    for _, element in walker:
+        if element in menus and element.tag in MENU_TAGS:
             found.append(element)
+            walker.skip_subtree()
     return found
 
 
-def _outermost(elements: Iterable[Element]) -> list[Element]:
-    """Without those inside another one of them; document order puts ancestors first."""
-    chosen: set[Element] = set()
-    result = []
-    for element in elements:
-        inside = False
-        for ancestor in element.iterancestors():
-            if ancestor in chosen:
-                inside = True
-                break
-        if not inside:
-            chosen.add(element)
-            result.append(element)
-    return result
+def _size(text: str | None) -> int:
+    return len("".join(text.split())) if text else 0
 
 
 def _remove(elements: Iterable[Element]) -> None:

@@ -14,6 +14,7 @@ Element = Any
 MAX_SPAN = 1000  # columns a cell may claim; browsers stop there too
 MAX_CELL = 1500  # characters; a longer cell holds a text, so the table arranges the page
 MAX_COLUMNS = 2000
+MAX_HEADER_ROWS = 3
 APART = frozenset(["p", "div", "br", "li", "ul", "ol", "tr", "td", "th", "table", "h5", "h6"])
 
 
@@ -22,10 +23,10 @@ def is_layout(table: Element) -> bool:
 
     Its cells are then read one after the other, like any other part of the page.
     """
-    if table.find(".//th") is not None and table.find(".//table") is None:
-        return False
-    if table.get("role") in ("presentation", "none") or table.find(".//table") is not None:
+    if table.get("role") in ("presentation", "none") or next(table.iterdescendants("table"), None) is not None:
         return True
+    if next(table.iter("th"), None) is not None:
+        return False
     if any(next(table.iter(tag), None) is not None for tag in ("h1", "h2", "h3", "h4", "pre")):
         return True
     cells = list(table.iter("td", "th"))
@@ -69,7 +70,7 @@ def read_table(table: Element) -> tuple[list[list[str]], int]:
     header_rows = 0
     while header_rows < len(rows) and header_flags[header_rows]:
         header_rows += 1
-    rows = tidy_rows(join_signs(rows))
+    rows = join_columns(tidy_rows(join_signs(rows)))
     if header_rows == 0 or header_rows >= len(rows):
         header_rows = guess_header_rows(rows)
     return rows, header_rows
@@ -88,9 +89,31 @@ def join_signs(rows: list[list[str]]) -> list[list[str]]:
                     row[following], row[column] = cell + row[following], ""
             elif cell in (")", "%", ")%", "%)", "pts", "pt"):
                 before = next((c for c in range(column - 1, max(column - 4, -1), -1) if row[c]), None)
-                if before is not None and re.search(r"\d", row[before]):
+                if before is not None and re.fullmatch(r"[$€£¥(]*-?[\d.,]+", row[before]):
                     row[before], row[column] = row[before] + cell, ""
     return rows
+
+
+def join_columns(rows: list[list[str]]) -> list[list[str]]:
+    """A header that stands one column beside its numbers, as filings lay them out, goes above them.
+
+    >>> join_columns([["", "2021", ""], ["Sales", "", "$5"]])
+    [['', '2021'], ['Sales', '$5']]
+    """
+    filled = [
+        {number for number, row in enumerate(rows) if row[column]} for column in range(len(rows[0]) if rows else 0)
+    ]
+    dropped: set[int] = set()
+    right = len(filled) - 1
+    for left in range(len(filled) - 2, 0, -1):  # from the right, so that a header does not go to the labels before it
+        apart = filled[left] and filled[right] and max(filled[left]) < min(filled[right])
+        if apart and max(filled[left]) <= MAX_HEADER_ROWS:
+            for row in rows:
+                row[left] = row[left] or row[right]
+            filled[left] |= filled[right]
+            dropped.add(right)
+        right = left
+    return [[cell for column, cell in enumerate(row) if column not in dropped] for row in rows]
 
 
 def _cell_text(cell: Element) -> str:

@@ -11,6 +11,9 @@ from refdesk.types import Kind
 
 NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*[)%a-z]{0,3}\s*$", re.I)
 
+YEAR = re.compile(r"(?:FY ?)?(?:19|20)\d\d", re.I)
+DASHES = ("-", "–", "—", "n/a", "N/A")
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -69,13 +72,14 @@ def guess_header_rows(rows: Sequence[Sequence[str]]) -> int:
     """
     if len(rows) < 2 or len(rows[0]) < 2:
         return 0
-    named = [cell for cell in rows[0] if cell.strip()]
-    numbers = sum(1 for cell in named if is_number(cell) and not re.fullmatch(r"(19|20)\d\d", cell.strip()))
-    if not named or numbers * 2 > len(named) or max(map(len, named)) > 200:
+    named = [cell.strip() for cell in rows[0] if cell.strip()]
+    if not named or max(map(len, named)) > 200:
         return 0
-    years = all(re.fullmatch(r"(19|20)\d\d", cell.strip()) for cell in named)
-    return 0 if years and len(named) == len(rows[0]) else 1
+    numbers = [cell for cell in named if is_number(cell)]
+    # Years name columns ("item | 2021 | 2022"), unless the whole row is years.
+    return 1 if all(YEAR.fullmatch(cell) for cell in numbers) and len(numbers) < len(named) else 0
 
 
 def is_number(cell: str) -> bool:
-    return len(cell) < 40 and NUMBER.match(cell) is not None
+    """A number as tables write it, also "(12)", "$5", "3 %" and the dash that stands for nothing."""
+    return len(cell) < 40 and (cell.strip() in DASHES or NUMBER.match(cell) is not None)

@@ -14,7 +14,7 @@ from refdesk.ingest.parsers.xlsx_cells import Merge, Row, open_book, read_sheet
 from refdesk.types import Parsed
 
 DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Лист|Blad|Plan|シート)\s?\d+", re.I)
-MAX_TITLE = 200  # characters
+MAX_HEADER_ROWS = 3
 
 
 def parse(data: bytes, options: ParseOptions) -> Parsed:
@@ -49,12 +49,13 @@ def _regions(rows: list[Row]) -> Iterator[list[Row]]:
 
 
 def _goes_on(region: list[Row], row: Row) -> bool:
-    """After one blank row: as many numbers in the same columns as the table's last row, so no new header."""
-    last = region[-1][1]
-    if row[0] != region[-1][0] + 2 or len(region) < 3 or len(row[1]) < 2:
-        return False
+    """Numbers after a blank row, where the table has not had any yet or has them in the same columns."""
     numbers = [column for column, text in row[1].items() if is_number(text)]
-    return len(numbers) * 2 >= len(row[1]) and set(row[1]) <= set(region[0][1]) | set(last)
+    if row[0] > region[-1][0] + 3 or len(row[1]) < 2 or len(numbers) * 2 < len(row[1]):
+        return False
+    if all(not is_number(text) for _, texts in region for text in texts.values()):
+        return len(region[-1][1]) > 1 and len(region) <= MAX_HEADER_ROWS + 2  # so far only titles and a header
+    return row[0] == region[-1][0] + 2 and len(region) > 2 and set(row[1]) <= set(region[0][1]) | set(region[-1][1])
 
 
 def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> None:
@@ -89,10 +90,12 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
 
 
 def _header_rows(rows: list[list[str]], body: list[Row], merges: list[Merge]) -> int:
-    """Two when cells of the first row are merged over several columns that the second row names one by one."""
+    """More than one when the first row has merged or empty cells that the rows below it explain, up to the numbers."""
     count = guess_header_rows(rows)
     top = body[0][0]
     spanning = any(merge.top == top and merge.right > merge.left for merge in merges)
-    if count and spanning and len(rows) > 2 and not any(is_number(cell) for cell in rows[1] if cell):
-        return 2
-    return count
+    if not count or not (spanning or sum(1 for cell in rows[0] if cell) < 0.6 * len(rows[0])):
+        return count
+    while count < min(MAX_HEADER_ROWS, len(rows)) and not any(is_number(cell) for cell in rows[count] if cell):
+        count += 1
+    return count if count < len(rows) and any(is_number(cell) for cell in rows[count]) else 1
