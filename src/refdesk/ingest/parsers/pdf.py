@@ -21,7 +21,7 @@ from refdesk.ingest.parsers.pdf_headings import assign_levels
 from refdesk.ingest.parsers.pdf_layout import PageDraft, body_size, compose
 from refdesk.ingest.parsers.pdf_objects import Drawn, scan_objects
 from refdesk.ingest.parsers.pdf_ocr import page_from_ocr
-from refdesk.ingest.parsers.pdf_page import Frame, PageText, frame_of, read_page
+from refdesk.ingest.parsers.pdf_page import Frame, PageText, frame_of, no_text, read_page
 from refdesk.ingest.parsers.pdf_tables import Item, find_tables
 from refdesk.ingest.parsers.pdf_text import page_values, write
 from refdesk.types import Block, Parsed
@@ -50,7 +50,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
         pages = [reader.read(index) for index in range(count)]
         metadata = _metadata(document)
         title = _metadata_title(document)
-    if not any(page.regions for page in pages):
+    if not any(page.content.runs for page in pages):
         if reader.scans:
             raise EmptyDocument("this PDF holds scanned pages without text", hint=OCR_HINT)
         if reader.broken == count:
@@ -67,6 +67,8 @@ def put_together(
 ) -> Parsed:
     """Pages that were read become one document: shared by PDFs and images."""
     drop_furniture(pages)
+    for page in pages:
+        page.regions = page_items(page)
     body = body_size(pages)
     drafts = compose(pages, body)
     headings = [draft for draft in drafts if draft.kind == "heading"]
@@ -123,7 +125,7 @@ class _Reader:
             draft = self._read(index)
         except (PdfiumError, OSError, ValueError, OverflowError):
             self.broken += 1
-            draft = PageDraft(index + 1, 0.0, 0.0, [], 0.0)
+            draft = PageDraft(index + 1, 0.0, 0.0, no_text(), Frame(0, 0, 0, 0, 0), np.empty((0, 4), np.float32))
         self._options.progress(index + 1, self._count)
         return draft
 
@@ -144,14 +146,14 @@ class _Reader:
                     content = PageText(content.words) if _is_garbage(content) else content
                 else:
                     content, ocr = self._recognise(page, frame), True
-            regions = page_items(content, drawn, frame, index + 1)
-            items = [item for region in regions for item in region]
             if content.turns[:1] == [0] and not ocr:
-                self._figure_bytes += attach_figures(page, frame, drawn, items, self._figure_bytes)
+                self._figure_bytes += attach_figures(
+                    page, frame, drawn, content.runs[0], content.words, self._figure_bytes
+                )
             unit = self._units.get(index, 1.0)
-            upright = frame.width if content.turns[:1] in ([1], [3]) else frame.height
             label = _label(self._document, index)
-            return PageDraft(index + 1, frame.width * unit, frame.height * unit, regions, upright, label, ocr)
+            width, height = frame.width * unit, frame.height * unit
+            return PageDraft(index + 1, width, height, content, frame, drawn.lines, label, ocr)
         finally:
             page.close()
 
@@ -176,16 +178,17 @@ class _Reader:
         return tuple(notes)
 
 
-def page_items(content: PageText, drawn: Drawn, frame: Frame, number: int) -> list[list[Item]]:
+def page_items(page: PageDraft) -> list[list[Item]]:
     """The columns of a page as lines and tables."""
     regions: list[list[Item]] = []
-    for turn, runs in zip(content.turns, content.runs, strict=True):
-        lines = frame.upright(drawn.lines, turn) if len(drawn.lines) else drawn.lines
-        _, flow = ruled_tables(lines, runs, content.words)
-        regions += [find_tables(region, content.words) for region in reading_order(flow)]
+    words = page.content.words
+    for turn, runs in zip(page.content.turns, page.content.runs, strict=True):
+        lines = page.frame.upright(page.rulings, turn) if len(page.rulings) else page.rulings
+        _, flow = ruled_tables(lines, runs, words)
+        regions += [find_tables(region, words) for region in reading_order(flow)]
     for region in regions:
         for item in region:
-            item.page = number
+            item.page = page.number
     return regions
 
 

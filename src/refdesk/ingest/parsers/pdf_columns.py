@@ -38,11 +38,43 @@ def group_rows(runs: list[Run]) -> list[Row]:
                 rows[-1].append(run)
                 continue
         rows.append([run])
+    rows = _join_marks(rows)
     for row in rows:
         if len(row) > 1:
             backwards = sum(run.letters for run in row if run.right_to_left) > sum(run.letters for run in row) / 2
             row.sort(key=lambda run: -run.right if backwards else run.left)
     return rows
+
+
+def _join_marks(rows: list[Row]) -> list[Row]:
+    """Superscripts and subscripts (all small, overlapping a larger row) belong to the row they overlap."""
+    joined: list[Row] = []
+    waiting: Row = []
+    for row in rows:
+        small = bool(joined) and row[0].table is None and max(run.size for run in row) < 0.82 * _size(joined[-1])
+        if small and _overlaps(row, joined[-1]):
+            joined[-1] += row
+            continue
+        joined.append(row)
+        if len(joined) > 1 and row[0].table is None:
+            waiting = joined[-2]
+            if max(run.size for run in waiting) < 0.82 * _size(row) and _overlaps(waiting, row):
+                row += waiting
+                del joined[-2]
+    return joined
+
+
+def _size(row: Row) -> float:
+    return 0.0 if row[0].table is not None else max(row, key=lambda run: run.letters).size
+
+
+def _overlaps(small: Row, large: Row) -> bool:
+    top, bottom = max(run.top for run in small), min(run.bottom for run in small)
+    shared = min(bottom, max(run.bottom for run in large)) - max(top, min(run.top for run in large))
+    if small[0].table is not None or shared < 0.3 * (bottom - top) or sum(run.letters for run in small) > 20:
+        return False
+    left, right = min(run.left for run in large) - 10, max(run.right for run in large) + 10
+    return all(left <= run.left and run.right <= right for run in small)
 
 
 def _height(run: Run) -> float:

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from refdesk.ingest.parsers.pdf_objects import Drawn
-from refdesk.ingest.parsers.pdf_page import Floats, Frame
-from refdesk.ingest.parsers.pdf_tables import Item, Line
+from refdesk.ingest.parsers.pdf_page import Floats, Frame, Run, Words
+from refdesk.ingest.parsers.pdf_tables import text_of
 
 _CAPTION = re.compile(
     r"^(figure|fig\.?|abbildung|abb\.|figura|chart|exhibit|図|图)\s*[0-9A-Z]{1,3}([.\-][0-9]+)?\b", re.I
@@ -21,18 +21,18 @@ NEAR = 40.0  # points between a picture and its caption
 SCALE = 2.0  # 144 dpi
 
 
-def attach_figures(page: Any, frame: Frame, drawn: Drawn, items: list[Item], used: int) -> int:
-    """Gives each caption line the PNG of its picture; returns how many bytes the pictures take."""
-    captions = [item for item in items if isinstance(item, Line) and _CAPTION.match(item.text)]
+def attach_figures(page: Any, frame: Frame, drawn: Drawn, runs: list[Run], words: Words, used: int) -> int:
+    """Gives each caption the PNG of its picture; returns how many bytes the pictures take."""
+    captions = [run for run in runs if _CAPTION.match(text_of([run], words))]
     boxes = _pictures(drawn.images, frame) if captions else []
     total = 0
-    for line in captions:
-        box = _nearest(line, boxes)
+    for run in captions:
+        box = _nearest(run, boxes)
         if box is None or used + total > MAX_BYTES:
             continue
         boxes.remove(box)
-        line.figure = _crop(page, frame, box)
-        total += len(line.figure)
+        run.figure = _crop(page, frame, box)
+        total += len(run.figure)
     return total
 
 
@@ -55,7 +55,7 @@ def _pictures(images: Floats, frame: Frame) -> list[tuple[float, float, float, f
     return [box for box in boxes if box[2] - box[0] >= MIN_SIDE and box[3] - box[1] >= MIN_SIDE]
 
 
-def _nearest(line: Line, boxes: list[tuple[float, float, float, float]]) -> tuple[float, float, float, float] | None:
+def _nearest(line: Run, boxes: list[tuple[float, float, float, float]]) -> tuple[float, float, float, float] | None:
     """The picture right above the caption, else the one right below it."""
     best, distance = None, NEAR
     for box in boxes:

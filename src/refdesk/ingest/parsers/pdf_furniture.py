@@ -3,91 +3,126 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from statistics import median
 
+from refdesk.ingest.parsers.pdf_columns import Row, group_rows
 from refdesk.ingest.parsers.pdf_layout import PageDraft
-from refdesk.ingest.parsers.pdf_tables import Line
+from refdesk.ingest.parsers.pdf_page import Run
+from refdesk.ingest.parsers.pdf_tables import text_of
 
 ZONE = 0.13  # of the page's height at top and bottom, where furniture stands
-OUTER = 4  # lines from the edge that may be furniture
+EDGE = 0.08  # so near the edge a number alone is a page number whatever it says
+OUTER = 4  # rows from the edge that may be furniture
 MIN_REPEATS = 3
 SAME_PLACE = 0.015  # of the height
 _DIGITS = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(
-    r"^[\-–—|\[(•·\s]*(?:(?:page|seite|p\.)\s*)?(\d{1,4}|[ivxlc]{1,6}|[A-Z]-?\d{1,3})(?:\s*(?:of|/|von)\s*\d{1,4})?[\-–—|\])•·\s]*$",
+    r"^[\-–—|\[(•·\s]*(?:(?:page|seite|p\.)\s*)?(\d{1,4}|[ivxlc]{1,6}|[A-Z]-?\d{1,3})(?:\s*(?:of|/|von)\s*\d{1,4})?"
+    r"[\-–—|\])•·\s]*$",
     re.I,
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Edge:
+    """A run in one of the outer rows of a page; `place` is its lower edge as a share of the height."""
+
+    page: int
+    run: Run
+    row: Row
+    text: str
+    place: float
+    in_zone: bool
+    apart: bool  # a blank stands between its row and the body
+
+    @property
+    def alone(self) -> bool:
+        return len(self.row) == 1
+
+
 def drop_furniture(pages: list[PageDraft]) -> None:
-    """Removes running headers, footers and page numbers from the pages' regions."""
-    candidates = [_candidates(page) for page in pages]
-    repeated = _repeated(candidates, pages)
-    numbers = _page_numbers(candidates, pages)
-    for index, page in enumerate(pages):
-        doomed = repeated[index] | numbers[index]
-        if not doomed:
+    """Takes running headers, footers and page numbers out of the pages' runs."""
+    edges = [_edges(index, page) for index, page in enumerate(pages)]
+    numbers = _page_numbers([edge for page in edges for edge in page], pages)
+    repeated = _repeated([edge for page in edges for edge in page], len(pages), numbers)
+    for page in pages:
+        if not page.content.runs:
             continue
-        left = sum(1 for region in page.regions for item in region if id(item) not in doomed)
-        if not left:  # the page would be empty: only bare numbers go
-            doomed = numbers[index]
-        page.regions = [[item for item in region if id(item) not in doomed] for region in page.regions]
-        page.regions = [region for region in page.regions if region]
+        runs = page.content.runs[0]
+        kept = [run for run in runs if id(run) not in repeated and id(run) not in numbers]
+        if not kept:  # the same short text on every page is not furniture but all there is
+            kept = [run for run in runs if id(run) not in numbers] or runs
+        page.content.runs[0] = kept
 
 
-def _candidates(page: PageDraft) -> list[tuple[Line, str, float]]:
-    """Lines at the top and bottom edge: (line, text, lower edge as a share of the height)."""
-    lines = sorted(
-        (item for region in page.regions for item in region if isinstance(item, Line) and not item.contents),
-        key=lambda line: line.top,
-    )
-    height = page.upright_height or 1.0
-    outer = [line for line in lines[:OUTER] if line.bottom < ZONE * height]
-    outer += [line for line in lines[-OUTER:] if line.top > (1 - ZONE) * height]
-    return [(line, line.text, line.bottom / height) for line in outer]
-
-
-def _repeated(candidates: list[list[tuple[Line, str, float]]], pages: list[PageDraft]) -> list[set[int]]:
-    """Lines with the same words at the same place on several pages near one another."""
-    doomed: list[set[int]] = [set() for _ in pages]
-    if len(pages) < MIN_REPEATS:
-        return doomed
-    places: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
-    for index, lines in enumerate(candidates):
-        for line, text, place in lines:
-            places[" ".join(_DIGITS.sub("#", text.lower()).split())].append((index, place, id(line)))
-    for key, seen in places.items():
-        if len(seen) < MIN_REPEATS or len(key) > 200:
+def _edges(index: int, page: PageDraft) -> list[_Edge]:
+    if not page.content.runs:
+        return []
+    rows = group_rows(page.content.runs[0])
+    height = (page.frame.width if page.content.turns[0] % 2 else page.frame.height) or 1.0
+    found = []
+    for position, row in enumerate(rows):
+        if OUTER <= position < len(rows) - OUTER:
             continue
-        middle = median(place for _, place, _ in seen)
-        same = [entry for entry in seen if abs(entry[1] - middle) < SAME_PLACE] or seen
-        on = sorted({index for index, _, _ in same})
-        # Chapter titles alternate with the book's title, so every third page of the stretch is enough.
-        if len(on) < MIN_REPEATS or (len(on) < 0.3 * (on[-1] - on[0] + 1) and len(on) < 0.2 * len(pages)):
+        upper = max(run.bottom for run in row) < ZONE * height
+        lower = min(run.top for run in row) > (1 - ZONE) * height
+        last = position in (0, len(rows) - 1)
+        if not (upper or lower or last):
             continue
-        for index, _, line_id in same:
-            doomed[index].add(line_id)
-    return doomed
+        neighbour = rows[min(max(position + (1 if upper else -1), 0), len(rows) - 1)][0]
+        gap = max(neighbour.top - row[0].bottom, row[0].top - neighbour.bottom)
+        for run in row:
+            text = text_of([run], page.content.words)
+            found.append(_Edge(index, run, row, text, run.bottom / height, upper or lower, gap > 0.6 * run.size))
+    return found
 
 
-def _page_numbers(candidates: list[list[tuple[Line, str, float]]], pages: list[PageDraft]) -> list[set[int]]:
-    """Numbers standing alone at the margin that count with the pages (or are all there is to compare)."""
-    doomed: list[set[int]] = [set() for _ in pages]
-    found: list[tuple[int, int, int, float]] = []  # page, line, offset of the number to the page, place
-    for index, lines in enumerate(candidates):
-        for line, text, place in lines:
-            match = _PAGE_NUMBER.match(text)
-            if match:
-                value = match.group(1)
-                digits = _DIGITS.findall(value)
-                offset = int(digits[0]) - index if digits else -1_000_000
-                found.append((index, id(line), offset, place))
-    offsets: dict[int, int] = defaultdict(int)
-    for _, _, offset, _ in found:
-        offsets[offset] += 1
-    for index, line_id, offset, place in found:
-        counts = offsets[offset] > 1 or offset == 1 or str(offset + index) == pages[index].label
-        if counts or place < 0.08 or place > 0.92:
-            doomed[index].add(line_id)
+def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
+    """Runs with the same words at the same place on several pages near one another."""
+    if pages < MIN_REPEATS:
+        return set()
+    places: dict[str, list[_Edge]] = defaultdict(list)
+    for edge in edges:
+        key = " ".join(_DIGITS.sub("#", edge.text.lower()).split())
+        if edge.in_zone and any(character.isalpha() for character in key) and len(key) <= 200:
+            places[key].append(edge)
+    doomed: dict[int, _Edge] = {}
+    for seen in places.values():
+        middle = median(edge.place for edge in seen)
+        same = [edge for edge in seen if abs(edge.place - middle) < SAME_PLACE]
+        on = sorted({edge.page for edge in same})
+        if len(on) < MIN_REPEATS:
+            continue
+        # Chapter titles alternate with the book's title, so every third page of their stretch is enough.
+        if len(on) >= 0.3 * (on[-1] - on[0] + 1) or len(on) >= 0.2 * pages:
+            doomed.update({id(edge.run): edge for edge in same})
+    # A row of several runs goes only as a whole and if it stands apart: else it is the header of a table.
+    return {
+        key
+        for key, edge in doomed.items()
+        if edge.alone or (edge.apart and all(id(run) in doomed or id(run) in numbers for run in edge.row))
+    }
+
+
+def _page_numbers(edges: list[_Edge], pages: list[PageDraft]) -> set[int]:
+    """Numbers standing alone that count with the pages, or stand so near the edge that they can be nothing else."""
+    found: list[tuple[_Edge, int]] = []  # offset of the number to the page
+    for edge in edges:
+        match = _PAGE_NUMBER.match(edge.text)
+        if match:
+            digits = _DIGITS.findall(match.group(1))
+            if digits:
+                found.append((edge, int(digits[0]) - edge.page))
+            elif edge.alone and edge.in_zone:
+                found.append((edge, -1_000_000))  # roman
+    offsets = Counter(offset for _, offset in found)
+    doomed = set()
+    for edge, offset in found:
+        counts = offsets[offset] >= MIN_REPEATS and offsets[offset] >= 0.1 * len(pages)
+        labelled = offset == 1 or str(offset + edge.page) == pages[edge.page].label or offsets[offset] >= 2
+        near_edge = edge.place < EDGE or edge.place > 1 - EDGE
+        if counts or (edge.in_zone and labelled) or (edge.alone and edge.in_zone and near_edge):
+            doomed.add(id(edge.run))
     return doomed

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from refdesk.ingest.parsers.pdf_headings import looks_like_heading
-from refdesk.ingest.parsers.pdf_page import Words
+from refdesk.ingest.parsers.pdf_page import Floats, Frame, PageText, Words
 from refdesk.ingest.parsers.pdf_tables import (
     Cell,
     Item,
@@ -33,15 +33,17 @@ SIZE_CHANGE = 1.08
 
 @dataclass(slots=True, eq=False)
 class PageDraft:
-    """One page, read but not yet put together: its columns, each a list of lines and tables."""
+    """One page: its words and runs as read, then its columns."""
 
     number: int
     width: float
     height: float
-    regions: list[list[Item]]
-    upright_height: float  # of the page as its main text reads
+    content: PageText
+    frame: Frame
+    rulings: Floats  # the lines drawn on the displayed page
     label: str = ""
     ocr: bool = False
+    regions: list[list[Item]] = field(default_factory=list)  # columns of lines and tables, in reading order
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +56,7 @@ class Draft:
     header_rows: int = 0
     level: int = 0
     table: Table | None = None  # the last part, to know a continuation
+    right: float = 0.0  # edge of the column: a line that goes on reaches it
 
     @property
     def lines(self) -> list[Line]:
@@ -130,6 +133,7 @@ def _region_drafts(region: list[Item], body: float) -> list[Draft]:
     drafts: list[Draft] = []
     for group in groups:
         draft = _table_draft(group) if isinstance(group, Table) else _draft(group, body)
+        draft.right = column.right
         previous = drafts[-1] if drafts else None
         if previous is not None and draft.kind == previous.kind and draft.kind in ("list", "code", "toc"):
             previous.groups += draft.groups
@@ -160,7 +164,11 @@ def _begins(group: list[Line], line: Line, column: _Column, body: float) -> bool
     if line.mono:
         return False
     before = previous.text
-    if line.bold != previous.bold and not (text[:1].islower() and not _TERMINAL.search(before)):
+    if (
+        line.bold != previous.bold
+        and line.size < 1.1 * body
+        and not (text[:1].islower() and not _TERMINAL.search(before))
+    ):
         return True
     if is_item(text):
         return True
@@ -225,6 +233,8 @@ def _goes_on(upper: Draft, lower: Draft, new_page: bool) -> bool:
     if max(upper.last.size, lower.first.size) > SIZE_CHANGE * min(upper.last.size, lower.first.size) + 0.2:
         return False
     if _TERMINAL.search(before) or upper.last.bold != lower.first.bold:
+        return False
+    if upper.last.right < upper.right - 4 * upper.last.size or (len(before) < 25 and not upper.last.words.hyphen[-1]):
         return False
     return after[:1].islower() or bool(_CJK_END.search(before) and len(upper.lines) > 1)
 

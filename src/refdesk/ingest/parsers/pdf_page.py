@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import unicodedata
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +115,7 @@ class Run:
     digits: int = 0
     right_to_left: bool = False
     edges: list[tuple[float, float]] | None = None  # left and right of each word
+    figure: bytes | None = None  # the picture this run is the caption of
     table: Any = None  # a ruled table standing in the flow of the text as one item
 
     @property
@@ -137,10 +139,17 @@ class PageText:
 
 
 _SPACES = np.array([0xA0, 0x1680, *range(0x2000, 0x200C), 0x2028, 0x2029, 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF])
+_CLUSTER = re.compile(
+    r"[^\u064b-\u065f\u0670\u05b0-\u05c7][\u064b-\u065f\u0670\u05b0-\u05c7]*|."
+)  # a letter with its marks
 _HYPHENS = (0xFFFE, 0x2, 0xAD)  # pdfium's marks for a hyphen at the end of a line, and the soft hyphen
 _LIGATURES = {0xAD: None, 0xFFFE: "-", 0xFFFD: None, 0x2: "-", 0x200E: None, 0x200F: None, 0x2011: "-", 0x2010: "-"}
 _LIGATURES.update({code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)})
 _LIGATURES.update(dict.fromkeys((*range(0x0, 0x2), *range(0x3, 0x20), *range(0x7F, 0xA0))))
+
+
+def no_text() -> PageText:
+    return PageText(Words([], [], [], np.empty((0, 4), np.float32)))
 
 
 def frame_of(page: Any) -> Frame:
@@ -153,7 +162,7 @@ def read_page(text_page: Any, frame: Frame) -> PageText:
     handle = ctypes.cast(text_page.raw, ctypes.c_void_p).value
     count = pdfium.FPDFText_CountChars(text_page.raw)
     if count <= 0 or frame.width <= 0 or frame.height <= 0:
-        return PageText(Words([], [], [], np.empty((0, 4), np.float32)))
+        return no_text()
     codes = _codes(text_page.raw, handle, count)
     boxes = np.zeros((count + 1, 4), np.float32)
     address = boxes.ctypes.data
@@ -205,8 +214,10 @@ def _word_ranges(
     height = np.minimum(inner[:, 3] - inner[:, 1], inner[:, 2] - inner[:, 0] + 1e3)
     jump = np.zeros(len(codes), bool)
     shift = np.minimum(np.abs(np.diff(down)), np.abs(np.diff(across)))
-    jump[1:] = shift > np.maximum(height[1:], height[:-1])
-    begins = ~blank & (before_blank | cjk | before_cjk | jump) & ~(hyphen & ~before_blank)
+    jump[1:] = (shift > 0.7 * np.maximum(height[1:], height[:-1])) & ~hyphen[1:]
+    # pdfium gives `exam<hyphen mark>ple` without a line break: the mark ends a word.
+    after_hyphen = np.concatenate(([False], hyphen[:-1]))
+    begins = ~blank & (before_blank | cjk | before_cjk | jump | after_hyphen) & ~(hyphen & ~before_blank)
     starts = np.flatnonzero(begins)
     stops = np.flatnonzero(np.concatenate((begins[1:] | blank[1:], [True])) & ~blank) + 1
     lines = np.cumsum((codes == 10) | (codes == 13) | jump)[starts] if len(starts) else starts
@@ -230,11 +241,13 @@ def _page_text(
     sizes, turns, styles = _styles(handle, starts.tolist(), frame)
     _repair_heights(handle, starts, edges, sizes, turns, frame)
     text, hyphens = _texts(codes, starts, ends)
+    centre = (boxes[:, 0] + boxes[:, 2]) / 2
     # Rows above 0x590..0x8FF are Hebrew, Arabic and their neighbours.
     first_codes = codes[starts]
     rtl = ((first_codes >= 0x590) & (first_codes <= 0x8FF)) | ((first_codes >= 0xFB1D) & (first_codes <= 0xFEFC))
+    _restore_order(text, rtl, centre[starts], centre[ends - 1])
     previous_blank = np.ones(len(starts), bool)
-    previous_blank[1:] = starts[1:] != ends[:-1]
+    previous_blank[1:] = (starts[1:] != ends[:-1]) & ~_torn(text, starts, ends, boxes, edges, sizes)
     scale = np.array([frame.width, frame.height, frame.width, frame.height], np.float32) / 100
     percent = np.clip(edges / scale, 0, 100).astype(np.float32)
     keep = np.array([bool(word) for word in text]) & (sizes >= MIN_SIZE)
@@ -248,6 +261,26 @@ def _page_text(
             page.runs.append(_runs(chosen, upright, lines[chosen], sizes[chosen], styles, rtl[chosen], words))
             page.turns.append(turn)
     return page
+
+
+def _restore_order(text: list[str], rtl: NDArray[np.bool_], first: Floats, last: Floats) -> None:
+    """Right-to-left words whose first character stands left of the last were stored as seen: turned round."""
+    for index in np.flatnonzero(rtl & (first < last)).tolist():
+        text[index] = "".join(reversed(_CLUSTER.findall(text[index])))
+
+
+def _torn(
+    text: list[str], starts: NDArray[np.intp], ends: NDArray[np.intp], boxes: Floats, edges: Floats, sizes: Floats
+) -> NDArray[np.bool_]:
+    """`Busines` + `s`: a last letter set apart by a link, where pdfium saw a blank that is not in the file."""
+    torn = np.zeros(len(starts) - 1, bool)
+    gap = edges[1:, 0] - edges[:-1, 2]
+    near = (starts[1:] - ends[:-1] == 1) & (gap > -0.5) & (gap < 0.18 * sizes[1:]) & (ends[1:] - starts[1:] == 1)
+    for index in np.flatnonzero(near).tolist():
+        blank = boxes[ends[index]]
+        generated = blank[0] == blank[2]
+        torn[index] = generated and text[index + 1].islower() and text[index + 1] != "a" and text[index][-1:].islower()
+    return torn
 
 
 def _styles(

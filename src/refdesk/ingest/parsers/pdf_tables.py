@@ -49,8 +49,11 @@ class Line:
     right: float
     bottom: float
     contents: bool = False  # an entry of a table of contents
-    figure: bytes | None = None  # the picture this line is the caption of
     page: int = 0
+
+    @property
+    def figure(self) -> bytes | None:
+        return self.runs[0].figure
 
     @property
     def main(self) -> Run:
@@ -156,8 +159,9 @@ def _cells(row: Row, words: Words) -> _Cells:
         if _LEADER.match(text):
             continue
         if cells:
-            gap = run.left - cells[-1][-1].right
-            near = abs(gap) < 0.6 * run.size
+            previous = cells[-1][-1]
+            gap = max(run.left - previous.right, previous.left - run.right)
+            near = gap < 0.6 * run.size
             closes = text in _CLOSERS and gap < 3 * run.size
             if near or texts[-1] in _OPENERS or closes:
                 cells[-1].append(run)
@@ -253,7 +257,7 @@ def _borderless(rows: list[_Cells], words: Words) -> Table | None:
 
 
 def _looks_financial(rows: list[_Cells]) -> bool:
-    return any("$" in text or "%" in text or "," in text for cells in rows for text in cells.texts[1:])
+    return any(_NUMBER.match(text) and any(c in text for c in "$%,") for cells in rows for text in cells.texts[1:])
 
 
 def _regular(tabular: list[_Cells]) -> bool:

@@ -30,10 +30,7 @@ class Vocabulary:
     def __contains__(self, word: str) -> bool:
         if self._words is None:
             self._words = {
-                text.lower().strip(".,;:()[]\"'“”‘’")
-                for page in self._pages
-                for words in {id(item.words): item.words for region in page.regions for item in region}.values()
-                for text in words.text
+                text.lower().strip(".,;:()[]\"'“”‘’") for page in self._pages for text in page.content.words.text
             }
         return word in self._words
 
