@@ -1,1 +1,25 @@
 """Refdesk: a reference desk for your documents."""
+
+from refdesk.engine import Refdesk
+from refdesk.errors import DocumentError, LibraryError, ModelError, RefdeskError, UsageError
+from refdesk.settings import Settings
+from refdesk.types import Added, Box, Chunk, Document, Hit, Progress, Scope
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Added",
+    "Box",
+    "Chunk",
+    "Document",
+    "DocumentError",
+    "Hit",
+    "LibraryError",
+    "ModelError",
+    "Progress",
+    "Refdesk",
+    "RefdeskError",
+    "Scope",
+    "Settings",
+    "UsageError",
+]

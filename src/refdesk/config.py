@@ -35,7 +35,8 @@ def load_config(library: str | Path | None = None, environment: Mapping[str, str
     embedder = env.get("REFDESK_EMBEDDER") or str(table.get("embedder", SHIPPED_EMBEDDER))
     if embedder != SHIPPED_EMBEDDER and not embedder.startswith("openai:"):
         raise UsageError(
-            f"the embedder '{embedder}' is not known", hint="use 'shipped', or 'openai:MODEL' for an OpenAI-compatible endpoint"
+            f"the embedder '{embedder}' is not known",
+            hint="use 'shipped', or 'openai:MODEL' for an OpenAI-compatible endpoint",
         )
     return Config(
         library=folder,

@@ -16,6 +16,7 @@
     │   ├── DiskFull
     │   ├── LibraryBusy         another process holds the writer's lock
     │   ├── LibraryDamaged      the database or a backup does not open
+    │   ├── IndexDamaged        a search index does not open; it can be rebuilt
     │   └── LibraryTooNew       written by a newer Refdesk
     └── ModelError              the embedder or another model failed
         └── ExtraMissing        an optional part is not installed
@@ -127,6 +128,10 @@ class LibraryBusy(LibraryError):
 
 class LibraryDamaged(LibraryError):
     hint = "restore a backup with `refdesk restore FILE`"
+
+
+class IndexDamaged(LibraryError):
+    hint = "run `refdesk reindex`"
 
 
 class LibraryTooNew(LibraryError):

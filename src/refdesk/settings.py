@@ -25,21 +25,29 @@ class Settings:
 
     # retrieval
     top_k: int = _setting("rag.top_k", 10, "Chunks that a search gives", 1, 1000)
-    fusion: str = _setting("rag.fusion", "convex", "How BM25 and vectors are joined: convex (true scores) or rrf (ranks)")
+    fusion: str = _setting(
+        "rag.fusion", "convex", "How BM25 and vectors are joined: convex (true scores) or rrf (ranks)"
+    )
     dense_weight: float = _setting("rag.dense_weight", 0.8, "Share of the vector score in convex fusion", 0.0, 1.0)
     rrf_k: int = _setting("rag.rrf_k", 30, "Dampening of reciprocal rank fusion", 1, 1000)
     candidates: int = _setting("rag.candidates", 60, "Chunks each engine hands to the fusion, at least", 1, 5000)
     # ingest
     chunk_target: int = _setting("ingest.chunk_target", 200, "Tokens a chunk should have", 20, 8000)
     chunk_minimum: int = _setting("ingest.chunk_minimum", 60, "Tokens below which a chunk is avoided", 1, 8000)
-    chunk_maximum: int = _setting("ingest.chunk_maximum", 256, "Tokens a chunk may have; the embedder's window if smaller", 32, 8192)
+    chunk_maximum: int = _setting(
+        "ingest.chunk_maximum", 256, "Tokens a chunk may have; the embedder's window if smaller", 32, 8192
+    )
     chunk_overlap: int = _setting("ingest.chunk_overlap", 1, "Sentences repeated from the chunk before", 0, 5)
     ocr: bool = _setting("ingest.ocr", True, "Read pages without a text layer (needs refdesk[ocr])")
     max_file_mb: int = _setting("ingest.max_file_mb", 512, "Largest file that is read", 1, 16384)
     max_pages: int = _setting("ingest.max_pages", 20_000, "Most pages a document may have", 1, 1_000_000)
     max_characters: int = _setting("ingest.max_characters", 50_000_000, "Most characters a document may have", 1000)
-    max_unpacked_mb: int = _setting("ingest.max_unpacked_mb", 1024, "Largest size an archive (DOCX, XLSX, EPUB) may unpack to", 1)
-    time_limit_s: int = _setting("ingest.time_limit_s", 300, "Seconds a document may take to parse; OCR adds 60 a page", 1)
+    max_unpacked_mb: int = _setting(
+        "ingest.max_unpacked_mb", 1024, "Largest size an archive (DOCX, XLSX, EPUB) may unpack to", 1
+    )
+    time_limit_s: int = _setting(
+        "ingest.time_limit_s", 300, "Seconds a document may take to parse; OCR adds 60 a page", 1
+    )
     memory_limit_mb: int = _setting("ingest.memory_limit_mb", 4096, "Memory one parsing worker may use", 512)
     workers: int = _setting("ingest.workers", 0, "Worker processes; 0 is one per core, 8 at most", 0, 64)
 

@@ -177,6 +177,44 @@ class Prepared:
     children: tuple[Attachment, ...] = ()
 
 
+Outcome = Literal["added", "replaced", "unchanged", "removed", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of one file or text that was handed in."""
+
+    name: str
+    outcome: Outcome
+    document: Document | None = None
+    reason: str = ""  # why it failed, or what it is the same as
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "document": self.document.to_dict() if self.document else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an add has come; handed to whoever subscribes, several times a second."""
+
+    documents_total: int = 0
+    documents_done: int = 0  # added, replaced or failed
+    documents_failed: int = 0
+    pages_total: int = 0
+    pages_done: int = 0
+    chunks_total: int = 0  # of the documents parsed so far
+    chunks_done: int = 0  # embedded
+    seconds: float = 0.0
+    chunks_per_second: float = 0.0
+    seconds_left: float | None = None  # None: too early to say
+    working_on: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a search may see; every condition given must hold, and an empty scope is the whole library.

@@ -38,6 +38,7 @@ class Standing:
     generation: int = 0  # rises with every change of what is visible
     epoch: int = 0  # rises when the list of dropped chunks was emptied: read everything anew
     space: str = ""  # the vector space in use
+    lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,48 @@ class Catalogue:
         query = select(documents).where(documents.c.name == name).order_by(documents.c.key)
         with self.engine.connect() as connection:
             return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+
+    def at_place(self, collection: str, source: str) -> tuple[Document, float] | None:
+        """The document that came from a file, with the time the file was changed."""
+        query = select(documents).where(
+            documents.c.collection == collection, documents.c.source == source, documents.c.parent_id.is_(None)
+        )
+        with self.engine.connect() as connection:
+            row = connection.execute(query).mappings().first()
+        return (codec.unpack_document(row), row["modified"]) if row is not None else None
+
+    def text_named(self, collection: str, name: str) -> Document | None:
+        """The text that a program handed in under a name."""
+        return self._first(
+            documents.c.collection == collection,
+            documents.c.source == "",
+            documents.c.name == name,
+            documents.c.parent_id.is_(None),
+        )
+
+    def with_content(self, collection: str, content_hash: str) -> Document | None:
+        return self._first(
+            documents.c.collection == collection,
+            documents.c.content_hash == content_hash,
+            documents.c.status == "ready",
+            documents.c.source != "",
+        )
+
+    def children(self, parent_id: str) -> list[Document]:
+        query = select(documents).where(documents.c.parent_id == parent_id).order_by(documents.c.key)
+        with self.engine.connect() as connection:
+            return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+
+    def unfinished(self) -> list[tuple[Document, str]]:
+        """Documents that were accepted and are not ready, each with the run that is, or was, working on it."""
+        query = select(documents).where(documents.c.status.in_(("pending", "processing"))).order_by(documents.c.key)
+        with self.engine.connect() as connection:
+            return [(codec.unpack_document(row), row["owner"]) for row in connection.execute(query).mappings()]
+
+    def _first(self, *conditions: Any) -> Document | None:
+        with self.engine.connect() as connection:
+            row = connection.execute(select(documents).where(*conditions).limit(1)).mappings().first()
+        return codec.unpack_document(row) if row is not None else None
 
     # pages and chunks
 
@@ -228,7 +271,9 @@ class Catalogue:
 def read_standing(connection: Connection) -> Standing:
     # Asked before every search, so it goes to the driver directly.
     rows: dict[str, str] = dict(connection.exec_driver_sql("SELECT name, value FROM state").fetchall())
-    return Standing(int(rows.get("generation", 0)), int(rows.get("epoch", 0)), rows.get("space", ""))
+    return Standing(
+        int(rows.get("generation", 0)), int(rows.get("epoch", 0)), rows.get("space", ""), int(rows.get("lexical", 0))
+    )
 
 
 def document_conditions(scope: Scope) -> list[Any]:

@@ -28,7 +28,7 @@ class LocalIndex:
 
     def __init__(self, folder: Path, catalogue: Catalogue, dimensions: int) -> None:
         self.folder = folder
-        self.lexical_index = LexicalIndex(folder / "lexical")
+        self._lexical: LexicalIndex | None = None
         self._catalogue = catalogue
         self._dimensions = dimensions
         self._lock = threading.Lock()
@@ -46,15 +46,25 @@ class LocalIndex:
             if standing.generation < self._standing.generation and standing.epoch == self._standing.epoch:
                 return self._standing  # another thread has been faster
             # The lexical index is committed before SQL makes its chunks visible, so it is never behind.
-            self.lexical_index.reload()
+            lexical = self._open_lexical(standing)
+            lexical.reload()
             same_files = (standing.epoch, standing.space) == (self._standing.epoch, self._standing.space)
             vectors = self._vectors if same_files else VectorIndex(self._dimensions, self.snapshot_folder(standing))
             ids, matrix = self._catalogue.vectors_after(standing.space, vectors.last_id, self._dimensions)
             vectors.append(ids, matrix)
             vectors.drop(self._catalogue.dropped())
             self.languages = self._catalogue.languages()
-            self._vectors, self._standing, self._allowed = vectors, standing, OrderedDict()
+            self._lexical, self._vectors, self._standing = lexical, vectors, standing
+            self._allowed = OrderedDict()
         return standing
+
+    def _open_lexical(self, standing: Standing) -> LexicalIndex:
+        if self._lexical is not None and self._lexical.folder == self.lexical_folder(standing.lexical):
+            return self._lexical
+        return LexicalIndex(self.lexical_folder(standing.lexical), create=standing.generation == 0)
+
+    def lexical_folder(self, number: int) -> Path:
+        return self.folder / f"lexical-{number}"
 
     def snapshot_folder(self, standing: Standing) -> Path | None:
         """The newest snapshot of the vectors, None when there is none (yet, or any more: SQL holds them all)."""
@@ -64,6 +74,13 @@ class LocalIndex:
     @property
     def vectors(self) -> VectorIndex:
         return self._vectors
+
+    @property
+    def lexical_index(self) -> LexicalIndex:
+        if self._lexical is None:
+            self.refresh()
+        assert self._lexical is not None
+        return self._lexical
 
     # the port
 

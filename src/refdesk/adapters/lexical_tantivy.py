@@ -10,6 +10,7 @@ from typing import Any
 import tantivy
 from tantivy import FieldType, Occur, Query
 
+from refdesk.errors import IndexDamaged
 from refdesk.ports import Scored
 from refdesk.types import Range, Scope
 
@@ -35,11 +36,16 @@ class LexicalEntry:
 class LexicalIndex:
     """One folder of tantivy files; the caller holds the library's lock while writing."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, create: bool) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
         self._schema = _schema()
-        self._index = tantivy.Index(self._schema, path=str(folder), reuse=True)
+        if not create and not (folder / "meta.json").is_file():
+            raise IndexDamaged(f"the BM25 index {folder} is missing")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._index = tantivy.Index(self._schema, path=str(folder), reuse=True)
+        except ValueError as error:  # what tantivy raises for everything
+            raise IndexDamaged(f"the BM25 index {folder} does not open: {error}") from error
         self._index.register_tokenizer("terms", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
         self._index.config_reader(reload_policy="manual")
         self.reload()
@@ -68,12 +74,6 @@ class LexicalIndex:
         if merge or self._index.searcher().num_segments > MERGE_AT_SEGMENTS:
             writer.wait_merging_threads()
         del writer  # gives tantivy's own lock back
-
-    def clear(self) -> None:
-        writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
-        writer.delete_all_documents()
-        writer.commit()
-        writer.wait_merging_threads()
 
     # searching
 

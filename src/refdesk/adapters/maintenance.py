@@ -1,4 +1,4 @@
-"""Keeps the derived indexes right: new snapshots of the vectors, rebuilding from SQL, and checking one against the other."""
+"""Keeps the derived indexes right: new snapshots of the vectors, rebuilding from SQL, checking them against it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, insert, select, update
 
 from refdesk.adapters import codec
 from refdesk.adapters.catalogue import Catalogue
 from refdesk.adapters.index_local import LocalIndex
+from refdesk.adapters.lexical_tantivy import LexicalIndex
 from refdesk.adapters.schema import documents, dropped, vectors
 from refdesk.adapters.vectors_usearch import EXACT_BELOW
 from refdesk.adapters.writer import LibraryWriter, bump, lexical_entry, set_state
@@ -80,31 +81,42 @@ class Maintenance:
 
     def rebuild(self, embedder: Embedder, report: Report = lambda done, total: None) -> int:
         """Builds every index anew from SQL, with new vectors when the embedder is another one; gives the chunks."""
-        with self._writer.locked():
+        with self._writer.locked(repair=False):  # the index to repair may be the one that is damaged
             total = self._catalogue.counts(embedder.name)["chunks"]
             if self._catalogue.standing().space not in ("", embedder.name):
                 self._embed_anew(embedder, total, report)
-            lexical = self._index.lexical_index
-            lexical.clear()
-            done = 0
-            for batch in _batches(self._catalogue.all_chunks(), _BATCH * 8):
-                lexical.write(
-                    lexical_entry(document, document.id, chunk.id, chunk.kind, chunk.pages, chunk.context, chunk.text)
-                    for document, chunk, _ in batch
-                )
-                done += len(batch)
-                report(done, total)
-            lexical.write((), merge=True)
+            number = self._catalogue.standing().lexical + 1
+            self._write_lexical(number, total, report)
             with self._engine.begin() as connection:
                 set_state(connection, "space", embedder.name)
+                set_state(connection, "lexical", str(number))
                 connection.execute(delete(vectors).where(vectors.c.space != embedder.name))
+                connection.execute(update(dropped).values(purged=1))
                 # No snapshot carries the next epoch's name, so that the vectors are read from SQL and written anew.
                 bump(connection, "epoch")
                 bump(connection, "generation")
             for folder in self._index.folder.glob("vectors-*"):
                 shutil.rmtree(folder, ignore_errors=True)
             self.settle(force=True)
+            for folder in self._index.folder.glob("lexical-*"):
+                if folder != self._index.lexical_folder(number):
+                    shutil.rmtree(folder, ignore_errors=True)
         return total
+
+    def _write_lexical(self, number: int, total: int, report: Report) -> None:
+        """A whole new lexical index beside the old one, which searches use until it is complete."""
+        folder = self._index.lexical_folder(number)
+        shutil.rmtree(folder, ignore_errors=True)  # of a killed attempt
+        lexical = LexicalIndex(folder, create=True)
+        done = 0
+        for batch in _batches(self._catalogue.all_chunks(), _BATCH * 8):
+            lexical.write(
+                lexical_entry(document, document.id, chunk.id, chunk.kind, chunk.pages, chunk.context, chunk.text)
+                for document, chunk, _ in batch
+            )
+            done += len(batch)
+            report(done, total)
+        lexical.write((), merge=True)
 
     def _embed_anew(self, embedder: Embedder, total: int, report: Report) -> None:
         """Fills a new space beside the old one; searches use the old one until it is complete."""
@@ -149,7 +161,7 @@ class Maintenance:
             f"{counts['chunks']} chunks stored, {expected} belong to documents that are ready",
             "add the documents again",
         )
-        truth = {chunk_id for chunk_id in self._all_ids()}
+        truth = set(self._all_ids())
         waiting = {i for first, last in self._catalogue.dropped() for i in range(first, last + 1)}
         lexical = self._index.lexical_index.ids() - waiting
         yield Finding(
@@ -161,7 +173,7 @@ class Maintenance:
         yield Finding(
             "vectors",
             counts["vectors"] == len(truth) == len(self._index.vectors),
-            f"{counts['vectors']} stored, {len(self._index.vectors)} searchable, space '{standing.space or 'none yet'}'",
+            f"{counts['vectors']} stored, {len(self._index.vectors)} searchable ({standing.space or 'no model yet'})",
             "run `refdesk reindex`",
         )
 

@@ -34,7 +34,7 @@ from refdesk.adapters.schema import chunks, documents, dropped, pages, state, ve
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
 from refdesk.terms import terms
-from refdesk.types import Document, Prepared, Range
+from refdesk.types import Document, Outcome, Prepared, Range
 
 LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
 
@@ -64,7 +64,7 @@ class LibraryWriter:
         self.on_wait: Callable[[], None] = lambda: None  # told once when the lock is held by somebody else
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, repair: bool = True) -> Iterator[None]:
         """Holds the library's lock, first waiting in the queue; repairs what a killed writer has left."""
         if not self._lock.is_locked:
             try:
@@ -76,7 +76,8 @@ class LibraryWriter:
             self._lock.acquire()
         try:
             with explained(self._files.files):
-                if self._lock.lock_counter == 1:
+                if self._lock.lock_counter == 1 and repair:
+                    self._index.refresh()  # another process may have rebuilt the lexical index
                     self._purge()
                 yield
         finally:
@@ -134,8 +135,8 @@ class LibraryWriter:
             kept = _find(connection, document)
         return codec.unpack_document(kept._mapping)
 
-    def store(self, batch: Sequence[Ready]) -> list[Document]:
-        """Makes a batch of documents visible in one step; gives them as stored."""
+    def store(self, batch: Sequence[Ready]) -> list[tuple[Document, Outcome]]:
+        """Makes a batch of documents visible in one step; gives them as stored, and whether each is new."""
         if not batch:
             return []
         with self.locked():
@@ -147,21 +148,20 @@ class LibraryWriter:
                 numbered.append((ready, start))
                 start += len(ready.prepared.chunks)
             self._keep_files(batch)
-            stored: list[Document] = []
             with self._engine.begin() as connection:
                 owners = [_upsert(connection, ready, start) for ready, start in numbered]
                 # Rows first, index second, commit last: the index must know the ids the rows were given.
                 entries = [
                     entry
-                    for (ready, start), (_, document_id) in zip(numbered, owners, strict=True)
+                    for (ready, start), (_, document_id, _) in zip(numbered, owners, strict=True)
                     for entry in _entries(ready.prepared, document_id, start)
                 ]
                 self._index.lexical_index.write(entries)
-                for (ready, start), (key, _) in zip(numbered, owners, strict=True):
+                for (ready, start), (key, _, _) in zip(numbered, owners, strict=True):
                     self._insert_content(connection, ready, key, start)
                 connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
                 bump(connection, "generation")
-                stored = [_by_key(connection, key) for key, _ in owners]
+                stored = [(_by_key(connection, key), outcome) for key, _, outcome in owners]
             self._purge()
         return stored
 
@@ -308,8 +308,8 @@ def _find(connection: Connection, document: Document) -> Any:
     return connection.execute(select(documents).where(same)).first()
 
 
-def _upsert(connection: Connection, ready: Ready, start: int) -> tuple[int, str]:
-    """Writes the document's row, visible; what it held before goes. Gives its key and id."""
+def _upsert(connection: Connection, ready: Ready, start: int) -> tuple[int, str, Outcome]:
+    """Writes the document's row, visible; what it held before goes. Gives its key, its id and what happened."""
     document = ready.prepared.document
     values = _document_values(document, ready.modified) | {"status": "ready"}
     values |= {"first_chunk": start, "last_chunk": start + len(ready.prepared.chunks) - 1}
@@ -318,13 +318,13 @@ def _upsert(connection: Connection, ready: Ready, start: int) -> tuple[int, str]
         result = connection.execute(insert(documents).values(values))
         key = result.inserted_primary_key
         assert key is not None
-        return int(key[0]), str(values["id"])
+        return int(key[0]), str(values["id"]), "added"
     _drop_chunks(connection, row)
     for table in (chunks, pages):
         connection.execute(delete(table).where(table.c.document_key == row.key))
     del values["id"], values["created_at"]
     connection.execute(update(documents).where(documents.c.key == row.key).values(values))
-    return int(row.key), str(row.id)
+    return int(row.key), str(row.id), "replaced" if row.status == "ready" else "added"
 
 
 def _drop_chunks(connection: Connection, row: Any) -> None:

@@ -1,0 +1,343 @@
+"""The composition root: configuration and settings become ports, ports become `Refdesk`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from refdesk.adapters import backup as backups
+from refdesk.adapters.catalogue import Catalogue, PageText
+from refdesk.adapters.database import open_database
+from refdesk.adapters.files import FileStore, explain
+from refdesk.adapters.index_local import LocalIndex
+from refdesk.adapters.maintenance import Maintenance, Report
+from refdesk.adapters.render import page_image
+from refdesk.adapters.writer import LibraryWriter
+from refdesk.ask.retrieve import Candidate, Weights, retrieve
+from refdesk.config import load_config
+from refdesk.embedders import make_embedder
+from refdesk.errors import IndexDamaged, UsageError
+from refdesk.geometry import Box, boxes_between
+from refdesk.intake import Intake, Text
+from refdesk.ports import Embedder
+from refdesk.settings import Settings
+from refdesk.terms import query_terms
+from refdesk.types import Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope
+from refdesk.worker import Setup
+
+METHODS: tuple[Method, ...] = ("hybrid", "bm25", "dense", "rrf")
+DEFAULT_COLLECTION = "default"
+MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
+
+Names = str | Sequence[str] | None
+
+
+class Refdesk:
+    """A library of documents.
+
+    >>> with Refdesk("~/library") as desk:
+    ...     desk.add("reports/")
+    ...     desk.search("When is the price list revised?")[0].page
+    """
+
+    def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
+        self.config = load_config(library)
+        self.settings = Settings().changed(self.config.settings).changed(settings or {})
+        self.folder = self.config.library
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._files = FileStore(self.folder)
+        except OSError as error:
+            raise explain(error, self.folder) from error
+        self.embedder: Embedder = make_embedder(self.config)
+        self._engine = open_database(self.folder / "library.db")
+        self.catalogue = Catalogue(self._engine)
+        self.index = LocalIndex(self.folder / "index", self.catalogue, self.embedder.dimensions)
+        self.writer = LibraryWriter(
+            self._engine, self.catalogue, self.index, self._files, self.folder / "writer.lock", self.embedder.name
+        )
+        self.maintenance = Maintenance(self.catalogue, self.index, self.writer)
+        self._healing = threading.Lock()
+
+    def __enter__(self) -> Refdesk:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # taking in
+
+    def add(
+        self,
+        *paths: str | Path,
+        collection: str = DEFAULT_COLLECTION,
+        metadata: Mapping[str, str] | None = None,
+        password: str | None = None,
+        sync: bool = False,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_added: Callable[[Added], None] | None = None,
+    ) -> list[Added]:
+        """Adds files and folders; says of each file what became of it.
+
+        A file that is unchanged costs nothing, a changed one is replaced in one step. With `sync`, documents whose
+        file is gone from these folders are removed. One bad file does not stop the others.
+        """
+        intake = self._intake(on_progress, on_added)
+        resolved = [Path(path).expanduser() for path in paths]
+        intake.add_paths(resolved, _collection(collection), _metadata(metadata), password, sync)
+        self.maintenance.settle()
+        return intake.results
+
+    def add_text(
+        self,
+        name: str,
+        text: str,
+        *,
+        collection: str = DEFAULT_COLLECTION,
+        metadata: Mapping[str, str] | None = None,
+        title: str = "",
+        date: str = "",
+    ) -> Added:
+        """Adds one text under a name; the same name again replaces it."""
+        return self.add_texts(
+            [{"name": name, "text": text, "metadata": metadata, "title": title, "date": date}], collection=collection
+        )[0]
+
+    def add_texts(
+        self,
+        texts: Iterable[Mapping[str, Any] | tuple[str, str]],
+        *,
+        collection: str = DEFAULT_COLLECTION,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> list[Added]:
+        """Adds many texts at once: (name, text) pairs, or mappings that may also hold title, collection, metadata, date."""
+        wanted = [_text(one, collection) for one in texts]
+        intake = self._intake(on_progress, None)
+        intake.add_texts(wanted)
+        self.maintenance.settle()
+        order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
+        return sorted(intake.results, key=lambda one: order.get(_place(one), len(order)))
+
+    def watch(self, *paths: str | Path, stop: threading.Event | None = None, **options: Any) -> Iterator[list[Added]]:
+        """Adds these folders, then again whenever something in them changes; gives what each round did."""
+        from watchfiles import watch  # starts a thread of its own; needed here only
+
+        yield self.add(*paths, sync=True, **options)
+        for _ in watch(*[Path(path).expanduser() for path in paths], stop_event=stop, raise_interrupt=True):
+            results = [one for one in self.add(*paths, sync=True, **options) if one.outcome != "unchanged"]
+            if results:
+                yield results
+
+    def _intake(
+        self, on_progress: Callable[[Progress], None] | None, on_added: Callable[[Added], None] | None
+    ) -> Intake:
+        self._heal()
+        return Intake(
+            self.catalogue,
+            self.writer,
+            self.folder / "runs",
+            Setup(self.config, self.settings),
+            self.embedder,
+            on_progress or (lambda progress: None),
+            on_added or (lambda added: None),
+        )
+
+    # documents
+
+    def documents(self, *, collection: Names = None, status: str | None = None) -> list[Document]:
+        return self.catalogue.documents(Scope(collections=_names(collection)), status)
+
+    def document(self, name: str) -> Document:
+        """By id, by the beginning of an id, or by name."""
+        found = self.catalogue.document(name) if name else None
+        if found is None:
+            named = self.catalogue.named(name)
+            if len(named) > 1:
+                raise UsageError(
+                    f"{len(named)} documents are called '{name}'", hint=f"use an id: {', '.join(d.id for d in named)}"
+                )
+            if not named:
+                raise UsageError(f"there is no document '{name}'", hint="`refdesk list` shows what there is")
+            found = named[0]
+        return found
+
+    def remove(self, *names: str) -> list[Document]:
+        """Removes documents by id or name, with what was attached to them."""
+        self._heal()
+        return self.writer.remove([self.document(name).id for name in names])
+
+    def chunks(self, name: str) -> list[Chunk]:
+        return self.catalogue.chunks_of(self.document(name).id)
+
+    def pages(self, name: str, number: int | None = None) -> list[PageText]:
+        """The text of a document's pages, or of one page, with the place of every word where the format has pages."""
+        return self.catalogue.pages(self.document(name).id, number)
+
+    def page_image(self, name: str, number: int, *, width: int = 1000, boxes: Sequence[Box] = ()) -> bytes:
+        """A page as PNG, these boxes marked on it."""
+        return page_image(self._files, self.document(name), number, width, boxes)
+
+    def locate(self, chunk: Chunk, start: int, end: int) -> tuple[Box, ...]:
+        """Where characters `start..end` of a chunk stand, word by word; empty for formats without pages."""
+        found: list[Box] = []
+        for page in {span.page for span in chunk.spans if span.start < end and span.end > start}:
+            for text in self.catalogue.pages(chunk.document_id, page):
+                if text.words is not None:
+                    for first, last in _origins(chunk, start, end, page):
+                        found.extend(boxes_between(text.words, first, last))
+        return tuple(dict.fromkeys(found))
+
+    # finding
+
+    def search(
+        self,
+        text: str,
+        *,
+        k: int | None = None,
+        method: Method = "hybrid",
+        collection: Names = None,
+        document: Names = None,
+        kind: Kind | Sequence[Kind] | None = None,
+        pages: Range | None = None,
+        date_from: str = "",
+        date_to: str = "",
+        metadata: Mapping[str, str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> list[Hit]:
+        """The k chunks that fit a text best, each with its true scores, page and boxes."""
+        chosen = self.settings.changed(settings) if settings else self.settings
+        scope = Scope(
+            collections=_names(collection),
+            documents=tuple(self.document(name).id for name in _names(document)),
+            kinds=(kind,) if isinstance(kind, str) else tuple(kind or ()),
+            pages=pages,
+            date_from=date_from,
+            date_to=date_to,
+            metadata=tuple(sorted((metadata or {}).items())),
+        )
+        return self.search_vector(text, self.embedder.embed_query, k or chosen.top_k, method, scope, chosen)
+
+    def search_vector(
+        self, text: str, embed: Callable[[str], Any], k: int, method: Method, scope: Scope, settings: Settings
+    ) -> list[Hit]:
+        """`search` with the query's vector given by the caller, and everything checked and resolved."""
+        if k < 1:
+            raise UsageError(f"k must be at least 1, not {k}")
+        if method not in METHODS:
+            raise UsageError(f"there is no search method '{method}'", hint=f"use one of {', '.join(METHODS)}")
+        if method == "hybrid" and settings.fusion == "rrf":
+            method = "rrf"
+        vector = embed(text)
+        weights = Weights(settings.dense_weight, settings.rrf_k, settings.candidates)
+        depth, hits = k, []
+        for _ in range(4):
+            self._refresh()
+            terms = query_terms(text, self.index.languages[:MOST_LANGUAGES])
+            found = retrieve(self.index, terms, vector, k=depth, method=method, scope=scope, weights=weights)
+            hits = self._hits(found)
+            # A chunk that vanished between index and SQL was replaced or deleted this very moment: look again.
+            if len(hits) >= min(k, len(found)):
+                break
+            depth += len(found) - len(hits)
+        return hits[:k]
+
+    def _hits(self, found: Sequence[Candidate]) -> list[Hit]:
+        generation = self.catalogue.standing().generation
+        rows = self.catalogue.hydrate([one.chunk_id for one in found], generation)
+        return [
+            Hit(*rows[one.chunk_id], lexical_score=one.lexical_score, cosine=one.cosine, score=one.score)
+            for one in found
+            if one.chunk_id in rows
+        ]
+
+    # looking after it
+
+    def reindex(self, report: Report = lambda done, total: None) -> int:
+        """Builds all search indexes anew from SQL; with a new embedder, the vectors too."""
+        return self.maintenance.rebuild(self.embedder, report)
+
+    def backup(self, file: str | Path) -> Path:
+        """Writes the whole library into one file while others go on working with it."""
+        return backups.backup(self._engine, self.folder, Path(file).expanduser())
+
+    @staticmethod
+    def restore(file: str | Path, library: str | Path | None = None, *, replace: bool = False) -> Path:
+        """Makes a library from a backup; an existing one is only replaced when asked to."""
+        folder = load_config(library).library
+        backups.restore(Path(file).expanduser(), folder, replace=replace)
+        with Refdesk(folder) as desk:
+            desk.reindex()
+        return folder
+
+    def _refresh(self) -> None:
+        try:
+            self.index.refresh()
+        except IndexDamaged:
+            self._heal()
+
+    def _heal(self) -> None:
+        """Rebuilds a search index that does not open; SQL has everything it takes."""
+        with self._healing:
+            try:
+                self.index.refresh()
+            except IndexDamaged:
+                self.reindex()
+
+
+# what callers may hand in
+
+
+def _names(value: Names) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _collection(path: str) -> str:
+    parts = [part.strip() for part in path.split("/")]
+    if not all(parts) or any(part in (".", "..") for part in parts):
+        raise UsageError(f"'{path}' is not a collection", hint="use a name, or a path such as finance/2024")
+    return "/".join(parts)
+
+
+def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
+    return {str(name): str(value) for name, value in (metadata or {}).items()}
+
+
+def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
+    fields: Mapping[str, Any] = one if isinstance(one, Mapping) else dict(zip(("name", "text"), one, strict=True))
+    unknown = set(fields) - {"name", "text", "title", "collection", "metadata", "date"}
+    if unknown or not isinstance(fields.get("text"), str) or not fields.get("name"):
+        raise UsageError(
+            "a text needs a name and a text",
+            hint="use (name, text), or a mapping with these and title, collection, metadata, date",
+        )
+    metadata = _metadata(fields.get("metadata"))
+    return Text(
+        name=str(fields["name"]),
+        text=fields["text"],
+        collection=_collection(fields.get("collection") or collection),
+        metadata=metadata,
+        title=str(fields.get("title") or metadata.get("title", "")),
+        date=str(fields.get("date") or metadata.get("date", "")),
+    )
+
+
+def _place(one: Added) -> tuple[str, str]:
+    return (one.document.collection, one.document.name) if one.document else ("", one.name)
+
+
+def _origins(chunk: Chunk, start: int, end: int, page: int) -> Iterator[Range]:
+    """Ranges of the document's text that characters `start..end` of a chunk come from."""
+    for span in chunk.spans:
+        if span.page == page and span.start < end and span.end > start:
+            first, last = max(start, span.start), min(end, span.end)
+            yield span.origin + first - span.start, span.origin + last - span.start

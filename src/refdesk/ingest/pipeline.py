@@ -1,0 +1,301 @@
+"""Many documents at once: parse and embed in parallel workers, hand whole documents to one writer.
+
+    sources -> [worker: prepare] -> chunks of several documents -> [worker: embed] -> whole documents -> sink
+
+Memory stays flat: no further document is prepared while many chunks wait to be embedded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from refdesk.errors import RefdeskError
+from refdesk.ports import Embedded
+from refdesk.types import Chunk, Document, Prepared, Progress
+
+EMBED_BATCH = 32  # chunks of one embed task: about a second of one core
+BACKLOG = 1024  # chunks waiting to be embedded, above which no further document is parsed
+FLUSH_CHUNKS = 256  # chunks that are written in one go …
+FLUSH_SECONDS = 1.0  # … or what has come together in this time
+EMBED_TIME_LIMIT_S = 600.0
+_TICK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document to take in, and the task that prepares it, as the workers understand it."""
+
+    document: Document
+    task: Any
+    modified: float = 0.0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A document with its vectors; `extra` is what the worker gave beside the prepared document."""
+
+    source: Source
+    prepared: Prepared
+    embedded: Sequence[Embedded]
+    extra: Any
+
+
+class Workers(Protocol):
+    """Does tasks side by side: worker processes, or this process for texts."""
+
+    @property
+    def idle(self) -> bool: ...
+
+    @property
+    def busy(self) -> bool: ...
+
+    def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None: ...
+
+    def events(self, timeout_s: float) -> Iterable[Any]: ...
+
+
+class Sink(Protocol):
+    """Where documents go; may give further sources, the attachments of what it stored."""
+
+    def store(self, batch: Sequence[Finished]) -> Iterable[Source]: ...
+
+    def fail(self, source: Source, error: RefdeskError) -> None: ...
+
+
+@dataclass(slots=True)
+class _Open:
+    """A document between its parsing and its last vector."""
+
+    source: Source
+    prepared: Prepared
+    extra: Any
+    vectors: list[Embedded | None]
+    missing: int
+
+
+@dataclass(slots=True)
+class _Job:
+    """What a ticket stands for: the preparing of a source, or the embedding of these (document, chunk number)s."""
+
+    source: Source | None = None
+    places: list[tuple[_Open, int]] = field(default_factory=list)
+
+
+class Pipeline:
+    """One add: `run()` takes every source in and returns when all are stored or have failed."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        sink: Sink,
+        embed_task: Callable[[tuple[Chunk, ...]], Any],
+        on_progress: Callable[[Progress], None],
+        *,
+        time_limit_s: float,
+    ) -> None:
+        self._workers = workers
+        self._sink = sink
+        self._embed_task = embed_task
+        self._on_progress = on_progress
+        self._time_limit_s = time_limit_s
+        self._sources: deque[Source] = deque()
+        self._jobs: dict[int, _Job] = {}
+        self._waiting: deque[tuple[_Open, int]] = deque()
+        self._whole: list[_Open] = []
+        self._last_flush = time.monotonic()
+        self._tally = _Tally()
+
+    def run(self, sources: Iterable[Source]) -> None:
+        self._sources.extend(sources)
+        self._tally.start(self._sources)
+        while self._sources or self._jobs or self._waiting or self._whole:
+            self._hand_out()
+            for event in self._workers.events(_TICK_S if self._jobs else 0.0):
+                self._hear(event)
+            self._flush(force=not (self._sources or self._jobs or self._waiting))
+            self._on_progress(self._tally.progress(self._jobs))
+        self._on_progress(self._tally.progress({}))
+
+    # handing out
+
+    def _hand_out(self) -> None:
+        while self._workers.idle:
+            nothing_to_parse = not self._sources and all(job.source is None for job in self._jobs.values())
+            if len(self._waiting) >= EMBED_BATCH or (self._waiting and nothing_to_parse):
+                places = [self._waiting.popleft() for _ in range(min(EMBED_BATCH, len(self._waiting)))]
+                task = self._embed_task(tuple(one.prepared.chunks[number] for one, number in places))
+                self._submit(_Job(places=places), task, EMBED_TIME_LIMIT_S)
+            elif self._sources and len(self._waiting) < BACKLOG:
+                source = self._sources.popleft()
+                self._submit(_Job(source=source), source.task, self._time_limit_s)
+            else:
+                return
+
+    def _submit(self, job: _Job, task: Any, time_limit_s: float) -> None:
+        ticket = self._tally.next_ticket()
+        self._jobs[ticket] = job
+        self._workers.submit(ticket, task, time_limit_s=time_limit_s)
+
+    # listening
+
+    def _hear(self, event: Any) -> None:
+        job = self._jobs[event.ticket]
+        if event.kind == "progress":
+            self._tally.pages(event.ticket, *event.value)
+            return
+        del self._jobs[event.ticket]
+        if event.kind == "failed":
+            self._lose(job, event.value)
+        elif job.source is not None:
+            self._open(event.ticket, job.source, event.value)
+        else:
+            for (one, number), vector in zip(job.places, event.value, strict=True):
+                one.vectors[number] = vector
+                one.missing -= 1
+                self._tally.chunks_done += 1
+                if not one.missing:
+                    self._whole.append(one)
+
+    def _open(self, ticket: int, source: Source, result: Any) -> None:
+        prepared: Prepared = result.prepared
+        self._tally.parsed(ticket, source, prepared)
+        count = len(prepared.chunks)
+        opened = _Open(source, prepared, result, [None] * count, count)
+        self._waiting.extend((opened, number) for number in range(count))
+        if not count:
+            self._whole.append(opened)
+
+    def _lose(self, job: _Job, error: RefdeskError) -> None:
+        """One document failed, or a batch of chunks did: then every document in it has."""
+        if job.source is not None:
+            lost = [job.source]
+        else:
+            opened = {id(one): one for one, _ in job.places}
+            self._waiting = deque(place for place in self._waiting if id(place[0]) not in opened)
+            lost = [one.source for one in opened.values() if one.missing >= 0]
+            for one in opened.values():
+                one.missing = -1  # vectors of it that are still under way are not waited for
+        for source in lost:
+            self._sink.fail(source, error)
+            self._tally.failed(source)
+
+    # writing
+
+    def _flush(self, *, force: bool) -> None:
+        chunks = sum(len(one.prepared.chunks) for one in self._whole)
+        due = chunks >= FLUSH_CHUNKS or time.monotonic() - self._last_flush >= FLUSH_SECONDS
+        if not self._whole or not (force or due):
+            return
+        batch = [
+            Finished(one.source, one.prepared, [v for v in one.vectors if v is not None], one.extra)
+            for one in self._whole
+        ]
+        self._whole = []
+        more = list(self._sink.store(batch))
+        self._sources.extend(more)
+        self._tally.stored(batch, more)
+        self._last_flush = time.monotonic()
+
+
+class _Tally:
+    """Counts for the progress value; time left is judged by the bytes of the documents done."""
+
+    def __init__(self) -> None:
+        self._ticket = 0
+        self._started = time.monotonic()
+        self._documents_total = self._documents_done = self._documents_failed = 0
+        self._bytes_total = self._bytes_done = 0
+        self._pages_before = self._pages_total_before = 0
+        self._pages_now: dict[int, tuple[int, int]] = {}
+        self._chunks_total = 0
+        self.chunks_done = 0
+
+    def start(self, sources: Iterable[Source]) -> None:
+        self._add(sources)
+
+    def next_ticket(self) -> int:
+        self._ticket += 1
+        return self._ticket
+
+    def pages(self, ticket: int, done: int, total: int) -> None:
+        self._pages_now[ticket] = (done, total)
+
+    def parsed(self, ticket: int, source: Source, prepared: Prepared) -> None:
+        self._pages_now.pop(ticket, None)
+        self._pages_before += len(prepared.pages)
+        self._chunks_total += len(prepared.chunks)
+
+    def failed(self, source: Source) -> None:
+        self._documents_done += 1
+        self._documents_failed += 1
+        self._bytes_done += source.size
+
+    def stored(self, batch: Sequence[Finished], more: Iterable[Source]) -> None:
+        self._documents_done += len(batch)
+        self._bytes_done += sum(one.source.size for one in batch)
+        self._add(more)
+
+    def _add(self, sources: Iterable[Source]) -> None:
+        for source in sources:
+            self._documents_total += 1
+            self._bytes_total += source.size
+
+    def progress(self, jobs: dict[int, _Job]) -> Progress:
+        seconds = time.monotonic() - self._started
+        done_pages = self._pages_before + sum(done for done, _ in self._pages_now.values())
+        total_pages = self._pages_before + sum(total for _, total in self._pages_now.values())
+        left = None
+        if self._bytes_done and seconds > 2:
+            left = seconds * (self._bytes_total - self._bytes_done) / self._bytes_done
+        names = (job.source.document.name for job in jobs.values() if job.source is not None)
+        return Progress(
+            documents_total=self._documents_total,
+            documents_done=self._documents_done,
+            documents_failed=self._documents_failed,
+            pages_total=total_pages,
+            pages_done=done_pages,
+            chunks_total=self._chunks_total,
+            chunks_done=self.chunks_done,
+            seconds=round(seconds, 3),
+            chunks_per_second=round(self.chunks_done / seconds, 1) if seconds > 0 else 0.0,
+            seconds_left=left,
+            working_on=tuple(names),
+        )
+
+
+class InProcess:
+    """`Workers` without processes: does each task when it is handed in."""
+
+    def __init__(self, perform: Callable[[Any], Any]) -> None:
+        self._perform = perform
+        self._events: list[Any] = []
+
+    @property
+    def idle(self) -> bool:
+        return not self._events
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._events)
+
+    def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None:
+        try:
+            self._events.append(_Said(ticket, "done", self._perform(task)))
+        except RefdeskError as error:
+            self._events.append(_Said(ticket, "failed", error))
+
+    def events(self, timeout_s: float) -> Iterator[Any]:
+        said, self._events = self._events, []
+        yield from said
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    ticket: int
+    kind: str
+    value: Any

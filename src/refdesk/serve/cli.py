@@ -1,0 +1,321 @@
+"""The command line: parses, calls the engine, prints.
+
+Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import orjson
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from refdesk import __version__
+from refdesk.engine import DEFAULT_COLLECTION, METHODS, Refdesk
+from refdesk.errors import RefdeskError, UsageError
+from refdesk.serve import show
+from refdesk.serve.demo import run_demo
+from refdesk.serve.doctor import examine
+from refdesk.serve.progress import AddProgress, CountProgress
+
+DONE, FAILED, USAGE, NOTHING = 0, 1, 2, 3
+
+app = typer.Typer(
+    help="A reference desk for your documents: add files, search them, see the page and the lines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out = Console(highlight=False)
+messages = Console(stderr=True, highlight=False)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
+Collection = Annotated[str | None, typer.Option("--collection", "-c", help="Only this collection and those below it.")]
+DocumentName = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.")]
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    library: Annotated[
+        Path | None,
+        typer.Option(
+            "--library", "-l", envvar="REFDESK_LIBRARY", help="The library's folder.", show_default="~/.refdesk"
+        ),
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting for this run; may be repeated.")
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+) -> None:
+    if version:
+        out.print(f"refdesk {__version__}")
+        raise typer.Exit(DONE)
+    context.obj = {"library": library, "settings": _pairs(setting or [], "--set")}
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files and folders.", show_default=False)] = None,
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="Where the documents live, e.g. finance/2024.")
+    ] = DEFAULT_COLLECTION,
+    metadata: Annotated[
+        list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Metadata of all of them; may be repeated.")
+    ] = None,
+    password: Annotated[str | None, typer.Option(help="Opens encrypted PDFs.")] = None,
+    sync: Annotated[
+        bool, typer.Option("--sync", help="Also remove documents whose file is gone from these folders.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow every change (Ctrl-C ends it).")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish what a run that was killed had begun.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add files and folders. What is unchanged is left alone; one bad file does not stop the others."""
+    if not paths and not resume:
+        raise UsageError("nothing to add", hint="name files or folders, or say --resume")
+    with _desk(context) as desk, AddProgress(messages, quiet=as_json) as progress:
+        desk.writer.on_wait = lambda: messages.print("Another process is adding; waiting for it …")
+        options: dict[str, Any] = {
+            "collection": collection,
+            "metadata": _pairs(metadata or [], "--meta"),
+            "password": password,
+            "on_progress": progress.update,
+            "on_added": progress.added,
+        }
+        try:
+            if watch:
+                for round_results in desk.watch(*(paths or []), **options):
+                    progress.round_done(round_results)
+            results = desk.add(*(paths or []), sync=sync, **options)
+        except KeyboardInterrupt:
+            progress.stop()
+            messages.print("Stopped. What was finished is in the library; the rest is not.")
+            raise typer.Exit(130) from None
+    if as_json:
+        _print_json([one.to_dict() for one in results])
+    else:
+        show.added(out, results)
+    raise typer.Exit(FAILED if any(one.outcome == "failed" for one in results) else DONE)
+
+
+@app.command()
+def search(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="What to look for.")],
+    k: Annotated[int | None, typer.Option("-k", help="How many chunks.", show_default="10")] = None,
+    method: Annotated[str, typer.Option(help="One of " + ", ".join(METHODS) + ".")] = "hybrid",
+    collection: Collection = None,
+    document: Annotated[
+        list[str] | None, typer.Option("--document", "-d", help="Only this document; may be repeated.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only text, table, list, code, figure …; may be repeated.")
+    ] = None,
+    pages: Annotated[str | None, typer.Option(help="Only these pages: 7, or 3-12.")] = None,
+    date_from: Annotated[str, typer.Option(help="Only documents of this day or later: 2024-01-31.")] = "",
+    date_to: Annotated[str, typer.Option(help="Only documents of this day or earlier.")] = "",
+    metadata: Annotated[
+        list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Only documents with this.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the chunks that fit best, with page and lines."""
+    with _desk(context) as desk:
+        hits = desk.search(
+            text,
+            k=k,
+            method=method,  # type: ignore[arg-type]  # checked by the engine, which names the choices
+            collection=collection,
+            document=document,
+            kind=kind,  # type: ignore[arg-type]
+            pages=_page_range(pages),
+            date_from=date_from,
+            date_to=date_to,
+            metadata=_pairs(metadata or [], "--meta"),
+        )
+        if as_json:
+            _print_json([hit.to_dict() for hit in hits])
+        elif hits:
+            show.hits(out, text, hits)
+        else:
+            messages.print(
+                "Nothing was found." if desk.documents(status="ready") else "The library is empty: refdesk add FILE …"
+            )
+    raise typer.Exit(DONE if hits else NOTHING)
+
+
+@app.command("list")
+def list_documents(
+    context: typer.Context,
+    collection: Collection = None,
+    status: Annotated[str | None, typer.Option(help="Only pending, processing, ready or failed ones.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the documents."""
+    with _desk(context) as desk:
+        found = desk.documents(collection=collection, status=status)
+    if as_json:
+        _print_json([document.to_dict() for document in found])
+    elif found:
+        show.documents(out, found)
+    else:
+        messages.print("There are no documents here yet: refdesk add FILE …")
+
+
+@app.command("show")
+def show_document(
+    context: typer.Context,
+    name: DocumentName,
+    page: Annotated[int | None, typer.Option("--page", "-p", help="Show this page's text.")] = None,
+    image: Annotated[Path | None, typer.Option(help="Write the page as a PNG image to this file.")] = None,
+    chunks: Annotated[bool, typer.Option("--chunks", help="Show how it was cut into chunks.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a document: what is known of it, a page, or its chunks."""
+    with _desk(context) as desk:
+        document = desk.document(name)
+        if image is not None:
+            image.write_bytes(desk.page_image(document.id, page or 1))
+            messages.print(f"Page {page or 1} of {escape(document.name)} is in {escape(str(image))}.")
+        elif page is not None:
+            found = desk.pages(document.id, page)
+            if not found:
+                raise UsageError(f"{document.name} has pages 1 to {document.page_count}, not {page}")
+            if as_json:
+                _print_json({"page": page, "label": found[0].page.label, "text": found[0].text})
+            else:
+                out.print(escape(found[0].text))
+        elif chunks:
+            pieces = desk.chunks(document.id)
+            if as_json:
+                _print_json([piece.to_dict() for piece in pieces])
+            else:
+                show.chunks(out, pieces)
+        elif as_json:
+            _print_json(document.to_dict())
+        else:
+            show.document(out, document)
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Names or ids.")],
+    as_json: AsJson = False,
+) -> None:
+    """Remove documents, and what was attached to them."""
+    with _desk(context) as desk:
+        gone = desk.remove(*names)
+    if as_json:
+        _print_json([document.to_dict() for document in gone])
+    else:
+        for document in gone:
+            out.print(f"removed {escape(document.name)}")
+
+
+@app.command()
+def doctor(context: typer.Context, as_json: AsJson = False) -> None:
+    """Check that everything is well, and say what to do where it is not."""
+    with _desk(context) as desk:
+        findings = list(examine(desk))
+    if as_json:
+        _print_json([{"name": f.name, "well": f.well, "text": f.text, "advice": f.advice} for f in findings])
+    else:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for finding in findings:
+            mark = "[green]well[/]" if finding.well else "[red]ill [/]"
+            advice = "" if finding.well or not finding.advice else f"\n→ {escape(finding.advice)}"
+            table.add_row(mark, finding.name, escape(finding.text) + advice)
+        out.print(table)
+    raise typer.Exit(DONE if all(finding.well for finding in findings) else FAILED)
+
+
+@app.command()
+def reindex(context: typer.Context) -> None:
+    """Build the search indexes anew; with another embedder, the vectors too."""
+    with _desk(context) as desk, CountProgress(messages, "reindexing", "chunks") as progress:
+        count = desk.reindex(progress.update)
+    messages.print(f"{count} chunks are indexed.")
+
+
+@app.command()
+def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
+    """Write the whole library into one file; others may go on using it meanwhile."""
+    with _desk(context) as desk:
+        written = desk.backup(file)
+    messages.print(f"The library is in {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
+
+
+@app.command()
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that `refdesk backup` has written.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the library that is there.")] = False,
+) -> None:
+    """Make a library from a backup."""
+    folder = Refdesk.restore(file, context.obj["library"], replace=replace)
+    messages.print(f"The library is restored in {escape(str(folder))}.")
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    documents: Annotated[
+        Path | None, typer.Option(help="A folder of documents to use instead of the examples.")
+    ] = None,
+) -> None:
+    """Add the example documents and ask three questions about them."""
+    with _desk(context) as desk:
+        raise typer.Exit(run_demo(desk, out, messages, documents))
+
+
+def _desk(context: typer.Context) -> Refdesk:
+    return Refdesk(context.obj["library"], settings=context.obj["settings"])
+
+
+def _pairs(values: list[str], option: str) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, equals, content = value.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{option} takes NAME=VALUE, not '{value}'")
+        pairs[name.strip()] = content.strip()
+    return pairs
+
+
+def _page_range(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, _, last = text.partition("-")
+    if not first.isdigit() or (last and not last.isdigit()):
+        raise UsageError(f"--pages takes a page or a range such as 3-12, not '{text}'")
+    return int(first), int(last or first)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def _fail(error: RefdeskError) -> NoReturn:
+    messages.print(f"[red]{escape(error.sentence)}.[/]", soft_wrap=True)
+    raise SystemExit(USAGE if isinstance(error, UsageError) else FAILED)
+
+
+def main() -> None:
+    try:
+        app()
+    except RefdeskError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # `refdesk list | head`
+        sys.stderr.close()
+        raise SystemExit(DONE) from None

@@ -1,0 +1,46 @@
+"""`refdesk demo`: the example documents, three questions, and the sentences that answer them, found by search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from refdesk.engine import Refdesk
+from refdesk.errors import UsageError
+from refdesk.serve import show
+from refdesk.serve.progress import AddProgress
+
+COLLECTION = "examples"
+QUESTIONS = (
+    "What caused the drift of the pressure sensors?",
+    "How long does the battery of the WB-7 buoy last?",
+    "What does the service contract cost per year?",
+)
+
+
+def example_folder() -> Path:
+    """The examples: inside an installed package, or beside the source."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "assets" / "examples", package.parent.parent / "examples" / "documents"):
+        if folder.is_dir():
+            return folder
+    raise UsageError("the example documents are not installed", hint="name a folder with --documents")
+
+
+def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | None) -> int:
+    """Adds and asks; gives the exit code."""
+    folder = documents or example_folder()
+    messages.print(f"Adding {escape(str(folder))} to {escape(str(desk.folder))} …")
+    with AddProgress(messages, quiet=False) as progress:
+        results = desk.add(folder, collection=COLLECTION, on_progress=progress.update, on_added=progress.added)
+    show.added(out, results)
+    for question in QUESTIONS:
+        out.print(f"\n[bold]{escape(question)}[/]")
+        for hit in desk.search(question, k=2, collection=COLLECTION):
+            quotes = show.best_sentences(question, hit.chunk, most=1)
+            out.print(f"  “{escape(quotes[0])}”")
+            out.print(f"  [dim]— {escape(hit.document.name)}, page {hit.page}[/]")
+    out.print(f'\nNow yours:  refdesk --library {escape(str(desk.folder))} search "…"')
+    return 1 if any(one.outcome == "failed" for one in results) else 0

@@ -1,0 +1,75 @@
+"""What `refdesk doctor` looks at: versions, models, the data folder, the indexes against SQL, free disk."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+from collections.abc import Iterator
+from importlib.metadata import version
+
+import numpy as np
+
+from refdesk.adapters.maintenance import Finding
+from refdesk.engine import Refdesk
+from refdesk.errors import RefdeskError
+
+LOW_DISK = 1 << 30  # bytes free under which a library cannot grow much
+_PACKAGES = ("sqlalchemy", "tantivy", "usearch", "onnxruntime", "tokenizers", "pypdfium2")
+
+
+def examine(desk: Refdesk) -> Iterator[Finding]:
+    """Every finding, the most general first; nothing is changed."""
+    versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
+    yield _embedder(desk)
+    has_ocr = importlib.util.find_spec("rapidocr") is not None
+    yield Finding(
+        "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"
+    )
+    usage = shutil.disk_usage(desk.folder)
+    yield Finding(
+        "disk",
+        usage.free > LOW_DISK,
+        f"{_size(usage.free)} free; the library {desk.folder} takes {_size(_folder_size(desk))}",
+        "free some space, or move the library",
+    )
+    counts = desk.catalogue.counts(desk.catalogue.standing().space)
+    said = [f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")]
+    yield Finding("documents", True, ", ".join(said) or "none yet")
+    waiting = counts.get("documents_pending", 0) + counts.get("documents_processing", 0)
+    if waiting:
+        yield Finding(
+            "unfinished", True, f"{waiting} documents wait: `refdesk add --resume` finishes what a killed run began"
+        )
+    try:
+        yield from desk.maintenance.check()
+    except RefdeskError as error:
+        yield Finding("indexes", False, str(error), error.hint)
+
+
+def _embedder(desk: Refdesk) -> Finding:
+    try:
+        vector = desk.embedder.embed_query("Refdesk")
+        well = vector.shape == (desk.embedder.dimensions,) and bool(np.isfinite(vector).all())
+    except RefdeskError as error:
+        return Finding("embedder", False, error.sentence, error.hint)
+    space = desk.catalogue.standing().space
+    if space not in ("", desk.embedder.name):
+        text = f"the library was made with '{space}', the embedder is '{desk.embedder.name}'"
+        return Finding("embedder", False, text, "run `refdesk reindex`, or name the old embedder in REFDESK_EMBEDDER")
+    return Finding(
+        "embedder", well, f"{desk.embedder.name}, {desk.embedder.dimensions} dimensions", "install Refdesk anew"
+    )
+
+
+def _folder_size(desk: Refdesk) -> int:
+    return sum(path.stat().st_size for path in desk.folder.rglob("*") if path.is_file())
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

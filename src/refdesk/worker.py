@@ -1,0 +1,156 @@
+"""A worker process: parses, chunks and embeds what it is told to, under a memory limit. The engine's other half.
+
+parent -> Setup, then PrepareTask or EmbedTask …          worker -> progress …, done or failed
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from refdesk.adapters.files import hash_bytes, put_aside
+from refdesk.adapters.ocr_rapid import load_ocr
+from refdesk.config import Config
+from refdesk.embedders import make_embedder
+from refdesk.errors import DocumentError, ParserDied, RefdeskError, TooLarge, UnreadableFile
+from refdesk.ingest.chunk import ChunkLimits
+from refdesk.ingest.flow import prepare
+from refdesk.ingest.parsers.options import ParseOptions
+from refdesk.ports import Embedded, Embedder
+from refdesk.settings import Settings
+from refdesk.types import Chunk, Document, Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    config: Config
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareTask:
+    """Read a file, or take a text, and prepare it; the bytes that were read are kept in `spool`."""
+
+    document: Document
+    path: Path | None = None
+    text: str | None = None
+    spool: Path | None = None
+    password: str | None = None
+
+    @property
+    def content_hash(self) -> str:
+        """Of a text; a file is hashed as it is read."""
+        return hash_bytes((self.text or "").encode())
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedTask:
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFile:
+    prepared: Prepared
+    original: Path | None
+    children: tuple[tuple[str, Path], ...] = ()  # attachments: name and where they are spooled
+
+
+class Desk:
+    """What a worker needs to do its tasks; also used in process for texts, which cannot be hostile."""
+
+    def __init__(self, setup: Setup, embedder: Embedder) -> None:
+        self._settings = setup.settings
+        self._embedder = embedder
+        self._ocr = load_ocr() if setup.settings.ocr else None
+
+    def prepare(self, task: PrepareTask, progress: Any) -> PreparedFile:
+        settings = self._settings
+        data = task.text.encode() if task.text is not None else self._read(task.path)
+        options = ParseOptions(
+            password=task.password,
+            ocr=self._ocr,
+            progress=progress,
+            max_pages=settings.max_pages,
+            max_characters=settings.max_characters,
+            max_unpacked_bytes=settings.max_unpacked_mb << 20,
+        )
+        document = replace(task.document, content_hash=hash_bytes(data), size=len(data))
+        prepared = prepare(data, document, options, chunk_limits(settings, self._embedder), self._embedder.count_tokens)
+        original, children = None, []
+        if task.spool is not None:
+            original = put_aside(data, task.spool)
+            children = [(child.name, put_aside(child.data, task.spool)) for child in prepared.children]
+        return PreparedFile(replace(prepared, children=()), original, tuple(children))
+
+    def embed(self, task: EmbedTask) -> list[Embedded]:
+        return self._embedder.embed_chunks(task.chunks)
+
+    def _read(self, path: Path | None) -> bytes:
+        assert path is not None
+        limit = self._settings.max_file_mb << 20
+        try:
+            with path.open("rb") as file:
+                data = file.read(limit + 1)
+        except OSError as error:
+            raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
+        if len(data) > limit:
+            raise TooLarge(f"it is larger than {self._settings.max_file_mb} MB")
+        return data
+
+
+def chunk_limits(settings: Settings, embedder: Embedder) -> ChunkLimits:
+    return ChunkLimits(
+        target=settings.chunk_target,
+        minimum=settings.chunk_minimum,
+        maximum=min(settings.chunk_maximum, embedder.max_tokens),
+        overlap=settings.chunk_overlap,
+    )
+
+
+def serve(connection: Connection) -> None:
+    """Does tasks until the parent goes away."""
+    setup: Setup = connection.recv()
+    _limit_memory(setup.settings.memory_limit_mb)
+    desk = Desk(setup, make_embedder(setup.config, threads=1))
+
+    def progress(done: int, total: int) -> None:
+        connection.send(("progress", (done, total)))
+
+    while True:
+        task = connection.recv()
+        try:
+            result = desk.prepare(task, progress) if isinstance(task, PrepareTask) else desk.embed(task)
+            connection.send(("done", result))
+        except RefdeskError as error:
+            connection.send(("failed", error))
+        except MemoryError:
+            connection.send(("failed", ParserDied(f"it needs more than {setup.settings.memory_limit_mb} MB of memory")))
+        except (EOFError, BrokenPipeError, ConnectionError):
+            return
+        except Exception as error:  # a parser met something its author did not think of: this document only
+            connection.send(("failed", DocumentError(f"reading it failed: {type(error).__name__}: {error}"[:300])))
+
+
+def _limit_memory(megabytes: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows; the time limit still holds
+        return
+    limit = megabytes << 20
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
+    with suppress(EOFError, ConnectionError, KeyboardInterrupt):
+        serve(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
