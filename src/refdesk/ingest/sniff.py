@@ -241,7 +241,10 @@ def _text_format(text: str, name: str) -> str:
 def _is_mail(text: str) -> bool:
     """Header lines from the first line on, two of them known from mail."""
     known: set[str] = set()
-    for line in text[:20_000].lstrip("\n").split("\n")[:60]:
+    lines = text[:20_000].lstrip("\n").split("\n")[:60]
+    if lines[0].startswith("From ") and len(lines) > 1 and MAIL_LINE.match(lines[1]):
+        lines = lines[1:]  # a mailbox
+    for line in lines:
         if not line.strip():
             break
         if line[0] in " \t":

@@ -19,6 +19,9 @@ CANDIDATES = [
     *("gb18030", "big5", "cp949", "tis_620", "mac_roman", "cp850"),
 ]
 SAMPLE = 1 << 16
+# UTF-8 read as Latin-1 and written as UTF-8 again leaves control characters behind letters: "1986â\x80\x931990".
+CONTROLS = re.compile("[\x80-\x9f]")
+TWICE_ENCODED = re.compile("[\xc2-\xf4][\x80-\xbf]{1,3}")
 HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 
 
@@ -28,8 +31,15 @@ def decode(data: bytes, declared: str = "") -> str:
     >>> decode("žluťoučký".encode("utf-16"))
     'žluťoučký'
     """
-    text = _decode(data, declared)
-    return text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+    text = _decode(data, declared).replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+    return TWICE_ENCODED.sub(_once, text) if CONTROLS.search(text) else text
+
+
+def _once(found: re.Match[str]) -> str:
+    try:
+        return found.group().encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return found.group()
 
 
 def wide_encoding(data: bytes) -> str:

@@ -31,7 +31,8 @@ from refdesk.types import Parsed
 
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-MATH_TEXT = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
+MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+MATH_SIGNS = {f"{MATH}den": "/", f"{MATH}sup": "^", f"{MATH}sub": "_"}  # a fraction, a power, an index
 BLIP = "{http://schemas.openxmlformats.org/drawingml/2006/main}blip"
 DRAWING_NAME = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}docPr"
 VML_IMAGE = "{urn:schemas-microsoft-com:vml}imagedata"
@@ -46,6 +47,8 @@ SKIPPED = frozenset(
 CHARACTERS = {f"{W}tab": "\t", f"{W}cr": "\n", f"{W}noBreakHyphen": "-", f"{W}ptab": "\t"}
 NOTE_REFERENCES = {f"{W}footnoteReference": "Footnote", f"{W}endnoteReference": "Endnote"}
 CAPTION = re.compile(r"(?:fig(?:ure|\.)?|abb(?:ildung|\.)?|figura|рис(?:унок|\.)?|図|图)\s*\d", re.I)
+CAPTION_LEVEL = -1  # the level of a caption until its picture is found
+CONTENTS_LINE = re.compile(r"[^\t]{3,150}\t[\s.…]*(?:\d{1,4}|[ivxlc]{1,6}|[A-Z]?\d{0,2}-\d{1,3})", re.I)
 MAX_FIGURES = 200
 
 
@@ -116,13 +119,14 @@ class _Reader:
             if name == "title":
                 self.title = self.title or text
             self.items.append(Item("heading", heading, level=level))
-        elif name.startswith("toc ") or name in ("toc", "table of figures"):
+        elif name.startswith("toc ") or name == "table of figures" or CONTENTS_LINE.fullmatch(text):
             self._gather("toc", re.sub(r"\s*\t\s*", " … ", text))
         elif place or name.startswith(("list bullet", "list number")):
             self._gather("list", self._list_line(text, place))
         elif text:
             self._close()
-            self.items.append(Item("text", text, level=-1 if _is_caption(name, text) else 0))
+            text = re.sub(r"[ \t\xa0]+", " ", text)
+            self.items.append(Item("text", text, level=CAPTION_LEVEL if _is_caption(name, text) else 0))
         self._beside(inline)
 
     def _list_line(self, text: str, place: tuple[str, int] | None) -> str:
@@ -264,8 +268,10 @@ def inline_of(paragraph: Element) -> _Inline:
     walker = etree.iterwalk(paragraph, events=("start",))
     for _, element in walker:
         tag = element.tag
-        if tag in (f"{W}t", MATH_TEXT):
+        if tag in (f"{W}t", f"{MATH}t"):
             parts.append(element.text or "")
+        elif tag in MATH_SIGNS:
+            parts.append(MATH_SIGNS[tag])
         elif tag in CHARACTERS:
             parts.append(CHARACTERS[tag])
         elif tag == f"{W}br":
@@ -313,7 +319,7 @@ def _is_caption(style: str, text: str) -> bool:
 def _with_captions(items: list[Item]) -> list[Item]:
     """A picture and the caption below or above it become one figure; a picture that says nothing is left out.
 
-    Captions are marked with level -1 until here.
+    Captions are marked with a level of their own until here.
     """
     result: list[Item] = []
     position = 0
@@ -321,17 +327,21 @@ def _with_captions(items: list[Item]) -> list[Item]:
         item = items[position]
         following = items[position + 1] if position + 1 < len(items) else None
         if item.kind == "figure":
-            if following is not None and following.level == -1 and not re.match("table|tabelle", following.text, re.I):
+            if (
+                following is not None
+                and following.level == CAPTION_LEVEL
+                and not re.match("table|tabelle", following.text, re.I)
+            ):
                 result.append(replace(item, text=following.text))
                 position += 1
-            elif result and result[-1].level == -1 and CAPTION.match(result[-1].text):
+            elif result and result[-1].level == CAPTION_LEVEL and CAPTION.match(result[-1].text):
                 result[-1] = replace(item, text=result[-1].text)
             elif item.text:
                 result.append(item)
         else:
             result.append(item)
         position += 1
-    return [replace(item, level=0) if item.level == -1 else item for item in result]
+    return [replace(item, level=0) if item.level == CAPTION_LEVEL else item for item in result]
 
 
 def _rows(table: Element) -> Iterator[Element]:

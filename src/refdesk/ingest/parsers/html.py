@@ -12,6 +12,7 @@ from lxml import etree
 from lxml.html import HTMLParser
 
 from refdesk.errors import EmptyDocument
+from refdesk.ingest.parsers import plain
 from refdesk.ingest.parsers.builder import Builder
 from refdesk.ingest.parsers.decode import decode
 from refdesk.ingest.parsers.html_content import content_of
@@ -72,6 +73,7 @@ MAX_BOLD_HEADING = 150  # characters
 BOLD_STYLE = re.compile(r"font-weight\s*:\s*(?:bold|[6-9]00)", re.I)
 PART = re.compile(r"PART\s+[IVX\d]+\b.{0,80}", re.I)
 SECTION = re.compile(r"(?:ITEM|NOTE|SECTION|ARTICLE)\s+\d+", re.I)
+LETTER = 4000  # characters of preformatted text; laws and letters are put into <pre> whole
 PAGE_NUMBER = re.compile(r"\d{1,4}")
 MAX_ADDRESS = 200  # characters; longer ones are tracking
 DEPTH_NOTE = "the page is nested so deeply that only its plain text could be read"
@@ -130,7 +132,11 @@ def _with_bold_headings(items: list[Item]) -> list[Item]:
     for item in items:
         if item.level != BOLD:
             found.append(item)
-        elif (item.text[-1] in ".,;:" and not SECTION.match(item.text)) or not re.search(r"[^\W\d_]{2}", item.text):
+        elif (
+            (item.text[-1] in ".,;:" and not SECTION.match(item.text))
+            or not re.match(r"\W{0,2}\w+", item.text)
+            or item.text[0] == "("
+        ):
             found.append(replace(item, level=0))
         else:
             level = 1 if PART.fullmatch(item.text) else 2 if SECTION.match(item.text) else 3
@@ -297,8 +303,10 @@ class _Walk:
         if self.markers:
             self.list_lines.append("  " * len(self.markers) + " ".join(text.split()))
             return
-        for part in re.split(r"\n(?:[^\S\n]*\n)+", text) if len(text) > 4000 else [text]:
-            self.items.append(Item("code", part))
+        if len(text) > LETTER and not plain.is_structured(text):
+            self.items.extend(plain.items_of(text, []))
+        else:
+            self.items.append(Item("code", text))
 
     def _address(self, link: Element) -> None:
         """Adds the address behind a link: "the report (https://example.org/report)"."""

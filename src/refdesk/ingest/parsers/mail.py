@@ -25,6 +25,8 @@ SIGNATURES = (
 )
 ENCRYPTED = ("application/pkcs7-mime", "application/x-pkcs7-mime", "application/pgp-encrypted", "multipart/encrypted")
 MAX_PARTS = 1000
+MAX_MESSAGES = 10_000  # of a mailbox
+MAILBOX_LINE = re.compile(rb"^From [^\r\n]{3,200}\r?\n(?=[A-Za-z-]{2,40}: )", re.M)
 MAX_DEPTH = 30  # multiparts inside multiparts
 
 
@@ -32,7 +34,10 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     """One message; `children` are the attached files, also attached messages."""
     if wide_encoding(data) or data.startswith(b"\xef\xbb\xbf"):
         data = decode(data).encode("utf-8", "surrogatepass")
-    message = email.message_from_bytes(data.lstrip(b"\r\n"), policy=email.policy.default)
+    data = data.lstrip(b"\r\n")
+    if data.startswith(b"From ") and len(messages := MAILBOX_LINE.split(data)) > 2:
+        return _mailbox([message for message in messages if message.strip()])
+    message = email.message_from_bytes(data, policy=email.policy.default)
     headers = {name: _header(message, name) for name in SHOWN}
     builder = Builder()
     builder.page(headers["Subject"])
@@ -45,7 +50,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     _collect(message, plain_parts, html_parts, children, notes, depth=0)
     if any(part.strip() for part in plain_parts):
         for part in plain_parts:
-            plain.write_text(builder, part, [])
+            write(builder, plain.items_of(part, []), paged=False)
     else:
         for part in html_parts:
             root, complete = html.read_tree(part) if part.strip() else (None, True)
@@ -54,6 +59,18 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
                     "text", html.strip_tags(part)
                 )
     return builder.build("eml", title=headers["Subject"], metadata=_metadata(headers), children=children, notes=notes)
+
+
+def _mailbox(messages: list[bytes]) -> Parsed:
+    """Several messages in one file: a list of what they are about, each message a document of its own."""
+    children = []
+    for data in messages[:MAX_MESSAGES]:
+        message = email.message_from_bytes(data, policy=email.policy.default)
+        children.append(Attachment(_safe_name(f"{_header(message, 'Subject')[:100] or 'message'}.eml"), data))
+    builder = Builder()
+    builder.block("list", "\n".join(f"- {child.name.removesuffix('.eml')}" for child in children))
+    left = len(messages) - len(children)
+    return builder.build("eml", children=children, notes=[f"{left:,} further messages were left out"] if left else [])
 
 
 def _collect(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from html import unescape
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from refdesk.ingest.parsers.builder import Builder
 from refdesk.ingest.parsers.decode import decode
+from refdesk.ingest.parsers.html import strip_tags
 from refdesk.ingest.parsers.options import ParseOptions
 from refdesk.ingest.parsers.outline import Item, write
 from refdesk.types import Parsed
 
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
 FRONT_LINE = re.compile(r"([A-Za-z_][\w -]{0,40}):[ \t]+(.+)")
-TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]*>", re.S)
 MAX_NESTING = 20  # levels of lists and quotes; deeper ones are read as text
 
 
@@ -121,7 +122,7 @@ def _table(tokens: Sequence[Token]) -> Item:
 def _plain(token: Token) -> str:
     """The text a reader sees: no markup, images by their description, HTML tags left out."""
     if token.type == "html_block":
-        return re.sub(r"\n\s*\n+", "\n", TAG.sub("", token.content)).strip()
+        return unescape(strip_tags(token.content)).strip()
     parts = []
     for child in token.children or ():
         if child.type in ("text", "code_inline"):

@@ -8,9 +8,11 @@ import re
 from refdesk.ingest.parsers.builder import Builder
 from refdesk.ingest.parsers.decode import decode
 from refdesk.ingest.parsers.options import ParseOptions
+from refdesk.ingest.parsers.outline import Item, write
 from refdesk.types import Kind, Parsed
 
 MAX_HEADING = 80  # characters; a longer line is a sentence
+BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 LONG_BLOCK = 20_000  # lines are not judged one by one in a longer paragraph
 
 CHAPTER = re.compile(
@@ -30,21 +32,28 @@ CODE_LINE = re.compile(
 
 
 def parse(data: bytes, options: ParseOptions) -> Parsed:
-    """Text of an unknown kind: JSON, XML and program code are kept line by line, prose is put into paragraphs."""
+    """Text of an unknown kind: JSON, XML and program code are kept line by line, prose is put into paragraphs.
+
+    Form feeds end pages; a text without them gets a page for every heading of level 1, "CHAPTER I" for one.
+    """
     text = decode(data).rstrip("\x1a")
     builder = Builder()
     if is_structured(text):
-        builder.page()
-        _write_code(builder, text)
+        # Blocks end at blank lines, so that a long file is not one block.
+        for part in BLANK_LINES.split(text):
+            builder.block("code", part)
         return builder.build("text")
     pages = text.split("\f")
     while len(pages) > 1 and not pages[-1].strip():
         pages.pop()
     underlines: list[str] = []
-    for page in pages:
-        builder.page()
-        write_text(builder, page, underlines)
-    return builder.build("text", title=_title(builder))
+    read = [items_of(page, underlines) for page in pages]
+    for items in read:
+        if len(read) > 1:
+            builder.page()
+        write(builder, items, paged=len(read) == 1)
+    first = read[0][0] if read[0] else Item("text")
+    return builder.build("text", title=first.text.strip() if first.kind == "heading" else "")
 
 
 def is_structured(text: str) -> bool:
@@ -57,45 +66,46 @@ def is_structured(text: str) -> bool:
             json.loads(text)
             return True
         except (ValueError, RecursionError):
-            return re.match(r"[{\[]\s*(?:\"[^\"]{0,200}\"\s*[:,]|[{\[]|\d)", beginning) is not None
+            return re.match(r'\{\s*"[^"]{0,200}"\s*:|\[\s*(?:\{\s*"|\[|-?\d+\s*,)', beginning) is not None
     lines = [line for line in beginning.split("\n")[:80] if line.strip()]
     return len(lines) >= 5 and sum(1 for line in lines if CODE_LINE.match(line)) >= 0.6 * len(lines)
 
 
-def write_text(builder: Builder, text: str, underlines: list[str]) -> None:
-    """Adds paragraphs and headings; `underlines` remembers which RST underline stands for which level."""
-    for paragraph in re.split(r"\n(?:[^\S\n]*\n)+", text):
+def items_of(text: str, underlines: list[str]) -> list[Item]:
+    """Paragraphs and headings; `underlines` remembers which RST underline stands for which level."""
+    items: list[Item] = []
+    for paragraph in BLANK_LINES.split(text):
         if not paragraph.strip():
             continue
-        lines = paragraph.strip("\n").split("\n")
-        lines = _take_headings(builder, lines, underlines)
-        if not lines:
-            continue
-        kind, joined = _shape(lines)
-        builder.block(kind, joined)
+        headings, lines = _headings(paragraph.strip("\n").split("\n"), underlines)
+        items.extend(headings)
+        if lines:
+            kind, joined = _shape(lines)
+            items.append(Item(kind, joined))
+    return items
 
 
-def _take_headings(builder: Builder, lines: list[str], underlines: list[str]) -> list[str]:
-    """Writes the headings a paragraph begins with and gives back the rest of it."""
+def _headings(lines: list[str], underlines: list[str]) -> tuple[list[Item], list[str]]:
+    """The headings a paragraph begins with, and the rest of it."""
+    found: list[Item] = []
     while lines:
         first = lines[0].strip()
         if len(lines) >= 3 and UNDERLINE.fullmatch(lines[0]) and _underlined(lines[1:3]):
-            builder.heading(lines[1], _level(lines[2].strip()[0] * 2, underlines))
+            found.append(Item("heading", lines[1], level=_level(lines[2].strip()[0] * 2, underlines)))
             lines = lines[3:]
         elif len(lines) >= 2 and _underlined(lines[:2]):
-            builder.heading(first, _level(lines[1].strip()[0], underlines))
+            found.append(Item("heading", first, level=_level(lines[1].strip()[0], underlines)))
             lines = lines[2:]
         elif org := ORG_HEADING.fullmatch(lines[0].rstrip()) if len(first) <= MAX_HEADING else None:
-            if any(ORG_HEADING.fullmatch(line.strip()) for line in lines[1:]) and len(org.group(1)) == 1:
-                return lines  # "* item" after "* item" is a list
-            builder.heading(org.group(2), len(org.group(1)))
+            if len(org.group(1)) == 1 and any(ORG_HEADING.fullmatch(line.strip()) for line in lines[1:]):
+                break  # "* item" after "* item" is a list
+            found.append(Item("heading", org.group(2), level=len(org.group(1))))
             lines = lines[1:]
         else:
             break
     if len(lines) == 1 and (level := heading_level(lines[0].strip())):
-        builder.heading(lines[0], level)
-        return []
-    return lines
+        return [*found, Item("heading", lines[0], level=level)], []
+    return found, lines
 
 
 def _underlined(lines: list[str]) -> bool:
@@ -176,17 +186,3 @@ def _hard_wrapped(lines: list[str]) -> bool:
     full = sum(1 for length in lengths if length >= 0.7 * width)
     lower = sum(1 for line in lines[1:] if line.strip()[:1].islower())
     return width >= 40 and (full >= 0.7 * len(lengths) or lower >= 0.5 * len(lengths))
-
-
-def _write_code(builder: Builder, text: str) -> None:
-    """Code in blocks that end at blank lines, so that a long file is not one block."""
-    for part in re.split(r"\n(?:[^\S\n]*\n)+", text):
-        builder.block("code", part)
-
-
-def _title(builder: Builder) -> str:
-    """The text of the first heading when the document begins with it."""
-    parsed = builder.build("text")
-    if parsed.blocks and parsed.blocks[0].kind == "heading":
-        return parsed.text[parsed.blocks[0].start : parsed.blocks[0].end]
-    return ""
