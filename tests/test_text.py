@@ -27,6 +27,7 @@ CASES = {
     "small_letters": ["the cat sat.", "it slept.", "nobody cared."],
     "camel": ["iPhone sales rose.", "iPhone 15 was released.", "eBay fell."],
     "note_marks": ["Revenue grew.1", "The cost fell.[12]", "Profit rose."],
+    "labels": ["Table 1. What things cost.", "See Table 2.", "It is long.", "ITEM 1A. RISK FACTORS"],
     "degree": ["Ph.D. students work.", "She has a Ph.D.", "The thesis is long."],
     "exclaimed_name": ["Yahoo! is a company.", "It was sold."],
     "german": ["Das kostet z.B. 5 Euro.", "Hr. Müller kommt am 3. Mai."],

@@ -41,6 +41,11 @@ _CANDIDATE = re.compile(
 )
 _OPENERS = "\"'“‘«‹([{„¿¡「『（【〈《*_–—-"
 _NUMBERING = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[ivxlc]{1,5}|[IVXLC]{1,5}|[A-Za-z])\Z")
+_LABEL = re.compile(
+    r"(?:table|figure|fig\.|exhibit|item|chapter|section|part|note|appendix|article|annex|step|tabelle|abbildung|kapitel)"
+    r"\s(?:\d{1,3}[A-Za-z]?(?:\.\d{1,3})*|[IVXLC]{1,6}|[A-Z])\Z",
+    re.IGNORECASE,
+)  # "Table 1. What things cost", "Item 1A. Risk factors"
 _DOTTED = re.compile(r"(?:(?:Ph|[^\W\d_])\.)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D (the last stop is the candidate)
 _GOES_ON = "とっ，、,;；"  # 「行こう。」と言った: the quotation is part of the sentence around it
 
@@ -128,6 +133,8 @@ def _ends(text: str, start: int, match: re.Match[str], lower_case: bool) -> bool
     word = _word_before(text, start, match.start())
     if not word:
         return True
+    if match.start() - start <= 24 and _LABEL.match(text[start : match.start()]):
+        return False
     if lower_case:
         following = following.capitalize()
     return _stop_ends(word, following, at_start=match.start() - len(word) == start)

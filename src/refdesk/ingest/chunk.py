@@ -7,37 +7,28 @@ least (`breaks.best_breaks`). The cost grows with the distance from the target s
     inside a sentence too long for a chunk 2 · after a caption or a header row 3 · after a heading 4
 
 A chunk stays under one heading path (very small neighbouring sections are joined under their parent, see
-`headings.merge_small`). Tables and figures, and code of some length, stand alone with the headings, the caption and
-the notes directly beside them; a shorter piece of code is part of the text that explains it. Each chunk of a long
-table begins with the header row. A chunk is one unbroken stretch of the document's text, after that header row.
+`headings.merge_small`). Tables and figures, and code of some length, stand alone with the headings, the caption, the
+remarks and the notes directly beside them; a shorter piece of code is part of the text that explains it. Each chunk
+of a long table begins with the header row. A chunk is one unbroken stretch of the text, after that header row.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from refdesk.ingest.breaks import CountTokens, best_breaks, cut_long, middle, weight
-from refdesk.ingest.headings import Section, context_line, merge_small, sections_of, tokens_of_parts
+from refdesk.ingest.atoms import CUT_PIECE, Atom, atoms_of, cut_long_atoms, groups_of
+from refdesk.ingest.breaks import CountTokens, best_breaks, middle
+from refdesk.ingest.headings import context_line, merge_small, sections_of, tokens_of_parts
 from refdesk.ingest.spans import Line, PageFinder, lines_of, spans_of
-from refdesk.text import items, rows, sentences
-from refdesk.types import Block, Chunk, Kind, Parsed, Range, Sentence
+from refdesk.text import rows
+from refdesk.types import Chunk, Kind, Parsed, Range, Sentence
 
 SPECIAL_TOKENS = 2  # [CLS] and [SEP]
 LONGEST_CONTEXT = 40  # tokens; a sixth of the window of 256
 LONGEST_OVERLAP = 40  # tokens of one repeated sentence
-LONGEST_CAPTION = 60  # tokens; a longer paragraph is not a caption
-
-CUT_ITEM, CUT_SENTENCE, CUT_INTRODUCTION, CUT_PIECE, CUT_CAPTION, CUT_HEADING = 0.03, 0.1, 0.5, 2.0, 3.0, 4.0
-
-_NAMES = (
-    r"table|figure|fig\.?|exhibit|chart|listing|plate|scheme|graph|tabelle|abbildung|abb\.?|tableau|tabla|cuadro|figura"
-)
-_CAPTION = re.compile(rf"(?:{_NAMES})\s*[\dIVXA-Z]|[表图圖図]\s*\d", re.IGNORECASE)
-_NOTE = re.compile(r"(?:sources?|notes?|quelle|fuente)\s*[:.]|\(\d{1,2}\)\s|[*†‡]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +45,10 @@ class ChunkLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Atom:
-    """What is never cut: a sentence, a row, a heading, or a piece of a sentence too long for a chunk."""
-
-    start: int
-    end: int
-    tokens: int
-    block: int
-    cut: float  # what a cut after it costs
-    is_whole: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class _Draft:
     """A chunk to be: its atoms, how many of them repeat the chunk before, and the header row that precedes them."""
 
-    atoms: tuple[_Atom, ...]
+    atoms: tuple[Atom, ...]
     path: tuple[str, ...]
     context: str
     room: int
@@ -97,7 +76,7 @@ def chunk(
     "Costs" (heading), "Paper is dear. Ink is not." -> one chunk "Costs\\n\\nPaper is dear. Ink is not." with the
     heading path ("Costs",), the context "Annual report › Costs", three sentences, and a span per printed line.
     """
-    atoms = _atoms(parsed, count_tokens)
+    atoms = atoms_of(parsed, count_tokens)
     sections = sections_of(parsed)
     sizes = [sum(atom.tokens for block in section.blocks for atom in atoms[block]) for section in sections]
     sections = merge_small(sections, sizes, minimum=limits.minimum, ceiling=limits.target)
@@ -107,168 +86,22 @@ def chunk(
     distinct = list(dict.fromkeys(contexts))
     context_tokens = dict(zip(distinct, count_tokens(distinct), strict=True))
     rooms = [max(1, limits.maximum - SPECIAL_TOKENS - context_tokens[context]) for context in contexts]
-    _cut_long_atoms(parsed.text, sections, atoms, rooms, limits, count_tokens)
+    cut_long_atoms(parsed.text, sections, atoms, rooms, limits.target, count_tokens)
 
     drafts: list[_Draft] = []
     for section, context, room in zip(sections, contexts, rooms, strict=True):
-        for group, header in _groups(parsed, section, atoms, limits):
+        for group, header in groups_of(parsed, section, atoms, limits.minimum):
             drafts.extend(_cut(parsed, group, header, _Draft((), section.path, context, room), limits))
     fitted, counts = _fit(parsed.text, drafts, limits, count_tokens)
     tokens = [count - context_tokens[draft.context] for draft, count in zip(fitted, counts, strict=True)]
     return _chunks(parsed, document_id, fitted, tokens)
 
 
-# --- atoms -----------------------------------------------------------------------------------------------------------
-
-
-def _ranges(block: Block, text: str) -> list[Range]:
-    if block.kind == "heading":
-        stripped = text.strip()
-        start = text.find(stripped)
-        return [(start, start + len(stripped))] if stripped else []
-    if block.kind in ("table", "code"):
-        return rows(text)
-    return items(text) if block.kind == "list" else sentences(text)
-
-
-def _atoms(parsed: Parsed, count_tokens: CountTokens) -> list[list[_Atom]]:
-    """The atoms of each block, all counted in one batch."""
-    ranges = [_ranges(block, parsed.text[block.start : block.end]) for block in parsed.blocks]
-    texts = [
-        parsed.text[block.start + start : block.start + end]
-        for block, found in zip(parsed.blocks, ranges, strict=True)
-        for start, end in found
-    ]
-    counts = iter(count_tokens(texts))
-    atoms: list[list[_Atom]] = []
-    for index, (block, found) in enumerate(zip(parsed.blocks, ranges, strict=True)):
-        inside = {"table": 0.0, "list": CUT_ITEM}.get(block.kind, CUT_SENTENCE)
-        atoms.append(
-            [_Atom(block.start + a, block.start + b, weight(next(counts), b - a), index, inside) for a, b in found]
-        )
-        if not found:
-            continue
-        last = atoms[-1][-1]
-        ends_open = parsed.text[last.end - 1] in ":："
-        cut = CUT_HEADING if block.kind == "heading" else CUT_INTRODUCTION if ends_open else 0.0
-        atoms[-1][-1] = replace(last, cut=cut)
-        if block.header:
-            atoms[-1][:] = [
-                replace(atom, cut=CUT_CAPTION) if atom.end <= block.header[1] else atom for atom in atoms[-1]
-            ]
-    return atoms
-
-
-def _cut_long_atoms(
-    text: str,
-    sections: Sequence[Section],
-    atoms: list[list[_Atom]],
-    rooms: Sequence[int],
-    limits: ChunkLimits,
-    count_tokens: CountTokens,
-) -> None:
-    """Replaces each atom that fits in no chunk by pieces of about the target size."""
-    long = [
-        (block, atom, min(room, limits.target))
-        for section, room in zip(sections, rooms, strict=True)
-        for block in section.blocks
-        for atom in atoms[block]
-        if atom.tokens > room
-    ]
-    if not long:
-        return
-    pieces = cut_long([text[atom.start : atom.end] for _, atom, _ in long], [size for *_, size in long], count_tokens)
-    texts = [
-        text[a.start + low : a.start + high] for (_, a, _), cuts in zip(long, pieces, strict=True) for low, high in cuts
-    ]
-    counts = iter(count_tokens(texts))
-    parts: dict[int, list[_Atom]] = {}
-    for (block, atom, _), cuts in zip(long, pieces, strict=True):
-        made = [
-            _Atom(atom.start + low, atom.start + high, weight(next(counts), high - low), block, CUT_PIECE, False)
-            for low, high in cuts
-        ]
-        made[-1] = replace(made[-1], cut=atom.cut)
-        parts[atom.start] = made
-    for block in {block for block, *_ in long}:
-        atoms[block] = [part for atom in atoms[block] for part in parts.get(atom.start, [atom])]
-
-
-# --- groups: what may share a chunk ----------------------------------------------------------------------------------
-
-
-def _groups(
-    parsed: Parsed, section: Section, atoms: Sequence[Sequence[_Atom]], limits: ChunkLimits
-) -> list[tuple[list[_Atom], Range | None]]:
-    """The section's runs of text and its standing-alone blocks, each with the header row it repeats."""
-    groups: list[list[int]] = []
-    pending: list[int] = []
-    queue = list(section.blocks)
-    position = 0
-    while position < len(queue):
-        index = queue[position]
-        position += 1
-        if not _stands_alone(parsed.blocks[index], atoms[index], limits):
-            pending.append(index)
-            continue
-        group = [index]
-        has_caption = bool(pending) and _is_caption(parsed, pending[-1], atoms, before=True)
-        if has_caption:
-            group.insert(0, pending.pop())
-        if all(parsed.blocks[block].kind == "heading" for block in pending):
-            group, pending = pending + group, []
-        while position < len(queue) and _is_caption(parsed, queue[position], atoms, before=False, notes=has_caption):
-            group.append(queue[position])
-            position += 1
-            has_caption = True
-        groups.extend([pending, group] if pending else [group])
-        pending = []
-    if pending:
-        groups.append(pending)
-    return [_with_costs(parsed, group, atoms, limits) for group in groups]
-
-
-def _stands_alone(block: Block, atoms: Sequence[_Atom], limits: ChunkLimits) -> bool:
-    if block.kind == "code":
-        return sum(atom.tokens for atom in atoms) >= limits.minimum
-    return block.kind in ("table", "figure")
-
-
-def _is_caption(
-    parsed: Parsed, index: int, atoms: Sequence[Sequence[_Atom]], *, before: bool, notes: bool = False
-) -> bool:
-    """Is this short paragraph about the table, figure or code beside it? (`notes`: a caption was already found.)"""
-    block = parsed.blocks[index]
-    if block.kind != "text" or sum(atom.tokens for atom in atoms[index]) > LONGEST_CAPTION:
-        return False
-    text = parsed.text[block.start : block.end].strip()
-    if before:
-        return bool(_CAPTION.match(text)) or text.endswith((":", "："))
-    return bool(_NOTE.match(text)) or (not notes and bool(_CAPTION.match(text)))
-
-
-def _with_costs(
-    parsed: Parsed, group: Sequence[int], atoms: Sequence[Sequence[_Atom]], limits: ChunkLimits
-) -> tuple[list[_Atom], Range | None]:
-    """The atoms of a group, a caption tied to what it is about, and the header row to repeat."""
-    flat: list[_Atom] = []
-    header = None
-    alone = next((i for i in group if _stands_alone(parsed.blocks[i], atoms[i], limits)), None)
-    for index in group:
-        block = parsed.blocks[index]
-        if alone is not None and index < alone and block.kind != "heading" and atoms[index]:
-            flat.extend([*atoms[index][:-1], replace(atoms[index][-1], cut=CUT_CAPTION)])
-        else:
-            flat.extend(atoms[index])
-        header = block.header or header
-    return flat, header
-
-
 # --- drafts ----------------------------------------------------------------------------------------------------------
 
 
 def _cut(
-    parsed: Parsed, atoms: Sequence[_Atom], header: Range | None, draft: _Draft, limits: ChunkLimits
+    parsed: Parsed, atoms: Sequence[Atom], header: Range | None, draft: _Draft, limits: ChunkLimits
 ) -> list[_Draft]:
     """Cuts one group at the cheapest places."""
     header_tokens = 0
@@ -309,7 +142,7 @@ def _cut(
     return drafts
 
 
-def _overlap(parsed: Parsed, atoms: Sequence[_Atom], begin: int, limits: ChunkLimits) -> int:
+def _overlap(parsed: Parsed, atoms: Sequence[Atom], begin: int, limits: ChunkLimits) -> int:
     """How many atoms before `begin` may be repeated: whole short sentences of paragraphs."""
     if not begin or parsed.blocks[atoms[begin].block].kind != "text":
         return 0
@@ -438,8 +271,8 @@ def _kind(parsed: Parsed, draft: _Draft) -> Kind:
     kinds = {block.kind for block in blocks} - {"heading"}
     if not kinds:
         return "heading"
-    if len(kinds - {"text"}) == 1 and kinds & {"table", "figure"}:
-        kinds -= {"text"}
+    if alone := kinds & {"table", "figure"}:
+        kinds = alone
     return kinds.pop() if len(kinds) == 1 else "text"
 
 

@@ -17,7 +17,8 @@ _MONTH = (
 )
 _SCALE = r"(?:\s?(?:thousand|million|billion|trillion|bn|mn|[MBK])\b)?"
 _NUMBER = r"\d(?:[\d,.]*\d)?"
-_CAPITAL = r"[A-ZÀ-ÖØ-ÞĀ-Ž][\w’'&-]*(?:\.(?=[A-Z]))?"
+_CAPITAL = r"(?:(?:[A-Z]\.){2,}|[A-ZÀ-ÖØ-ÞĀ-Ž][\w’'&-]*)"
+_PLACE = r"(?:Item|Section|Article|Rule|Form|Part|Exhibit|Note|Table|Figure)\s\d"
 _GAP = r"(?:\x20|\n(?!\n))"  # a name goes on after a line break, not in the next paragraph
 
 # One pass over the text; the first alternative that matches at a place wins, so the more telling shapes come first.
@@ -28,9 +29,9 @@ _ENTITY = re.compile(
     rf"|\b\d{{1,2}}\.?\s{_MONTH}\.?,?\s\d{{4}}\b|\b{_MONTH}\s\d{{4}}\b|\bQ[1-4](?:\s?(?:FY\s?)?'?\d{{2,4}})?\b"
     rf"|\bFY\s?\d{{2,4}}\b|\b(?:1[5-9]|20)\d\d\b(?![.,]\d))"
     rf"|(?P<code>\b(?:ISO|IEC|DIN|EN|RFC|IFRS|IAS|ASC|ASU|SFAS|IEEE|ASTM|NIST)(?:[-/ ][A-Z]{{2,4}})?[- ]?\d[\w.:-]*\b"
-    rf"|\b(?:Item|Section|Article|Rule|Form|Part|Exhibit|Note|Table|Figure)\s\d+[\w.-]*(?:\([a-z0-9]{{1,3}}\))*"
+    rf"|\b{_PLACE}[\w.-]*(?:\([a-z0-9]{{1,3}}\))*"
     rf"|\b[A-Z]{{1,5}}-?\d{{2,6}}[A-Z]?\b)"
-    rf"|(?P<name>\b{_CAPITAL}(?:{_GAP}(?:(?:of|the|de|van|von|der|den|la|for|and|&)\s){{0,2}}{_CAPITAL}){{0,6}}))"
+    rf"|(?P<name>\b{_CAPITAL}(?:{_GAP}(?:(?:of|the|de|van|von|der|den|la|for|and|&)\s){{0,2}}(?!{_PLACE}){_CAPITAL}){{0,6}}))"
 )
 _ADDRESS = re.compile(
     r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{2,63}){1,5}|(?:https?://|www\.)[^\s<>\"'|)\]]{3,300}"
@@ -50,16 +51,33 @@ def entities_of(text: str, sentences: Sequence[Range], is_common: Callable[[str]
     counts: Counter[str] = Counter()
     starts = _starts(text, sentences)
     if "@" in text or "://" in text or "www." in text:
-        for match in _ADDRESS.finditer(text):
-            counts[match.group().rstrip(".,;:")] += 1
+        counts.update(address.rstrip(".,;:") for address in _ADDRESS.findall(text))
         text = _ADDRESS.sub(lambda match: " " * len(match.group()), text)
-    for match in _ENTITY.finditer(text):
+    position = 0
+    while match := _ENTITY.search(text, position):
+        position = match.end()
         found = match.group()
         if match.lastgroup == "name":
-            found = _name(found, match.start() in starts, is_common)
-        if found:
-            counts[" ".join(found.split())] += 1
+            first = found.split(None, 1)[0]
+            if first.lower() in STOP_WORDS and len(first) < len(found):
+                position = match.start() + len(first)  # "This Form 10-Q": look again behind "This"
+                continue
+            found, position = _until_next_start(found, match.start(), starts)
+            for name in _names(found, match.start() in starts, is_common):
+                counts[name] += 1
+        else:
+            counts[" ".join(found.split()).rstrip(".,:-")] += 1
     return tuple(entity for entity, _ in counts.most_common(MOST))
+
+
+def _until_next_start(found: str, begin: int, starts: set[int]) -> tuple[str, int]:
+    """A name does not reach into the next row or sentence; also says where to go on."""
+    offset = found.find("\n")
+    while offset >= 0:
+        if begin + offset + 1 in starts:
+            return found[:offset], begin + offset
+        offset = found.find("\n", offset + 1)
+    return found, begin + len(found)
 
 
 def _starts(text: str, sentences: Sequence[Range]) -> set[int]:
@@ -76,21 +94,25 @@ def _starts(text: str, sentences: Sequence[Range]) -> set[int]:
     return starts
 
 
-def _name(found: str, at_start: bool, is_common: Callable[[str], bool]) -> str:
-    """The name without ordinary words around it; "" when nothing speaks for a name."""
+def _names(found: str, at_start: bool, is_common: Callable[[str], bool]) -> list[str]:
+    """The names in a run of capitalised words, without ordinary words around them."""
     words = found.split()
-    while words and (words[0].lower() in STOP_WORDS or (at_start and is_common(words[0]))):
+    if len(words) == 3 and words[1] == "and":  # "Lyrica and Viagra", but "Securities and Exchange Commission"
+        return _names(words[0], at_start, is_common) + _names(words[2], False, is_common)
+    if at_start and is_common(words[0]):
         words = words[1:]
+        if all(word == "&" or is_common(word) for word in words):
+            return []  # "Three Months Ended" at the head of a column
         at_start = False
+    while words and (words[0].lower() in STOP_WORDS or words[0] == "&"):
+        words = words[1:]
     while words and (words[-1].lower() in STOP_WORDS or words[-1] == "&"):
         words.pop()
-    if not words:
-        return ""
-    if len(words) == 1:
-        return _bare(words[0]) if _is_single(words[0], at_start, is_common) else ""
-    if all(word.isupper() for word in words):
-        return ""  # a line in capitals
-    return _bare(" ".join(words)).rstrip("’'-&")
+    if not words or (len(words) > 1 and all(word.isupper() for word in words)):
+        return []  # nothing left, or a line in capitals
+    if len(words) == 1 and not _is_single(words[0], at_start, is_common):
+        return []
+    return [_bare(" ".join(words)).rstrip("’'-&")]
 
 
 def _bare(name: str) -> str:
@@ -102,6 +124,8 @@ def _is_single(word: str, at_start: bool, is_common: Callable[[str], bool]) -> b
     bare = _bare(word)
     if len(bare) < 2 or not bare[0].isalpha():
         return False
+    if "." in bare:
+        return True  # U.S.
     if bare.isupper():
         return 2 <= len(bare) <= 6 and not _ROMAN.fullmatch(bare)
     return len(bare) > 2 and not at_start and not is_common(bare)

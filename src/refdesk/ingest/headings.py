@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from refdesk.types import Parsed
 
 SEPARATOR = " › "
+MOST_STRAYS = 2  # headings without text that go along with the section after them
 LONGEST_HEADING = 200  # characters kept of a heading in a path; a longer one is a paragraph set in bold
 
 
@@ -21,25 +22,29 @@ class Section:
 
 
 def sections_of(parsed: Parsed) -> list[Section]:
-    """The sections in reading order; a heading with nothing under it but a deeper heading opens that one's section.
+    """The sections in reading order; a heading with nothing under it opens the section that follows.
 
-    "1 Results", "1.1 Ablation", "We find …" -> one section with the path ("1 Results", "1.1 Ablation").
+    "1 Results", "1.1 Ablation", "We find …" -> one section with the path ("1 Results", "1.1 Ablation"). A heading
+    left without text before one of its own level (a title set in two lines, an empty section) goes along too, for
+    two words are no chunk; a long row of such headings does not.
     """
     sections: list[Section] = []
     stack: list[tuple[int, str]] = []
     path: tuple[str, ...] = ()
     current: list[int] = []
     has_body = False
+    strays = 0
     for index, block in enumerate(parsed.blocks):
         text = parsed.text[block.start : block.end].strip()
         if not text:
             continue
         if block.kind == "heading":
             level = max(1, block.level)
-            is_deeper = not has_body and bool(stack) and level > stack[-1][0]
-            if current and not is_deeper:
+            if current and not has_body and level <= stack[-1][0]:
+                strays += 1
+            if current and (has_body or strays > MOST_STRAYS):
                 sections.append(Section(path, tuple(current)))
-                current = []
+                current, strays = [], 0
             while stack and stack[-1][0] >= level:
                 stack.pop()
             stack.append((level, _shorten(" ".join(text.split()), LONGEST_HEADING)))

@@ -22,6 +22,11 @@ _NUMBERING = re.compile(r"[\s\dIVX.)§–—-]*")
 _LEADER = re.compile(r"(?:\.{4,}|(?:\. ){2,}\.|…{2,}|_{4,})\s*(?:\d{1,4}|[ivxl]{1,6})?$")
 _ENDS_IN_PAGE = re.compile(r"[^\W\d_].*\s(\d{1,4})$")
 _ENTRY = re.compile(r"\W{0,3}[^\W\d_][^:—–|]{0,40}(?::|\s[—–-])\s+(?:\S+\s+){3,}\S")
+# Under such a heading less is enough: a cell, a quoted term, "means".
+_TERM = re.compile(
+    rf"{_ENTRY.pattern}|[^|]{{1,80}}\s\|\s|[“\"„«‘']\w[^”\"“»’']{{0,60}}[”\"“»’']\s"
+    r"|.{1,80}\b(?:means?|refers? to|stands for)\b"
+)
 _CREDIT = re.compile(
     r"©|\(c\)\s*\d{4}|\ball rights reserved|\bphoto(?:graph)?s?(?: by|:| ©| courtesy)|\bimages? (?:credit|by|courtesy)"
     r"|\bcourtesy of\b|\bisbn\b|\btypeset (?:in|by)|\bprinted (?:and bound )?in\b|\bcover (?:design|image|photo)"
@@ -56,9 +61,10 @@ def kind_of(chunk: Chunk) -> Kind:
     heading = chunk.heading_path[-1].strip().casefold() if chunk.heading_path else ""
     heading = heading[_match_end(_NUMBERING, heading) :].rstrip(":. ")
     body = [line.strip() for line in chunk.text.split("\n") if line.strip()]
-    if _TOC_HEADING.fullmatch(heading) or _is_contents(chunk.text, body, chunk.kind):
+    # A heading alone proves nothing: what follows "Contents" may be the whole book when its headings were not seen.
+    if _is_contents(chunk.text, body, chunk.kind) or (_TOC_HEADING.fullmatch(heading) and _is_terse(body)):
         return "toc"
-    if _GLOSSARY_HEADING.fullmatch(heading) or _share(_ENTRY, body) >= 0.7:
+    if _share(_ENTRY, body) >= 0.7 or (_GLOSSARY_HEADING.fullmatch(heading) and _share(_TERM, body, least=2) >= 0.4):
         return "glossary"
     if _CREDITS_HEADING.fullmatch(heading) or _gives_credit(chunk):
         return "credits"
@@ -79,11 +85,15 @@ def _gives_credit(chunk: Chunk) -> bool:
     return sum(1 for part in parts if _CREDIT.search(part)) >= max(1, 0.5 * len(parts))
 
 
-def _share(pattern: re.Pattern[str], lines: list[str]) -> float:
-    """The share of lines that begin so; fewer than four lines show no shape."""
-    if len(lines) < 4:
+def _share(pattern: re.Pattern[str], lines: list[str], *, least: int = 4) -> float:
+    """The share of lines that begin so; fewer than `least` lines show no shape."""
+    if len(lines) < least:
         return 0.0
     return sum(1 for line in lines if pattern.match(line[:400])) / len(lines)
+
+
+def _is_terse(lines: list[str]) -> bool:
+    return sum(1 for line in lines if len(line) <= 120 and not line.endswith(".")) >= 0.6 * len(lines)
 
 
 def _is_contents(text: str, lines: list[str], kind: Kind) -> bool:
