@@ -46,13 +46,19 @@ class ShippedTokenizer:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         tokenizer = self._load()
-        return [len(tokenizer.encode(text, add_special_tokens=False)) for text in texts]
+        return [len(tokenizer.encode(well_formed(text), add_special_tokens=False)) for text in texts]
 
     def encode(self, text: str, limit: int) -> tuple[list[int], NDArray[np.int32]]:
         """The first `limit` tokens and where each begins in the text, special tokens left out."""
-        encoded = self._load().encode(text, add_special_tokens=False)
+        encoded = self._load().encode(well_formed(text), add_special_tokens=False)
         offsets = np.array(encoded.offsets[:limit], dtype=np.int32).reshape(-1, 2)
         return encoded.ids[:limit], offsets[:, 0]
+
+    def cut(self, text: str, limit: int) -> str:
+        """The text up to its first `limit` tokens, well formed."""
+        text = well_formed(text)
+        _, starts = self.encode(text, limit + 1)
+        return text[: int(starts[limit])] if len(starts) > limit else text
 
     def _load(self) -> Any:
         with self._lock:
@@ -135,6 +141,15 @@ class OnnxEmbedder:
             return self._session
 
 
+def well_formed(text: str) -> str:
+    """The text with halves of surrogate pairs, which no encoder takes, as "?"; its length stays.
+
+    >>> well_formed("a\\ud800b")
+    'a?b'
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def read_asset(path: Path) -> bytes:
     """The bytes of a shipped file, as they were shipped."""
     hint = "install Refdesk again"
@@ -154,13 +169,10 @@ def _sentence_vectors(
     """The mean token state of each sentence; one that has no token in the window gets the vector of the chunk."""
     if not sentences:
         return np.zeros((0, len(whole)), dtype=np.int8)
-    first = np.searchsorted(starts, [sentence.start for sentence in sentences])
-    last = np.searchsorted(starts, [sentence.end for sentence in sentences])
-    # Running sums give every mean by one subtraction, also where sentences overlap.
-    sums = np.zeros((len(states) + 1, len(whole)), dtype=np.float64)
-    np.cumsum(states, axis=0, out=sums[1:])
-    vectors = sums[last] - sums[first]
-    vectors[last <= first] = whole
+    edges = np.array([(sentence.start, sentence.end) for sentence in sentences], dtype=np.int32)
+    inside = (starts >= edges[:, :1]) & (starts < edges[:, 1:])  # (sentences, tokens)
+    vectors: NDArray[np.float32] = inside.astype(np.float32) @ states
+    vectors[~inside.any(axis=1)] = whole
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.rint(vectors * 127).astype(np.int8)
 

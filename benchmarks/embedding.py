@@ -1,0 +1,120 @@
+"""How much of plain onnxruntime's speed is left when chunks and their sentences are embedded?
+
+    python benchmarks/embedding.py [DATA]
+
+Both read the same texts with the same model file on one thread, in turns. Plain means what one would write first and
+then tune: tokenise all, sort by length, pad batches to their longest text, run, take the masked mean; the best of
+several batch sizes counts. The embedder also gives a vector per sentence. Bar: at least .9 of plain.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+from refdesk.adapters.embed_onnx import ASSETS, MODEL_FILE, TOKENIZER_FILE, OnnxEmbedder
+from refdesk.types import Chunk, Sentence
+
+DATA = Path(os.environ.get("REFDESK_DATA", "../shared/data"))
+CORPORA = ("scifact", "cranfield", "squad_dev11")
+BATCH_SIZES = (1, 4, 8, 32)
+ROUNDS, TEXTS_PER_ROUND = 5, 64
+QUESTION = "Which pump failed in the third quarter of last year?"
+
+
+def sample(data: Path) -> list[str]:
+    """Texts of 30 to 200 words, the same ones each time."""
+    texts = {
+        text
+        for corpus in CORPORA
+        for line in (data / "retrieval" / corpus / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+        if 30 <= len((text := json.loads(line)["text"]).split()) <= 200
+    }
+    return random.Random(7).sample(sorted(texts), ROUNDS * TEXTS_PER_ROUND)
+
+
+def as_chunk(text: str) -> Chunk:
+    sentences = tuple(Sentence(found.start(), found.end(), 1) for found in re.finditer(r"[^.!?]+[.!?]*", text))
+    return Chunk("document", 1, "text", text, (), (1,), (), sentences, 0)
+
+
+def plain(batch_size: int) -> Callable[[list[str]], None]:
+    """Sorted, padded batches straight through onnxruntime."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(ASSETS / MODEL_FILE, options, providers=["CPUExecutionProvider"])
+    tokenizer = Tokenizer.from_file(str(ASSETS / TOKENIZER_FILE))
+    tokenizer.enable_truncation(OnnxEmbedder.max_tokens)
+
+    def embed(texts: list[str]) -> None:
+        encoded = sorted(tokenizer.encode_batch(texts), key=len)
+        for first in range(0, len(encoded), batch_size):
+            batch = encoded[first : first + batch_size]
+            ids = np.zeros((len(batch), len(batch[-1])), dtype=np.int64)
+            mask = np.zeros_like(ids)
+            for row, one in enumerate(batch):
+                ids[row, : len(one)] = one.ids
+                mask[row, : len(one)] = 1
+            (states,) = session.run(None, {"input_ids": ids, "attention_mask": mask})
+            means = (states * mask[:, :, None]).sum(axis=1, dtype=np.float32) / mask.sum(axis=1, keepdims=True)
+            means /= np.linalg.norm(means, axis=1, keepdims=True)
+
+    return embed
+
+
+def ours(threads: int) -> Callable[[list[str]], None]:
+    embedder = OnnxEmbedder(threads=threads)
+
+    def embed(texts: list[str]) -> None:
+        embedder.embed_chunks([as_chunk(text) for text in texts])
+
+    return embed
+
+
+def query_p50_ms() -> float:
+    embedder = OnnxEmbedder(threads=1)
+    times = []
+    for _ in range(60):
+        started = time.perf_counter()
+        embedder.embed_query(QUESTION)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times) * 1000
+
+
+def run(data: Path = DATA) -> list[tuple[str, str]]:
+    """Rows of (what, figure) for the table of `make bench`."""
+    texts = sample(data)
+    contenders = {f"plain, batches of {size}": plain(size) for size in BATCH_SIZES}
+    contenders["embedder, with sentences"] = ours(1)
+    for embed in contenders.values():
+        embed(texts[:4])
+    seconds = dict.fromkeys(contenders, 0.0)
+    for number in range(ROUNDS):
+        part = texts[number * TEXTS_PER_ROUND : (number + 1) * TEXTS_PER_ROUND]
+        names = list(contenders)
+        for name in names[number:] + names[:number]:  # nobody always goes first
+            started = time.perf_counter()
+            contenders[name](part)
+            seconds[name] += time.perf_counter() - started
+    speeds = {name: len(texts) / spent for name, spent in seconds.items()}
+    best = max(speed for name, speed in speeds.items() if name.startswith("plain"))
+    rows = [(f"embedding, {name}: chunks/s, one thread", f"{speed:.1f}") for name, speed in speeds.items()]
+    rows.append(("embedding, embedder / best plain (bar .9)", f"{speeds['embedder, with sentences'] / best:.3f}"))
+    rows.append(("embedding of a question, p50 ms", f"{query_p50_ms():.2f}"))
+    return rows
+
+
+if __name__ == "__main__":
+    for what, figure in run(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA):
+        print(f"{what:62} {figure:>8}")

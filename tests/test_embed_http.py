@@ -1,0 +1,267 @@
+"""The HTTP embedder against a real server on this machine."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refdesk.adapters.embed_http import HttpEmbedder
+from refdesk.errors import ModelError, UsageError
+from refdesk.types import Chunk, Sentence
+
+DIMENSIONS = 8
+
+
+def vector_of(text: str) -> list[float]:
+    """A direction that belongs to the text alone, not of unit length."""
+    return (np.random.default_rng(sum(text.encode())).normal(size=DIMENSIONS) * 3).tolist()
+
+
+def unit(text: str) -> np.ndarray:
+    vector = np.array(vector_of(text), dtype=np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+class Reply:
+    """What the server does with one request: status, headers and body, or nothing good."""
+
+    def __init__(self, status: int = 200, body: bytes | None = None, *, delay: float = 0, **headers: str) -> None:
+        self.status, self.body, self.delay, self.headers = status, body, delay, headers
+
+
+class Endpoint:
+    """An OpenAI-compatible endpoint that first plays `script` and then answers properly, last text first."""
+
+    def __init__(self) -> None:
+        self.script: list[Reply] = []
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.answer: Callable[[dict[str, Any]], Any] = self.proper
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                endpoint.requests.append(json.loads(body) | {"path": self.path})
+                endpoint.headers.append(dict(self.headers))
+                reply = endpoint.script.pop(0) if endpoint.script else Reply()
+                time.sleep(reply.delay)
+                content = reply.body
+                if content is None:
+                    content = json.dumps(endpoint.answer(endpoint.requests[-1])).encode()
+                self.send_response(reply.status)
+                for name, value in ({"Content-Length": str(len(content))} | reply.headers).items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.end_headers()
+                with contextlib.suppress(ConnectionError):  # the client may have gone away, tired of waiting
+                    self.wfile.write(content)
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+
+    @staticmethod
+    def proper(request: dict[str, Any]) -> Any:
+        data = [{"index": i, "embedding": vector_of(text)} for i, text in enumerate(request["input"])]
+        return {"data": data[::-1]}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    thread = threading.Thread(target=endpoint.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield endpoint
+    endpoint.server.shutdown()
+    endpoint.server.server_close()
+
+
+def embedder(endpoint: Endpoint, **options: Any) -> HttpEmbedder:
+    return HttpEmbedder("some-model", endpoint.url, "secret-key", **({"pause_s": 0.01} | options))
+
+
+def chunk(text: str, *sentences: str, context: str = "") -> Chunk:
+    ranges = tuple(Sentence(text.index(part), text.index(part) + len(part), 1) for part in sentences)
+    return Chunk("d", 1, "text", text, (), (1,), (), ranges, 0, context=context)
+
+
+def test_query_is_a_unit_vector_and_the_request_is_what_openai_documents(endpoint: Endpoint) -> None:
+    vector = embedder(endpoint).embed_query("Which pump?")
+    assert vector.dtype == np.float32
+    np.testing.assert_allclose(vector, unit("Which pump?"), atol=1e-6)
+    (request,) = endpoint.requests
+    assert request == {
+        "model": "some-model",
+        "input": ["Which pump?"],
+        "encoding_format": "float",
+        "path": "/v1/embeddings",
+    }
+    assert endpoint.headers[0]["Authorization"] == "Bearer secret-key"
+
+
+def test_chunks_and_sentences_come_back_in_order_from_several_requests(endpoint: Endpoint) -> None:
+    chunks = [chunk(f"Pump {i} failed. It was old {i}.", f"Pump {i} failed.", f"It was old {i}.") for i in range(40)]
+    embedded = embedder(endpoint).embed_chunks(chunks)
+    assert [len(request["input"]) for request in endpoint.requests] == [64, 56]
+    for i, one in enumerate(embedded):
+        np.testing.assert_allclose(one.vector, unit(chunks[i].text), atol=1e-6)
+        expected = np.stack([unit(f"Pump {i} failed."), unit(f"It was old {i}.")])
+        np.testing.assert_array_equal(one.sentences, np.rint(expected * 127).astype(np.int8))
+
+
+def test_context_is_read_with_the_chunk_and_the_same_text_is_sent_once(endpoint: Endpoint) -> None:
+    one = chunk("Pumps fail.", "Pumps fail.", context="Manual › Pumps")
+    embedder(endpoint).embed_chunks([one, chunk("Pumps fail.", "Pumps fail.")])
+    assert endpoint.requests[0]["input"] == ["Manual › Pumps\nPumps fail.", "Pumps fail."]
+
+
+def test_no_chunks_and_no_sentences(endpoint: Endpoint) -> None:
+    assert embedder(endpoint).embed_chunks([]) == []
+    assert endpoint.requests == []
+    assert embedder(endpoint).embed_chunks([chunk("Pumps")])[0].sentences.shape == (0, DIMENSIONS)
+
+
+def test_empty_text_is_never_sent(endpoint: Endpoint) -> None:
+    assert embedder(endpoint).embed_query("").shape == (DIMENSIONS,)
+    assert endpoint.requests[0]["input"] == ["."]
+
+
+def test_half_a_surrogate_pair_is_sent_as_a_question_mark(endpoint: Endpoint) -> None:
+    embedder(endpoint).embed_query("a\ud800b")
+    assert endpoint.requests[0]["input"] == ["a?b"]
+
+
+def test_long_text_is_cut_to_the_window(endpoint: Endpoint) -> None:
+    embedder(endpoint, max_tokens=12).embed_query("pump " * 50)
+    assert endpoint.requests[0]["input"][0].split() == ["pump"] * 10
+
+
+def test_base64_answers_are_read(endpoint: Endpoint) -> None:
+    raw = base64.b64encode(np.array(vector_of("x"), dtype="<f4").tobytes()).decode()
+    endpoint.answer = lambda request: {"data": [{"index": 0, "embedding": raw}]}
+    np.testing.assert_allclose(embedder(endpoint).embed_query("x"), unit("x"), atol=1e-6)
+
+
+def test_dimensions_are_learned_or_asked_for(endpoint: Endpoint) -> None:
+    assert embedder(endpoint).dimensions == DIMENSIONS
+    assert "dimensions" not in endpoint.requests[0]
+    asked = embedder(endpoint, dimensions=DIMENSIONS)
+    assert (asked.dimensions, asked.name, len(endpoint.requests)) == (DIMENSIONS, "some-model@8", 1)
+    asked.embed_query("x")
+    assert endpoint.requests[1]["dimensions"] == DIMENSIONS
+
+
+def test_another_number_of_dimensions_is_refused(endpoint: Endpoint) -> None:
+    with pytest.raises(ModelError, match="8 dimensions where 16 were expected"):
+        embedder(endpoint, dimensions=16).embed_query("x")
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [
+        pytest.param([Reply(429, b"slow down")], id="429:tried_again"),
+        pytest.param([Reply(500, b""), Reply(503, b"<html>")], id="two_5xx:tried_again"),
+        pytest.param([Reply(200, b"{}", **{"Content-Length": "99"})], id="connection_breaks:tried_again"),
+    ],
+)
+def test_passing_failures_are_tried_again(endpoint: Endpoint, failures: list[Reply]) -> None:
+    endpoint.script = list(failures)
+    np.testing.assert_allclose(embedder(endpoint).embed_query("x"), unit("x"), atol=1e-6)
+    assert len(endpoint.requests) == len(failures) + 1
+
+
+def test_gives_up_after_three_tries_and_says_that_it_may_work_later(endpoint: Endpoint) -> None:
+    endpoint.script = [Reply(500, b'{"error": {"message": "out of memory"}}')] * 5
+    with pytest.raises(ModelError, match="answered 500: out of memory in 3 tries") as caught:
+        embedder(endpoint).embed_query("x")
+    assert caught.value.retryable
+    assert len(endpoint.requests) == 3
+
+
+def test_waits_double_with_a_quarter_of_jitter(endpoint: Endpoint) -> None:
+    endpoint.script = [Reply(500, b"")] * 2
+    started = time.monotonic()
+    embedder(endpoint, pause_s=0.2).embed_query("x")
+    assert 0.75 * 0.6 <= time.monotonic() - started < 1.25 * 0.6 + 1
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_retry_after_is_honoured(endpoint: Endpoint, form: str) -> None:
+    # A date has whole seconds only: two from now is at least one from now.
+    asked = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)
+    endpoint.script = [Reply(429, b"", Retry_After=asked)]
+    started = time.monotonic()
+    embedder(endpoint).embed_query("x")
+    assert 0.9 <= time.monotonic() - started < 4
+
+
+def test_an_endpoint_that_wants_an_hour_is_given_up_at_once(endpoint: Endpoint) -> None:
+    endpoint.script = [Reply(429, b"", Retry_After="3600")]
+    with pytest.raises(ModelError, match="asks to wait 3600 s"):
+        embedder(endpoint).embed_query("x")
+    assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "message", "hint"),
+    [
+        pytest.param(Reply(400, b'{"error": {"message": "bad input"}}'), "answered 400: bad input", "", id="400"),
+        pytest.param(Reply(401, b'{"error": "no secret-key"}'), "answered 401: no …", "API key", id="401:no_key_shown"),
+        pytest.param(Reply(404, b"nope"), "answered 404: nope", "base URL", id="404"),
+        pytest.param(Reply(302, b"", Location="http://127.0.0.1:9/"), "answered 302", "", id="redirect:not_followed"),
+        pytest.param(Reply(200, b"<html>hello"), "cannot be read", "", id="not_json"),
+        pytest.param(Reply(200, b"[]"), "cannot be read", "", id="json_of_another_shape"),
+        pytest.param(Reply(200, b'{"data": []}'), "0 vectors for 1 texts", "", id="wrong_count"),
+        pytest.param(Reply(200, b'{"data": [{"index": 3, "embedding": [1]}]}'), "index 3", "", id="wrong_index"),
+        pytest.param(Reply(200, b'{"data": [{"embedding": "?"}]}'), "not base64", "", id="broken_base64"),
+        pytest.param(Reply(200, b'{"data": [{"embedding": [[1]]}]}'), "cannot be read", "", id="nested_vector"),
+        pytest.param(Reply(200, b'{"data": [{"embedding": [0, 0]}]}'), "no direction", "", id="zero_vector"),
+    ],
+)
+def test_final_failures_are_one_clear_sentence(endpoint: Endpoint, reply: Reply, message: str, hint: str) -> None:
+    endpoint.script = [reply]
+    with pytest.raises(ModelError, match=message) as caught:
+        embedder(endpoint).embed_query("x")
+    assert hint in caught.value.hint
+    assert "secret-key" not in caught.value.sentence
+    assert not caught.value.retryable
+    assert len(endpoint.requests) == 1
+
+
+def test_a_slow_endpoint_runs_into_the_time_limit(endpoint: Endpoint) -> None:
+    endpoint.script = [Reply(delay=0.6)] * 3
+    started = time.monotonic()
+    with pytest.raises(ModelError, match=r"could not be reached .*timed out"):
+        embedder(endpoint, timeout_s=0.1).embed_query("x")
+    assert time.monotonic() - started < 3
+
+
+def test_nobody_listens() -> None:
+    closed = Endpoint()
+    closed.server.server_close()
+    with pytest.raises(ModelError, match=r"at 127\.0\.0\.1 could not be reached") as caught:
+        embedder(closed).embed_query("x")
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8080", "file:///etc/passwd", "http://"])
+def test_base_url_must_be_http(url: str) -> None:
+    with pytest.raises(UsageError, match="not an http or https address"):
+        HttpEmbedder("m", url, "")
+
+
+def test_tokens_are_counted_by_the_shipped_tokenizer(endpoint: Endpoint) -> None:
+    assert embedder(endpoint).count_tokens(["Pumps fail.", ""]) == [3, 0]
+    assert endpoint.requests == []
