@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 from refdesk.ingest.parsers.pdf_tables import Line
 
@@ -40,6 +41,8 @@ def looks_like_heading(group: list[Line], body: float) -> bool:
     letters = sum(character.isalpha() for character in text)
     if letters < 2 or len(words) > MAX_WORDS or len(text) > 220 or letters < 0.4 * len(text.replace(" ", "")):
         return False
+    if text[:1] == "(" or (len(group[0].runs) > 1 and _has_gap(group[0]) and not number_depth(text)):
+        return False  # units, or titles of columns
     size = group[0].size
     numbered = number_depth(text) > 0
     if text[-1] in ",;" or (text[-1] == "." and not numbered and len(words) > 3):
@@ -64,6 +67,10 @@ def looks_like_heading(group: list[Line], body: float) -> bool:
         and text[-1] not in ".:"
         and letters > 0.8 * len(text.replace(" ", ""))
     )
+
+
+def _has_gap(line: Line) -> bool:
+    return any(right.left - left.right > 2 * left.size for left, right in pairwise(line.runs))
 
 
 def number_depth(text: str) -> int:
@@ -95,25 +102,25 @@ def assign_levels(headings: list[tuple[str, Line]]) -> list[int]:
     if not headings:
         return []
     sizes = _size_classes([line.size for _, line in headings])
-    items = {
-        round(sizes[line.size], 2)
-        for text, line in headings
-        if (m := _NAMED.match(text)) and m.group(1).lower() == "item"
-    }
+    named = [(match, line) for text, line in headings if (match := _NAMED.match(text)) and line.page > 1]
+    largest = max((sizes[line.size] for _, line in named), default=0.0)
+    items = {sizes[line.size] for match, line in named if match.group(1).lower() == "item"}
     styles = []
     for text, line in headings:
-        size = sizes[line.size]
-        depth = number_depth(text) or (UNNUMBERED if round(size, 2) in items else 1)
-        styles.append(_Style(-size, depth, not text.isupper(), not line.bold, line.main.italic))
+        size, depth = sizes[line.size], number_depth(text)
+        if largest and _NAMED.match(text):  # "PART I" stands above "Item 1." even where it is set smaller
+            styles.append(_Style(-max(size, largest), depth, False, False, False))
+        else:
+            depth = depth or (UNNUMBERED if size in items else 1)
+            styles.append(_Style(-size, depth, not text.isupper(), not line.bold, line.main.italic))
     counts = Counter(styles)
-    ranked = sorted(counts)
-    # A style used once is a stray (a cover page): it takes the level of the next smaller style instead of its own.
+    inner = {style for style, (_, line) in zip(styles, headings, strict=True) if line.page > 1}
+    # A style used once, or on the first page only, is a stray (a cover): it shares the level of the next smaller style.
     levels: dict[_Style, int] = {}
     level = 1
-    for position, style in enumerate(ranked):
+    for position, style in enumerate(sorted(counts)):
         levels[style] = min(level, MAX_LEVEL)
-        last = position == len(ranked) - 1
-        if not last and (counts[style] > 1 or position == 0) and ranked[position + 1] != style:
+        if position == 0 or (counts[style] > 1 and (style in inner or not inner)):
             level += 1
     return [levels[style] for style in styles]
 

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from refdesk.ingest.parsers.pdf_headings import looks_like_heading
 from refdesk.ingest.parsers.pdf_page import Floats, Frame, PageText, Words
@@ -26,6 +27,8 @@ _BULLET = re.compile(r"^[•●○▪■◦‣⁃∙·➢✓❖◆\uf0b7\uf0a7]\
 _NUMBERED = re.compile(r"^(\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|\([ivxIVX]{1,4}\)|\[\d{1,3}\])\s+\S")
 _TERMINAL = re.compile(r"[.!?:;。！？：；]['\")\]’”»）」]*$")
 _CJK_END = re.compile(r"[\u2e80-\u9fff\uff00-\uff60]$")
+
+_CODE = re.compile(r"[{}<>=;$#\\]|\(\)|^(import|def|class|return|for|if|while|sudo|pip)\b")
 
 PARAGRAPH_PITCH = 1.3  # × the usual distance of base lines: above it a new paragraph begins
 SIZE_CHANGE = 1.08
@@ -140,6 +143,7 @@ def _region_drafts(region: list[Item], body: float) -> list[Draft]:
         else:
             drafts.append(draft)
     _lonely_numbers(drafts)
+    _column_titles(drafts)
     return drafts
 
 
@@ -170,8 +174,9 @@ def _begins(group: list[Line], line: Line, column: _Column, body: float) -> bool
         and not (text[:1].islower() and not _TERMINAL.search(before))
     ):
         return True
+    full = previous.right > column.right - 0.12 * column.width
     if is_item(text):
-        return True
+        return not (text[0] == "·" and full and not _TERMINAL.search(before))  # a dot between keywords
     if is_item(first.text):
         return line.left < first.left - 2 or (
             line.left < first.left + 2
@@ -179,7 +184,6 @@ def _begins(group: list[Line], line: Line, column: _Column, body: float) -> bool
             and previous.right < column.right - 0.12 * column.width
         )
     indent = 0.8 * line.size
-    full = previous.right > column.right - 0.12 * column.width
     if line.left - previous.left > indent and (full or _TERMINAL.search(before)) and not line.bold and len(text) > 1:
         return not text[:1].islower()
     if (
@@ -205,7 +209,7 @@ def _draft(group: list[Line], body: float) -> Draft:
         return Draft("toc", [[line] for line in group])
     if first.figure is not None:
         return Draft("figure", [group])
-    if all(line.mono for line in group) and (len(group) > 1 or first.size <= body):
+    if all(line.mono for line in group) and (len(group) > 1 or _CODE.search(first.text)):
         return Draft("code", [group])
     if looks_like_heading(group, body):
         return Draft("heading", [group])
@@ -219,6 +223,15 @@ def _lonely_numbers(drafts: list[Draft]) -> None:
     for draft in drafts:
         if draft.kind == "list" and len(draft.groups) == 1 and _NUMBERED.match(draft.first.text):
             draft.kind = "text"
+
+
+def _column_titles(drafts: list[Draft]) -> None:
+    """Bold words over the columns of a table ("Three Months Ended") name columns; they are no heading."""
+    for draft, below in pairwise(drafts):
+        if draft.kind == "heading" and below.table is not None and draft.first.left > below.table.left + 40:
+            centred = abs(draft.first.left + draft.last.right - below.table.left - below.table.right) < 60
+            if not centred:
+                draft.kind = "text"
 
 
 def _goes_on(upper: Draft, lower: Draft, new_page: bool) -> bool:

@@ -241,11 +241,11 @@ def _page_text(
     sizes, turns, styles = _styles(handle, starts.tolist(), frame)
     _repair_heights(handle, starts, edges, sizes, turns, frame)
     text, hyphens = _texts(codes, starts, ends)
-    centre = (boxes[:, 0] + boxes[:, 2]) / 2
     # Rows above 0x590..0x8FF are Hebrew, Arabic and their neighbours.
     first_codes = codes[starts]
     rtl = ((first_codes >= 0x590) & (first_codes <= 0x8FF)) | ((first_codes >= 0xFB1D) & (first_codes <= 0xFEFC))
-    _restore_order(text, rtl, centre[starts], centre[ends - 1])
+    along = np.where(turns % 2, boxes[ends - 1, 1] - boxes[starts, 1], boxes[ends - 1, 0] - boxes[starts, 0])
+    _restore_order(text, rtl, np.where(turns >= 2, -along, along))
     previous_blank = np.ones(len(starts), bool)
     previous_blank[1:] = (starts[1:] != ends[:-1]) & ~_torn(text, starts, ends, boxes, edges, sizes)
     scale = np.array([frame.width, frame.height, frame.width, frame.height], np.float32) / 100
@@ -263,9 +263,9 @@ def _page_text(
     return page
 
 
-def _restore_order(text: list[str], rtl: NDArray[np.bool_], first: Floats, last: Floats) -> None:
-    """Right-to-left words whose first character stands left of the last were stored as seen: turned round."""
-    for index in np.flatnonzero(rtl & (first < last)).tolist():
+def _restore_order(text: list[str], rtl: NDArray[np.bool_], along: Floats) -> None:
+    """Right-to-left words whose last character does not stand left of the first were stored as seen: turned round."""
+    for index in np.flatnonzero(rtl & (along >= 0)).tolist():
         text[index] = "".join(reversed(_CLUSTER.findall(text[index])))
 
 

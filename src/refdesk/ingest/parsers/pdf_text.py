@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from refdesk.types import Block, Page
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _PLAIN = re.compile(r"^[^\W\d_]+$")
 _CJK = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60]")
-_LEADER = re.compile(r"^[.·…_]{3,}$")
+_LEADERS = re.compile(r"[.·…_]{3,}|^[.·…_]+$")
 
 
 class Vocabulary:
@@ -54,8 +55,8 @@ class TextWriter:
     def new_line(self) -> None:
         self._line_number += 1
 
-    def run(self, run: Run, words: Words, page: int) -> None:
-        """The words of one run, separated by blanks."""
+    def run(self, run: Run, words: Words, page: int, unwanted: re.Pattern[str] | None = None) -> None:
+        """The words of one run, separated by blanks, without what is unwanted inside them."""
         if page not in self.page_starts:
             self.page_starts[page] = self.length
         texts, glued, hyphens = words.text, words.glued, words.hyphen
@@ -67,6 +68,8 @@ class TextWriter:
             text = texts[index]
             if hyphens[index] and index < run.last - 1:
                 text += "-"
+            if unwanted is not None:
+                text = unwanted.sub("", text)
             self._start.append(self.length)
             self.raw(text)
             self._end.append(self.length)
@@ -155,14 +158,14 @@ class TextWriter:
     def contents(self, line: Line) -> None:
         """An entry of a table of contents without its dots."""
         self.new_line()
-        written = 0
+        begin = self.length
         for run in line.runs:
-            if all(_LEADER.match(line.words.text[index]) for index in range(run.first, run.last)):
-                continue
-            if written:
-                self.raw(" ")
-            written += 1
-            self.run(run, line.words, line.page)
+            for index in range(run.first, run.last):
+                if not _LEADERS.sub("", line.words.text[index]):
+                    continue
+                if self.length > begin and not (line.words.glued[index] and index > run.first):
+                    self.raw(" ")
+                self.run(replace(run, first=index, last=index + 1), line.words, line.page, _LEADERS)
 
     def geometry(self) -> Geometry:
         edges = np.concatenate(self._edges) if self._edges else np.empty((0, 4), np.float32)
