@@ -263,7 +263,10 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    text = unicodedata.normalize("NFKD", normalise(text).translate(_FOLDED).casefold()).translate(_FOLDED)
+    text = normalise(text).translate(_FOLDED)
+    for _ in range(2):  # Unicode 3.13, D146: what decomposing brings to light is folded too (𝕊 -> S -> s)
+        text = unicodedata.normalize("NFKD", text.casefold())
+    text = text.translate(_FOLDED)
     kept = "".join(character for character in text if not 0x300 <= ord(character) <= 0x36F)
     return unicodedata.normalize("NFC", kept)
 
