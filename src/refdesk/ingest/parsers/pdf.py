@@ -13,18 +13,13 @@ from pypdfium2 import PdfDocument, PdfiumError
 
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, TooLarge
 from refdesk.ingest.parsers.options import ParseOptions
-from refdesk.ingest.parsers.pdf_columns import reading_order
+from refdesk.ingest.parsers.pdf_document import put_together
 from refdesk.ingest.parsers.pdf_figures import attach_figures
-from refdesk.ingest.parsers.pdf_furniture import drop_furniture
-from refdesk.ingest.parsers.pdf_grid import ruled_tables
-from refdesk.ingest.parsers.pdf_headings import assign_levels
-from refdesk.ingest.parsers.pdf_layout import PageDraft, body_size, compose
+from refdesk.ingest.parsers.pdf_layout import PageDraft
 from refdesk.ingest.parsers.pdf_objects import Drawn, scan_objects
 from refdesk.ingest.parsers.pdf_ocr import page_from_ocr
 from refdesk.ingest.parsers.pdf_page import Frame, PageText, frame_of, no_text, read_page
-from refdesk.ingest.parsers.pdf_tables import Item, find_tables
-from refdesk.ingest.parsers.pdf_text import page_values, write
-from refdesk.types import Block, Parsed
+from refdesk.types import Parsed
 
 FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
 SCAN_COVER = 0.6  # of the page: an image that large on a page without text is a scan
@@ -60,34 +55,6 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     if len(parsed.text) > options.max_characters:
         raise TooLarge(f"this PDF holds {len(parsed.text):,} characters; the limit is {options.max_characters:,}")
     return parsed
-
-
-def put_together(
-    pages: list[PageDraft], format: str, metadata: dict[str, str], title: str, notes: tuple[str, ...]
-) -> Parsed:
-    """Pages that were read become one document: shared by PDFs and images."""
-    drop_furniture(pages)
-    for page in pages:
-        page.regions = page_items(page)
-    body = body_size(pages)
-    drafts = compose(pages, body)
-    headings = [draft for draft in drafts if draft.kind == "heading"]
-    texts = [" ".join(line.text for line in draft.lines) for draft in headings]
-    levels = assign_levels([(text, draft.first) for text, draft in zip(texts, headings, strict=True)])
-    for draft, level in zip(headings, levels, strict=True):
-        draft.level = level
-    text, blocks, writer, figures = write(drafts, pages)
-    return Parsed(
-        text,
-        page_values(pages, writer),
-        blocks,
-        format,
-        title=title or _first_title(text, blocks, page_end=writer.page_starts.get(2, len(text))),
-        metadata=metadata,
-        geometry=writer.geometry(),
-        figures=figures,
-        notes=notes,
-    )
 
 
 @contextmanager
@@ -178,20 +145,6 @@ class _Reader:
         return tuple(notes)
 
 
-def page_items(page: PageDraft) -> list[list[Item]]:
-    """The columns of a page as lines and tables."""
-    regions: list[list[Item]] = []
-    words = page.content.words
-    for turn, runs in zip(page.content.turns, page.content.runs, strict=True):
-        lines = page.frame.upright(page.rulings, turn) if len(page.rulings) else page.rulings
-        _, flow = ruled_tables(lines, runs, words)
-        regions += [find_tables(region, words) for region in reading_order(flow)]
-    for region in regions:
-        for item in region:
-            item.page = page.number
-    return regions
-
-
 def _is_garbage(content: PageText) -> bool:
     return content.unreadable > UNREADABLE * max(content.characters, 1)
 
@@ -230,15 +183,6 @@ def _metadata(document: PdfDocument) -> dict[str, str]:
     if date and 1 <= int(date.group(2) or 1) <= 12 and 1 <= int(date.group(3) or 1) <= 31:
         found["created"] = f"{date.group(1)}-{date.group(2) or '01'}-{date.group(3) or '01'}"
     return found
-
-
-def _first_title(text: str, blocks: tuple[Block, ...], page_end: int) -> str:
-    """The first of the largest headings on page 1."""
-    headings = [block for block in blocks if block.kind == "heading" and block.start < page_end]
-    if not headings:
-        return ""
-    best = min(headings, key=lambda block: (block.level, block.start))
-    return " ".join(text[best.start : best.end].split())[:300]
 
 
 def _user_units(data: bytes, password: str | None) -> dict[int, float]:

@@ -110,7 +110,7 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> tuple[Table | Non
     largest = max((cell for row in rows for cell in row), key=lambda cell: sum(run.letters for run in cell))
     total = sum(run.letters for row in rows for cell in row for run in cell)
     dominated = len(largest) > 8 and sum(run.letters for run in largest) > 0.4 * total
-    if dominated or (len(largest) > 12 and filled < 12):
+    if dominated or (max(len(cell) for row in rows for cell in row) > 12 and filled < 12):
         return None, runs
     table = Table(rows, _header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
     size = inside[0].size

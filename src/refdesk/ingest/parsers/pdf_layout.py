@@ -26,6 +26,7 @@ from refdesk.types import Kind
 _BULLET = re.compile(r"^[•●○▪■◦‣⁃∙·➢✓❖◆\uf0b7\uf0a7]\s*\S|^[–—*\-]\s+\S")
 _NUMBERED = re.compile(r"^(\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|\([ivxIVX]{1,4}\)|\[\d{1,3}\])\s+\S")
 _TERMINAL = re.compile(r"[.!?:;。！？：；]['\")\]’”»）」]*$")
+_ENTRY = re.compile(r"[^\W\d].* \d{1,4}$")
 _CJK_END = re.compile(r"[\u2e80-\u9fff\uff00-\uff60]$")
 
 _CODE = re.compile(r"[{}<>=;$#\\]|\(\)|^(import|def|class|return|for|if|while|sudo|pip)\b")
@@ -142,6 +143,7 @@ def _region_drafts(region: list[Item], body: float) -> list[Draft]:
             previous.groups += draft.groups
         else:
             drafts.append(draft)
+    drafts = _join_contents(drafts)
     _lonely_numbers(drafts)
     _column_titles(drafts)
     return drafts
@@ -216,6 +218,21 @@ def _draft(group: list[Line], body: float) -> Draft:
     if is_item(first.text):
         return Draft("list", [group])
     return Draft("text", [group])
+
+
+def _join_contents(drafts: list[Draft]) -> list[Draft]:
+    """A line with a page number between contents entries is one too: a chapter's title without dots."""
+    joined: list[Draft] = []
+    for position, draft in enumerate(drafts):
+        before = joined[-1].kind if joined else ""
+        after = drafts[position + 1].kind if position + 1 < len(drafts) else ""
+        if draft.kind in ("text", "list", "heading") and "toc" in (before, after) and _ENTRY.search(draft.last.text):
+            draft = Draft("toc", [[line] for line in draft.lines], right=draft.right)
+        if draft.kind == "toc" and before == "toc":
+            joined[-1].groups += draft.groups
+        else:
+            joined.append(draft)
+    return joined
 
 
 def _lonely_numbers(drafts: list[Draft]) -> None:
