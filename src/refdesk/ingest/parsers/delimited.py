@@ -72,14 +72,8 @@ def _titles(rows: list[list[str]]) -> list[str]:
     """Lines above the table that fill a single cell: "Sales 2024,,,"."""
     titles: list[str] = []
     for row, following in pairwise(rows):
-        filled = [cell for cell in row if cell]
-        if (
-            len(row) < 2
-            or len(filled) != 1
-            or not row[0]
-            or is_number(row[0])
-            or sum(map(bool, following)) < len(titles) + 1
-        ):
+        alone = len(row) > 1 and row[0] != "" and not any(row[1:]) and not is_number(row[0])
+        if not alone or not any(following):
             break
         titles.append(row[0])
     return titles if len(titles) <= 3 and len(rows) - len(titles) >= 2 else []

@@ -132,11 +132,7 @@ def _with_bold_headings(items: list[Item]) -> list[Item]:
     for item in items:
         if item.level != BOLD:
             found.append(item)
-        elif (
-            (item.text[-1] in ".,;:" and not SECTION.match(item.text))
-            or not re.match(r"\W{0,2}\w+", item.text)
-            or item.text[0] == "("
-        ):
+        elif not SECTION.match(item.text) and (item.text[-1] in ".,;:" or not item.text[0].isalnum()):
             found.append(replace(item, level=0))
         else:
             level = 1 if PART.fullmatch(item.text) else 2 if SECTION.match(item.text) else 3

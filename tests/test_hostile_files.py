@@ -1,0 +1,203 @@
+"""Files built to do harm, and damaged ones: one clear sentence, in time, and never another kind of error."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import time
+import zipfile
+
+import openpyxl
+import pytest
+
+import format_samples as samples
+from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, HostileFile, NeedsPassword, TooLarge
+from refdesk.ingest.parsers.options import ParseOptions
+
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+BOMB = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY l0 "lol">{LAUGHS}]><x>&l9;</x>'
+SECONDS = 20.0
+
+
+def timed(data: bytes, name: str) -> str:
+    """The text, or the sentence of the DocumentError; anything else, or slowness, fails the test."""
+    begin = time.monotonic()
+    try:
+        result = samples.read(data, name).text
+    except DocumentError as error:
+        result = error.sentence
+    assert time.monotonic() - begin < SECONDS
+    return result
+
+
+@pytest.mark.parametrize("make", [samples.word_document, samples.presentation, samples.workbook])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_entities_in_office_files_are_refused(make: object, encoding: str) -> None:
+    assert callable(make)
+    data = samples.with_part(make(), "docProps/core.xml", BOMB.encode(encoding))
+    with pytest.raises(HostileFile, match=r"docProps/core\.xml declares XML entities"):
+        samples.read(data)
+
+
+def test_entities_behind_a_long_comment_are_refused() -> None:
+    hidden = b"<?xml version='1.0'?><!--" + b"x" * 100_000 + b"-->" + BOMB[21:].encode()
+    with pytest.raises(HostileFile):
+        samples.read(samples.with_part(samples.word_document(), "word/document.xml", hidden))
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.svg", "a.html", "a.txt"])
+def test_entities_in_text_stay_text(name: str) -> None:
+    assert len(timed(BOMB.encode(), name)) < 5000
+    page = BOMB.replace("<x>", "<html><body><p>before ").replace("</x>", "</p></body></html>")
+    assert len(timed(page.encode(), "a.html")) < 5000
+
+
+def test_entities_in_an_ebook_are_refused() -> None:
+    with pytest.raises(HostileFile):
+        samples.read(samples.with_part(samples.book(), "OPS/text/two.xhtml", BOMB.encode()))
+
+
+def test_zip_bomb_is_refused_before_unpacking() -> None:
+    data = samples.with_part(samples.word_document(), "word/media/image1.png", b"\0" * 60_000_000)
+    with pytest.raises(HostileFile, match="zip bomb"):
+        samples.read(data)
+
+
+def test_unpacked_size_is_limited() -> None:
+    with pytest.raises(HostileFile, match="over the limit of 1 MB"):
+        samples.read(
+            samples.with_part(samples.word_document(), "word/media/a.bin", random.Random(1).randbytes(1_500_000)),
+            options=ParseOptions(max_unpacked_bytes=1_000_000),
+        )
+
+
+def test_a_size_that_lies_does_not_unpack_more() -> None:
+    data = bytearray(samples.with_part(samples.word_document(), "word/styles.xml", b"<a>" + b" " * 5_000_000 + b"</a>"))
+    entry = data.rfind(b"word/styles.xml") - 46  # its record in the table of contents
+    assert data[entry : entry + 4] == b"PK\x01\x02"
+    data[entry + 24 : entry + 28] = struct.pack("<I", 100)
+    assert "damaged" in timed(bytes(data), "a.docx") or "not valid" in timed(bytes(data), "a.docx")
+
+
+def test_overlapping_parts_are_refused() -> None:
+    data = bytearray(samples.word_document())
+    first = data.find(b"PK\x01\x02")
+    second = data.find(b"PK\x01\x02", first + 4)
+    data[second + 42 : second + 46] = data[first + 42 : first + 46]  # both now begin at the same place
+    with pytest.raises((HostileFile, BrokenFile)):
+        samples.read(bytes(data), "a.docx")
+
+
+def test_unusual_compression_is_refused() -> None:
+    data = samples.zipped({"[Content_Types].xml": "<a/>", "word/document.xml": "<a/>"}, zipfile.ZIP_BZIP2)
+    with pytest.raises(BrokenFile, match="method"):
+        samples.read(data)
+
+
+def test_too_many_parts_are_refused() -> None:
+    parts: dict[str, bytes | str] = {f"word/{number}": "" for number in range(20_001)}
+    with pytest.raises(HostileFile, match="20,001 parts"):
+        samples.read(samples.zipped(parts, zipfile.ZIP_STORED))
+
+
+def test_protected_ebook_says_so_but_hidden_fonts_do_not_matter() -> None:
+    with pytest.raises(NeedsPassword, match="DRM"):
+        samples.read(samples.book("http://www.w3.org/2001/04/xmlenc#aes128-cbc"))
+    assert "It fell all night." in samples.read(samples.book("http://www.idpf.org/2008/embedding")).text
+
+
+@pytest.mark.parametrize(
+    "make", [samples.word_document, samples.presentation, samples.workbook, samples.book, samples.mail]
+)
+def test_damaged_files_give_a_sentence(make: object) -> None:
+    """Cut anywhere or with bytes flipped: a text or a DocumentError, nothing else."""
+    assert callable(make)
+    data = make()
+    dice = random.Random(7)
+    for _ in range(12):
+        assert timed(data[: dice.randrange(1, len(data))], "x")
+        flipped = bytearray(data)
+        for _ in range(10):
+            flipped[dice.randrange(len(flipped))] = dice.randrange(256)
+        assert timed(bytes(flipped), "x")
+
+
+@pytest.mark.parametrize("part", ["word/document.xml", "_rels/.rels", "[Content_Types].xml", "word/styles.xml"])
+def test_missing_or_senseless_parts(part: str) -> None:
+    assert timed(samples.with_part(samples.word_document(), part, b"<a><b></a>"), "a.docx")
+    assert timed(samples.with_part(samples.word_document(), part, b""), "a.docx")
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        pytest.param(b"<html><body>" + b"<div>" * 100_000 + b"deep inside" + b"</div>" * 100_000, "a.html", id="divs"),
+        pytest.param(b"<html><body>" + b"<ul><li>x" * 20_000, "a.html", id="lists"),
+        pytest.param(b"<html><body>" + b"<table><tr><td>x" * 20_000, "a.html", id="tables"),
+        pytest.param(b"<html><body>" + b"<a href='x'>y" * 50_000, "a.html", id="links"),
+        pytest.param(b"<html><table>" + b"<tr><td colspan=1000>x" * 2_000, "a.html", id="spans"),
+        pytest.param(b"[" * 200_000, "a.json", id="json"),
+        pytest.param(b'{"a":' * 100_000, "a.json", id="json_objects"),
+        pytest.param(b"x" * 5_000_000, "a.txt", id="one_line"),
+        pytest.param(b"word " * 1_000_000, "a.txt", id="one_line_of_words"),
+        pytest.param(b"= " * 1_000_000 + b"\n" * 100_000, "a.txt", id="signs"),
+        pytest.param(b" \n" * 1_000_000, "a.txt", id="blank_lines"),
+        pytest.param(b"- \n" * 300_000, "a.txt", id="bullets"),
+        pytest.param(b"a," * 20_000 + b"\n" + b"1," * 20_000, "a.csv", id="wide_csv"),
+        pytest.param(b'"' * 1_000_001, "a.csv", id="quotes"),
+        pytest.param(b"a,b\n" * 200_000, "a.csv", id="long_csv"),
+        pytest.param(b"<!--" * 200_000, "a.md", id="comments"),
+        pytest.param(b"> " * 50_000 + b"x", "a.md", id="quotes_in_quotes"),
+        pytest.param(b"- " * 50_000 + b"x", "a.md", id="lists_in_lists"),
+        pytest.param(b"[" * 100_000, "a.md", id="brackets"),
+        pytest.param(b"From: a\nTo: b\n" + b"X-Y: z\n" * 200_000 + b"\nbody", "a.eml", id="headers"),
+        pytest.param(b"\xff\xfe" + b"\0\xd8" * 1000, "a.txt", id="half_surrogates"),
+        pytest.param(b"\x81\x8d\x8f\x90\x9d" * 100_000 + b" text", "a.txt", id="undefined_bytes"),
+    ],
+)
+def test_pathological_input_ends_in_time(data: bytes, name: str) -> None:
+    assert timed(data, name)
+
+
+def test_deep_nesting_keeps_the_text() -> None:
+    page = b"<html><body><p>before</p>" + b"<div>" * 100_000 + b"deep" + b"</div>" * 100_000 + b"<p>after</p>"
+    parsed = samples.read(page, "a.html")
+    assert all(word in parsed.text for word in ("before", "deep", "after"))
+    assert "nested" in parsed.notes[0]
+
+
+def test_huge_dimensions_with_few_cells_are_cheap() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet["A1"], sheet["B1"], sheet["XFD1048576"] = "a", "b", "end"
+    sheet.merge_cells("A1:A2")
+    data = samples.saved(book)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        part = archive.read("xl/worksheets/sheet1.xml")
+    data = samples.with_part(data, "xl/worksheets/sheet1.xml", part.replace(b'"A1:A2"', b'"A1:XFD1048576"'))
+    begin = time.monotonic()
+    assert "end" in samples.read(data).text
+    assert time.monotonic() - begin < 5
+
+
+def test_characters_that_are_not_text_are_removed() -> None:
+    parsed = samples.read(
+        f"Be\x00fore.\n\nA\x07fter\x9f \ud800 {'and more ' * 50}".encode("utf-8", "surrogatepass"), "a.txt"
+    )
+    assert parsed.text.startswith("Before.\n\nAfter")
+    assert samples.texts(parsed, "text")[0] == "Before."
+    assert not set(parsed.text) & set("\x00\x07\x9f\ud800")
+
+
+def test_text_over_the_limit_is_too_large() -> None:
+    with pytest.raises(TooLarge, match="over the limit of 1,000"):
+        samples.read(b"word " * 1000, "a.txt", ParseOptions(max_characters=1000))
+    with pytest.raises(TooLarge):
+        samples.read(samples.workbook(), options=ParseOptions(max_characters=10))
+
+
+@pytest.mark.parametrize("data", [b"   \n\n ", b"<html><body></body></html>", b"\xef\xbb\xbf"])
+def test_nothing_readable_is_empty(data: bytes) -> None:
+    with pytest.raises(EmptyDocument):
+        samples.read(data, "a.txt")
