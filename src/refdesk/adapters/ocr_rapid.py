@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from refdesk.ocr import OcrEngine, OcrLine
 
+DOUBLE = 0.5  # of the smaller box
+
 
 def load_ocr() -> OcrEngine | None:
     """An engine that loads its models at first use, or None when rapidocr or its models are not installed."""
@@ -46,13 +48,13 @@ class RapidOcr:
         found = self._engine(np.ascontiguousarray(image[:, :, ::-1]))  # rapidocr takes BGR
         if found.boxes is None or found.txts is None:
             return []
-        lines = []
-        for corners, text in zip(found.boxes, found.txts, strict=True):
+        scored = []
+        for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
             left, top = np.min(corners, axis=0).tolist()
             right, bottom = np.max(corners, axis=0).tolist()
             if text.strip():
-                lines.append(OcrLine(text, left, top, right, bottom))
-        return sorted(lines, key=lambda line: (line.top + line.bottom) / 2)
+                scored.append((float(score), OcrLine(text, left, top, right, bottom)))
+        return sorted(_without_doubles(scored), key=lambda line: (line.top + line.bottom) / 2)
 
     def _load(self) -> Any:
         from rapidocr import RapidOCR  # heavy: OpenCV and onnxruntime
@@ -71,3 +73,22 @@ class RapidOcr:
 
     def __reduce__(self) -> tuple[Any, ...]:  # crosses to worker processes without its models
         return (RapidOcr, (self._models,))
+
+
+def _without_doubles(scored: list[tuple[float, OcrLine]]) -> list[OcrLine]:
+    """Of two lines read at the same place the surer one stays."""
+    kept: list[OcrLine] = []
+    for _, line in sorted(scored, key=lambda entry: -entry[0]):
+        if not any(_shared(line, other) > DOUBLE for other in kept):
+            kept.append(line)
+    return kept
+
+
+def _shared(one: OcrLine, other: OcrLine) -> float:
+    """Common area as a share of the smaller of the two."""
+    width = min(one.right, other.right) - max(one.left, other.left)
+    height = min(one.bottom, other.bottom) - max(one.top, other.top)
+    if width <= 0 or height <= 0:
+        return 0.0
+    areas = [(line.right - line.left) * (line.bottom - line.top) for line in (one, other)]
+    return width * height / max(min(areas), 1.0)

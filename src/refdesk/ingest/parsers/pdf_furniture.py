@@ -75,7 +75,7 @@ def _edges(index: int, page: PageDraft) -> list[_Edge]:
         gap = max(neighbour.top - row[0].bottom, row[0].top - neighbour.bottom)
         for run in row:
             text = text_of([run], page.content.words)
-            found.append(_Edge(index, run, row, text, run.bottom / height, upper or lower, gap > 0.6 * run.size))
+            found.append(_Edge(index, run, row, text, run.bottom / height, upper or lower, gap > 0.8 * run.size))
     return found
 
 
