@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refdesk.geometry import Geometry
 from refdesk.ingest.parsers.builder import Builder
-from refdesk.types import Parsed
+from refdesk.types import Block, Parsed
 
 WORDS = (
     *(
@@ -82,7 +82,21 @@ def documents(draw: st.DrawFn) -> Parsed:
             else:
                 builder.block(kind, draw(paragraph()))  # type: ignore[arg-type]
     parsed = builder.build("test", title="A title")
+    if draw(st.booleans()):
+        parsed = run_on(parsed)
     return with_geometry(parsed) if draw(st.booleans()) else parsed
+
+
+def run_on(parsed: Parsed) -> Parsed:
+    """Makes one block of neighbouring paragraphs, so that blocks and sentences reach over the end of a page."""
+    text = parsed.text
+    blocks: list[Block] = []
+    for block in parsed.blocks:
+        if blocks and blocks[-1].kind == block.kind == "text":
+            text = text[: blocks[-1].end] + "\n " + text[block.start :]
+            block = replace(blocks.pop(), end=block.end)
+        blocks.append(block)
+    return replace(parsed, text=text, blocks=tuple(blocks))
 
 
 def with_geometry(parsed: Parsed, *, words_per_line: int = 7) -> Parsed:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parsed_strategies import count_tokens, tokens_of, with_geometry
+from parsed_strategies import count_tokens, run_on, tokens_of, with_geometry
 from refdesk.adapters.embed_onnx import OnnxEmbedder
 from refdesk.ingest.chunk import ChunkLimits, chunk, embedded_text
 from refdesk.ingest.headings import context_line
@@ -133,6 +133,22 @@ def test_a_table_over_two_pages_keeps_boxes_on_both() -> None:
     (found,) = cut(replace(parsed, blocks=(Block("table", 0, len(parsed.text)),)))
     assert found.pages == (1, 2)
     assert {box.page for box in found.boxes} == {1, 2}
+
+
+def test_a_sentence_over_two_pages_stands_on_the_first_and_has_boxes_on_both() -> None:
+    builder = Builder()
+    builder.page()
+    builder.block("text", "It begins. The second sentence goes on")
+    builder.page()
+    builder.block("text", "over the page. It ends.")
+    parsed = with_geometry(run_on(builder.build("test")))
+    (found,) = cut(parsed)
+    assert [(part.page, {box.page for box in part.boxes}) for part in found.sentences] == [
+        (1, {1}),
+        (1, {1, 2}),
+        (2, {2}),
+    ]
+    assert found.pages == (1, 2)
 
 
 def test_code_of_a_line_stays_in_its_text_and_long_code_stands_alone() -> None:

@@ -23,7 +23,7 @@ sizes = st.builds(
     maximum=st.sampled_from((64, 90, 256)),
     overlap=st.integers(0, 2),
 )
-relaxed = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def chunks_of(parsed: Parsed, limits: ChunkLimits) -> list[Chunk]:
