@@ -78,6 +78,11 @@ def zipped(parts: dict[str, bytes | str], method: int = zipfile.ZIP_DEFLATED) ->
     return target.getvalue()
 
 
+def part_of(data: bytes, name: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return archive.read(name)
+
+
 def with_part(data: bytes, name: str, content: bytes) -> bytes:
     """The same zip file with one part replaced or added."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -147,8 +152,7 @@ def word_with_notes() -> bytes:
         '<w:footnote w:id="2"><w:p><w:r><w:t>At sea level.</w:t></w:r></w:p></w:footnote></w:footnotes>'
     )
     data = with_part(saved(document), "word/footnotes.xml", notes.encode())
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        relations = archive.read("word/_rels/document.xml.rels").decode()
+    relations = part_of(data, "word/_rels/document.xml.rels").decode()
     kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
     relation = f'<Relationship Id="rIdNotes" Type="{kind}" Target="footnotes.xml"/></Relationships>'
     return with_part(data, "word/_rels/document.xml.rels", relations.replace("</Relationships>", relation).encode())

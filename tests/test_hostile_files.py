@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import struct
 import time
@@ -173,8 +172,7 @@ def test_huge_dimensions_with_few_cells_are_cheap() -> None:
     sheet["A1"], sheet["B1"], sheet["XFD1048576"] = "a", "b", "end"
     sheet.merge_cells("A1:A2")
     data = samples.saved(book)
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        part = archive.read("xl/worksheets/sheet1.xml")
+    part = samples.part_of(data, "xl/worksheets/sheet1.xml")
     data = samples.with_part(data, "xl/worksheets/sheet1.xml", part.replace(b'"A1:A2"', b'"A1:XFD1048576"'))
     begin = time.monotonic()
     assert "end" in samples.read(data).text

@@ -84,7 +84,8 @@ def _shown_number(value: float, section: str) -> str:
         number, replaced = _fraction(value, plain), True
     else:
         scale = 1000 ** len(re.findall(r",(?=[^0#?]*$)", re.sub(r"[^0#?,.]", "", plain)))
-        number, replaced = _digits(value * 100**percents / scale, plain, exponent), False
+        mantissa = QUOTED.sub("", re.split(r"E[+-]", section, flags=re.I)[0])
+        number, replaced = _digits(value * 100**percents / scale, mantissa, exponent), False
     return _placed(tokens, number, value, drop_slash=replaced)
 
 
@@ -116,8 +117,7 @@ def _literal(group: tuple[str | None, ...], value: float) -> str:
     return other if other and other not in ".,?#@" else ""
 
 
-def _digits(value: float, plain: str, exponent: str) -> str:
-    mantissa = re.split(r"E[+-]", plain, flags=re.I)[0] if exponent else plain
+def _digits(value: float, mantissa: str, exponent: str) -> str:
     whole, _, decimals = mantissa.partition(".")
     places = len(re.findall(r"[0#?]", decimals))
     least = len(re.findall("0", decimals))
