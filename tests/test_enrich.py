@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -34,6 +36,7 @@ TERMS = (
     "Accrual: a cost that is known but not paid\nBond: a loan that can be sold on\n"
     "Coupon: the yearly interest of a bond\nDefault: failing to pay what is owed"
 )
+FORM = "Name: Ann of the mill\nAddress: 12 Main St, Leeds\nPaid: 5 pounds 3 pence\nOn: May 2 in the shop"
 PROSE = "The mill closed in May. Its owner moved the looms to another town. Nobody was paid for the last month."
 
 
@@ -49,6 +52,7 @@ PROSE = "The mill closed in May. Its owner moved the looms to another town. Nobo
         pytest.param(
             "table", "EBIT | earnings before interest\nCFO | chief officer", "Glossary", "glossary", id="cells"
         ),
+        pytest.param("text", FORM, "", "text", id="filled_form:text"),
         pytest.param("text", PROSE, "Defined terms", "text", id="prose_under_definitions:text"),
         pytest.param("text", "Photo by Ann Lee. Image courtesy of NASA.", "", "credits", id="photographs:credits"),
         pytest.param("text", "© 2021 Acme Press. All rights reserved.", "", "credits", id="rights:credits"),
@@ -124,6 +128,17 @@ def test_keywords_tell_the_chunks_of_a_document_apart() -> None:
 
 def test_summary_quotes_the_sentence_that_carries_the_topic() -> None:
     assert report()[0].summary.startswith(("Costs of hydrogen storage fell", "The company studied hydrogen storage"))
+
+
+def test_summary_is_not_the_sentence_repeated_from_the_chunk_before() -> None:
+    builder = Builder()
+    builder.block("text", " ".join(f"The plant number {n} of the company made paper and board." for n in range(50)))
+    made = enrich(chunks_of(builder.build("test")), title="T", language="en")
+    assert len(made) > 1
+    for before, after in pairwise(made):
+        first, last = after.sentences[0], before.sentences[-1]
+        assert after.text[first.start : first.end] == before.text[last.start : last.end]
+        assert after.text[first.start : first.end] not in after.summary
 
 
 def test_summary_of_a_table_is_its_header_and_size() -> None:

@@ -16,6 +16,12 @@ from refdesk.types import Chunk, Sentence
 SUMMARY_LENGTH = 200  # characters
 SHORT_SUMMARY = 90  # a sentence shorter than this leaves room for a second
 KEYWORDS = 8
+LONGEST_REPEAT = 3  # sentences at the end of a chunk that the next one may begin with
+# Not on Snowball's list, and no keywords either.
+_WEAK = frozenset(("can", "will", "may", "might", "must", "shall", "also", "however", "one", "two", "many", "much"))
+_WEAK |= frozenset(
+    ("e.g", "i.e", "etc", "per", "via", "upon", "within", "among", "without", "like", "see", "us", "use")
+)
 # Two CJK letters stand for a word, as in the index.
 _WORD = re.compile(rf"[{CJK_CLASS}]+|[^\W_{CJK_CLASS}]+(?:[-’'&.][^\W_{CJK_CLASS}]+)*")
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:[-’'&.][^\W_]+)*")
@@ -54,8 +60,12 @@ def enrich(chunks: Sequence[Chunk], *, title: str, language: str) -> list[Chunk]
         return lowered in stops or forms[lowered] > forms[word] // 4
 
     enriched = []
+    repeated: frozenset[str] = frozenset()
     for chunk, found in zip(chunks, words, strict=True):
-        bodies = [part for part in chunk.sentences if not _is_heading(chunk, part)]
+        # A sentence repeated from the chunk before sums up that one.
+        new = [part for part in chunk.sentences if chunk.text[part.start : part.end] not in repeated]
+        bodies = [part for part in new or chunk.sentences if not _is_heading(chunk, part)]
+        repeated = frozenset(chunk.text[part.start : part.end] for part in chunk.sentences[-LONGEST_REPEAT:])
         enriched.append(
             replace(
                 chunk,
@@ -88,7 +98,7 @@ def _words(text: str) -> _Words:
 
 def _stop_words(frequency: Counter[str], chunks: int, language: str) -> frozenset[str]:
     if language in ("", "en"):
-        return STOP_WORDS
+        return STOP_WORDS | _WEAK
     # A function word of any language stands in most chunks of 200 tokens; a topic word hardly in 60 % of many.
     everywhere = {word for word, count in frequency.items() if chunks >= 5 and count > 0.6 * chunks}
     return frozenset(everywhere | {word for word in frequency if len(word) <= 2 and not is_cjk(word[0])})

@@ -21,7 +21,9 @@ _CREDITS_HEADING = re.compile(
 _NUMBERING = re.compile(r"[\s\dIVX.)§–—-]*")
 _LEADER = re.compile(r"(?:\.{4,}|(?:\. ){2,}\.|…{2,}|_{4,})\s*(?:\d{1,4}|[ivxl]{1,6})?$")
 _ENDS_IN_PAGE = re.compile(r"[^\W\d_].*\s(\d{1,4})$")
-_ENTRY = re.compile(r"\W{0,3}[^\W\d_][^:—–|]{0,40}(?::|\s[—–-])\s+(?:\S+\s+){3,}\S")
+_ENTRY = re.compile(
+    r"\W{0,3}[^\W\d_][^:—–|]{0,40}(?::|\s[—–-])\s+(?:[^\s\d]+\s+){3,}\S"
+)  # no digits: not "Address: 1 Main St"
 # Under such a heading less is enough: a cell, a quoted term, "means".
 _TERM = re.compile(
     rf"{_ENTRY.pattern}|[^|]{{1,80}}\s\|\s|[“\"„«‘']\w[^”\"“»’']{{0,60}}[”\"“»’']\s"
