@@ -16,7 +16,7 @@ Line = tuple[int, int, Box]
 def lines_of(geometry: Geometry, ranges: Sequence[Range]) -> list[list[Line]]:
     """For each range what `geometry.lines_between` gives, computed for all of them in one pass.
 
-    One call for the 40,000 sentences and chunks of a 600-page filing takes 0.3 s instead of 1.5 s.
+    29,000 ranges over 269,000 words (600 pages) take 0.5 s; one by one they take 8 s.
     """
     found: list[list[Line]] = [[] for _ in ranges]
     if not ranges or not len(geometry):
