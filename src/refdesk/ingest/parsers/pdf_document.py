@@ -11,12 +11,15 @@ from refdesk.ingest.parsers.pdf_tables import Item, find_tables
 from refdesk.ingest.parsers.pdf_text import page_values, write
 from refdesk.types import Block, Parsed
 
+MOSTLY = 0.7  # of the letters
+
 
 def put_together(
     pages: list[PageDraft], format: str, metadata: dict[str, str], title: str, notes: tuple[str, ...]
 ) -> Parsed:
     """Pages that were read become one document: shared by PDFs and images."""
     drop_furniture(pages)
+    _forget_typewriter(pages)
     for page in pages:
         page.regions = page_items(page)
     body = body_size(pages)
@@ -38,6 +41,15 @@ def put_together(
         figures=figures,
         notes=notes,
     )
+
+
+def _forget_typewriter(pages: list[PageDraft]) -> None:
+    """Where nearly everything is set in one width, that says nothing: it is a typescript, not code."""
+    runs = [run for page in pages for group in page.content.runs for run in group]
+    letters = sum(run.letters for run in runs)
+    if sum(run.letters for run in runs if run.mono) > MOSTLY * letters:
+        for run in runs:
+            run.mono = False
 
 
 def page_items(page: PageDraft) -> list[list[Item]]:
