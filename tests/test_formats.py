@@ -8,7 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import docx
+import openpyxl
 import pytest
+from docx.enum.style import WD_STYLE_TYPE
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
 
 import format_samples as samples
 from format_samples import header_of, headings, read, text_of, texts
@@ -67,6 +72,16 @@ class TestWord:
             "Words in a box.",
         ]
 
+    def test_headings_by_outline_level_and_translated_style(self) -> None:
+        document = docx.Document()
+        document.styles.add_style("Überschrift 2", WD_STYLE_TYPE.PARAGRAPH)
+        document.add_paragraph("Nach Stil", style="Überschrift 2")
+        document.add_paragraph("By level")._p.get_or_add_pPr().append(
+            parse_xml(f'<w:outlineLvl {nsdecls("w")} w:val="2"/>')
+        )
+        document.add_paragraph("Text.")
+        assert headings(read(samples.saved(document))) == [(2, "Nach Stil"), (3, "By level")]
+
     def test_strict_open_xml_is_read(self) -> None:
         usual = samples.word_with_notes()
         strict = usual
@@ -107,6 +122,22 @@ class TestSheets:
         assert text_of(parsed, tables[1]) == "city | people\nOslo | 709,037"
         assert "Prices of 2024" in parsed.text
         assert text_of(parsed, tables[2]) == "name | value\nfirst | 1"
+
+    def test_two_header_rows_and_a_gap_before_the_numbers(self) -> None:
+        book = openpyxl.Workbook()
+        sheet = book.active
+        for row in (["In CHF", "2023", None], [None, "Sales", "Profit"], [], ["North", 5, 2], [], ["South", 7, 3]):
+            sheet.append(row)
+        sheet.merge_cells("B1:C1")
+        parsed = read(samples.saved(book))
+        (table,) = parsed.blocks
+        assert header_of(parsed, table) == "In CHF | 2023 | \n | Sales | Profit"
+        assert text_of(parsed, table).endswith("North | 5 | 2\nSouth | 7 | 3")
+
+    def test_formula_without_a_stored_value_is_shown_itself(self) -> None:
+        book = openpyxl.Workbook()
+        book.active.append(["sum", "=A1+B1"])
+        assert read(samples.saved(book)).text == "sum | =A1+B1"
 
     @pytest.mark.parametrize(
         ("value", "code", "expected"),
@@ -209,6 +240,25 @@ class TestHtml:
         assert "Loose text" in parsed.text and "tail" in parsed.text
         assert "Top words" in read(b"<html><body><header><h1>Top words</h1></header><p>x</p></body></html>").text
 
+    def test_short_article_beside_many_links(self) -> None:
+        links = "".join(f"<li><a href='/{n}'>Link number {n}</a></li>" for n in range(200))
+        article = "<p>" + "The contract ends in May, unless both sides agree to go on. " * 8 + "</p>"
+        footer = f"<footer><ul>{links}</ul></footer>"
+        page = f"<html><body><div><ul>{links}</ul></div><div>{article}</div>{footer}</body></html>"
+        parsed = read(page.encode())
+        assert "The contract ends in May" in parsed.text
+        assert "Link number" not in parsed.text
+
+    def test_page_of_links_keeps_them(self) -> None:
+        links = "".join(f"<li><a href='https://x.example/{n}'>Place {n}</a></li>" for n in range(9))
+        assert "Place 8 (https://x.example/8)" in read(f"<html><body><ul>{links}</ul></body></html>".encode()).text
+
+    def test_filing_without_headings_gets_its_bold_lines(self) -> None:
+        page = "<p><b>PART I</b></p><p><b>ITEM 1. BUSINESS</b></p><p>We sell paper.</p>"
+        page += "<p><b>Growth</b></p><p>It grew.</p>"
+        parsed = read(f"<html><body>{page}</body></html>".encode())
+        assert headings(parsed) == [(1, "PART I"), (2, "ITEM 1. BUSINESS"), (3, "Growth")]
+
     def test_layout_tables_are_taken_apart(self) -> None:
         page = "<table><tr><td><h1>News</h1><p>Text here.</p></td><td><table><tr><td>a</td><td>1</td></tr>"
         page += "<tr><td>b</td><td>2</td></tr></table></td></tr></table>"
@@ -218,10 +268,8 @@ class TestHtml:
 
     def test_signs_in_cells_of_their_own_go_back_to_their_number(self) -> None:
         page = "<table><tr><td></td><td>2021</td><td></td><td></td></tr>"
-        page += (
-            "<tr><td>Loss</td><td>$</td><td>(5</td><td>)</td></tr>"
+        page += "<tr><td>Loss</td><td>$</td><td>(5</td><td>)</td></tr>"
         page += "<tr><td>Gain</td><td></td><td>7</td><td></td></tr>"
-        )
         assert texts(read(f"<html><body>{page}</table></body></html>".encode()), "table") == [
             " | 2021\nLoss | $(5)\nGain | 7"
         ]
@@ -288,6 +336,8 @@ class TestPlainText:
             ("cp1251", "Москва является столицей России, городом федерального значения и крупнейшим городом страны."),
             ("shift_jis", "これは日本語で書かれた文章です。東京は日本の首都であり、世界最大の都市の一つです。"),
             ("gbk", "这是一篇用中文写的文章。北京是中华人民共和国的首都,也是世界上人口最多的城市之一。"),
+            ("iso2022_jp", "東京は日本の首都です。"),
+            ("koi8_r", "Москва является столицей России, городом федерального значения и крупнейшим городом страны."),
             ("euc_kr", "서울은 대한민국의 수도이며 가장 큰 도시이다. 한강이 도시를 가로질러 흐른다."),
         ],
     )
@@ -300,9 +350,17 @@ class TestPlainText:
         assert read(f"{prose}\n\n{verse}".encode(), "a.txt").text == prose.replace("\n", " ") + f"\n\n{verse}"
 
     def test_headings_only_where_there_is_no_doubt(self) -> None:
-        text = (
-            "CHAPTER I\n\nIt began.\n\n1.2 Methods\n\nWe went.\n\nRESULTS AND MORE\n\nHe left.\n\nTitle\n=====\n\nEnd."
-        )
+        parts = [
+            "CHAPTER I",
+            "It began.",
+            "1.2 Methods",
+            "We went.",
+            "RESULTS AND MORE",
+            "He left.",
+            "Title\n=====",
+            "End.",
+        ]
+        text = "\n\n".join(parts)
         parsed = read(text.encode(), "a.txt")
         assert headings(parsed) == [(1, "CHAPTER I"), (2, "1.2 Methods"), (2, "RESULTS AND MORE"), (1, "Title")]
         assert len(texts(parsed, "text")) == 4
@@ -339,6 +397,13 @@ class TestMail:
     def test_html_only_and_wrong_encoding(self) -> None:
         head = b"From: a@b.c\nSubject: x\nContent-Type: text/html; charset=no-such-thing\n\n"
         assert texts(read(head + "<p>Käse</p><p>Two</p>".encode()), "text")[1:] == ["Käse", "Two"]
+
+    def test_japanese_mail(self) -> None:
+        head = b"From: a@b.c\nSubject: =?iso-2022-jp?B?GyRCRWw1fhsoQg==?=\nMIME-Version: 1.0\n"
+        body = b"Content-Type: text/plain; charset=iso-2022-jp\n\n" + "東京は日本の首都です。".encode("iso2022_jp")
+        parsed = read(head + body)
+        assert parsed.title == "東京"
+        assert parsed.text.endswith("東京は日本の首都です。")
 
     def test_mailbox_has_a_child_per_message(self) -> None:
         one = b"From a@b Mon Mar 17 2014\nFrom: a@b.c\nSubject: One\n\nfirst\n\n"

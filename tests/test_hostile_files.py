@@ -142,6 +142,8 @@ def test_missing_or_senseless_parts(part: str) -> None:
         pytest.param(b"word " * 1_000_000, "a.txt", id="one_line_of_words"),
         pytest.param(b"= " * 1_000_000 + b"\n" * 100_000, "a.txt", id="signs"),
         pytest.param(b" \n" * 1_000_000, "a.txt", id="blank_lines"),
+        pytest.param((b" " * 500_000 + b"x\n") * 4, "a.txt", id="spaces"),
+        pytest.param(b"<!---->" * 100_000 + b"x", "a.html", id="empty_comments"),
         pytest.param(b"- \n" * 300_000, "a.txt", id="bullets"),
         pytest.param(b"a," * 20_000 + b"\n" + b"1," * 20_000, "a.csv", id="wide_csv"),
         pytest.param(b'"' * 1_000_001, "a.csv", id="quotes"),

@@ -116,9 +116,7 @@ MAIL_HEADERS = frozenset(
     ]
 )
 MAIL_LINE = re.compile(r"([!-9;-~]{1,76}):(?:[ \t]|$)")
-HTML_START = re.compile(
-    r"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title|meta|h[1-6]|p|div|table)\b", re.I | re.S
-)
+HTML_START = re.compile(r"<(?:!doctype\s+html|html|head|body|title|meta|h[1-6]|p|div|table)\b", re.I)
 HTML_TAG = re.compile(
     r"</?(?:p|div|span|a|h[1-6]|ul|ol|li|table|tr|td|th|br|b|i|em|strong|img|body|html)\b[^<>]{0,500}>", re.I
 )
@@ -258,15 +256,24 @@ def _is_mail(text: str) -> bool:
 
 
 def _is_html(text: str, name: str) -> bool:
-    beginning = re.sub(r"^\s*<\?xml[^>]{0,500}\?>", "", text[:8192])
-    if re.match(r"\s*<!doctype\s+(?!html)", beginning, re.I):
+    beginning = _without_comments(text[:8192])
+    if re.match(r"<!doctype\s+(?!html)", beginning, re.I):
         return False
-    if re.search(r"<html[\s>]", beginning[:4096], re.I) and beginning.lstrip().startswith("<"):
+    if re.search(r"<html[\s>]", beginning[:4096], re.I) and beginning.startswith("<"):
         return True
     tags = len(HTML_TAG.findall(text[:20_000]))
     if name.endswith(HTML_NAMES):
         return tags >= 1
     return tags >= 3 and HTML_START.match(beginning) is not None and not name.endswith(MARKDOWN_NAMES)
+
+
+def _without_comments(text: str) -> str:
+    """The text from its first tag on, past the XML declaration and comments."""
+    text = text.lstrip()
+    for opening, closing in (("<?xml", "?>"), *[("<!--", "-->")] * 20):
+        if text.startswith(opening):
+            text = text[text.find(closing) + len(closing) :].lstrip() if closing in text else ""
+    return text
 
 
 def _nameless(text: str) -> str:

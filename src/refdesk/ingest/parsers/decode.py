@@ -18,6 +18,12 @@ CANDIDATES = [
     *("iso8859_2", "iso8859_5", "iso8859_7", "koi8_r", "koi8_u", "cp932", "euc_jp", "iso2022_jp"),
     *("gb18030", "big5", "cp949", "tis_620", "mac_roman", "cp850"),
 ]
+# What browsers read under these names (encoding.spec.whatwg.org): the larger set that writers really use.
+SUPERSETS = {
+    **{"gb2312": "gb18030", "gbk": "gb18030", "shift-jis": "cp932", "ks-c-5601-1987": "cp949", "euc-kr": "cp949"},
+    **{"big5": "big5hkscs", "iso-8859-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252", "iso-8859-9": "cp1254"},
+    **{"tis-620": "cp874", "iso-8859-8-i": "iso-8859-8"},
+}
 SAMPLE = 1 << 16
 # UTF-8 read as Latin-1 and written as UTF-8 again leaves control characters behind letters: "1986â\x80\x931990".
 CONTROLS = re.compile("[\x80-\x9f]")
@@ -70,7 +76,12 @@ def _decode(data: bytes, declared: str) -> str:
             return data.decode(encoding, errors="replace")
     if wide := wide_encoding(data):
         return data.decode(wide, errors="replace")
-    for encoding in ("utf-8", declared):
+    declared = SUPERSETS.get(declared.lower().replace("_", "-"), declared)
+    # Encodings of seven bits are valid UTF-8 as they stand, so what the file says goes first there.
+    seven_bits = declared.lower().startswith(("iso-2022", "hz", "utf-7"))
+    if b"\x1b$" in data[:SAMPLE] or b"\x1b(" in data[:SAMPLE]:
+        seven_bits, declared = True, declared if seven_bits else "iso2022_jp_2"
+    for encoding in (declared, "utf-8") if seven_bits else ("utf-8", declared):
         if encoding:
             try:
                 return data.decode(encoding)

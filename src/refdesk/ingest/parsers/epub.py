@@ -56,7 +56,7 @@ def _write_page(builder: Builder, data: bytes, is_toc: bool) -> None:
     label = next((item.text for item in items if item.kind == "heading"), "")
     if not items and complete:
         return  # a cover picture
-    builder.page(label[:200])
+    builder.page(" ".join(label.split())[:200])
     for item in items:
         add(builder, item)
     if not complete:

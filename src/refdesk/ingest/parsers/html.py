@@ -381,7 +381,8 @@ def _about(root: Element) -> tuple[str, dict[str, str], str]:
         "description": ("description", "og:description"),
         "date": ("article:published_time", "date", "dc.date"),
     }.items():
-        if value := next((metas[name] for name in names if name in metas), ""):
+        value = next((metas[name] for name in names if name in metas), "")
+        if value and (key != "date" or re.match(r"\d{4}-\d\d-\d\d", value)):
             metadata[key] = value
     bases = [element.get("href") for element in root.iter("base") if element.get("href")]
     canonical = [link.get("href") for link in root.iter("link") if (link.get("rel") or "").lower() == "canonical"]

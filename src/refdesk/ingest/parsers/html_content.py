@@ -34,6 +34,7 @@ MENU_TAGS = frozenset(["ul", "ol", "div", "p", "td", "section", "center"])
 MENU_LINKS = 5
 MENU_LINK_SIZE = 25  # characters without spaces; the titles in a list of articles are longer
 MAIN_SHARE = 0.25  # of the page's text; a smaller <main> is a shell filled by scripts or misused
+LITTLE = 200  # characters outside links; with fewer, the links are the content
 KEPT_SHARE = 0.4  # taking out "surroundings" may not cost more than the rest of the words
 
 
@@ -70,8 +71,10 @@ def _remove_around(top: Element, keep: frozenset[str]) -> None:
     """Takes out navigation and the like, unless that would take most of the text."""
     for what in ("surroundings", "menus"):
         candidates = _surroundings(top, keep) if what == "surroundings" else _link_lists(top)
-        total = _characters(top)
-        lost = sum(_characters(element) for element in candidates)
+        # Links do not count as text: a short article may stand beside a long list of them.
+        size = _prose if _prose(top) >= LITTLE else _characters
+        total = size(top)
+        lost = sum(size(element) for element in candidates)
         if total - lost >= KEPT_SHARE * total:
             _remove(candidates)
         else:  # what is certainly navigation can still go
@@ -148,6 +151,10 @@ def _remove(elements: Iterable[Element]) -> None:
             else:
                 parent.text = (parent.text or "") + element.tail
         parent.remove(element)
+
+
+def _prose(element: Element) -> int:
+    return _characters(element) - sum(_characters(link) for link in element.iter("a"))
 
 
 def _name(element: Element) -> str:

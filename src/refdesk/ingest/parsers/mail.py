@@ -138,7 +138,7 @@ def _text_of(part: EmailMessage) -> str:
 
 def _charset(part: EmailMessage) -> str:
     try:
-        return (part.get_content_charset() or "").removesuffix("-i")  # ISO-8859-8-I: logical order, same bytes
+        return part.get_content_charset() or ""
     except (ValueError, LookupError, TypeError):
         return ""
 

@@ -33,6 +33,8 @@ def shown(value: float, code: str, *, from_1904: bool = False) -> str:
     >>> shown(1234.5, "$#,##0.00"), shown(0.125, "0.0%"), shown(45352, "yyyy-mm-dd")
     ('$1,234.50', '12.5%', '2024-03-01')
     """
+    if code == "General":
+        return general(value)
     sections = split_sections(code)
     if is_date(sections[0]):
         return _shown_date(value, sections[0], from_1904)
@@ -44,6 +46,7 @@ def shown(value: float, code: str, *, from_1904: bool = False) -> str:
     return f"-{text}" if value < 0 and re.search("[1-9]", text) else text
 
 
+@lru_cache(maxsize=1000)
 def is_date(section: str) -> bool:
     if ELAPSED.search(section):
         return True
@@ -65,6 +68,11 @@ def split_sections(code: str) -> tuple[str, ...]:
     return (*parts, current)
 
 
+@lru_cache(maxsize=1000)
+def _tokens(section: str) -> list[tuple[str | None, ...]]:
+    return [found.groups() for found in TOKEN.finditer(section)]
+
+
 def general(value: float) -> str:
     """As in a cell without a format: eleven characters at most, no needless zeros."""
     if value == int(value) and abs(value) < 1e15:
@@ -73,7 +81,7 @@ def general(value: float) -> str:
 
 
 def _shown_number(value: float, section: str) -> str:
-    tokens = [found.groups() for found in TOKEN.finditer(section)]
+    tokens = _tokens(section)
     plain = QUOTED.sub("", section)
     percents = plain.count("%")
     exponent = next((group[5] for group in tokens if group[5]), "")
@@ -166,7 +174,7 @@ def _shown_date(value: float, section: str, from_1904: bool) -> str:
         moment = origin + timedelta(milliseconds=round(value * 86_400_000))
     except OverflowError:
         return general(value)
-    tokens = [found.groups() for found in TOKEN.finditer(section)]
+    tokens = _tokens(section)
     letters = [(group[7] or "").lower()[:1] for group in tokens]
     twelve = any(group[6] for group in tokens)
     parts = []

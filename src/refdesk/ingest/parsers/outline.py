@@ -56,9 +56,11 @@ def add(builder: Builder, item: Item) -> None:
 
 def tidy_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Rows without the empty ones and without columns that are empty in all of them."""
-    kept = [[" ".join(cell.split()) for cell in row] for row in rows]
-    kept = [row for row in kept if any(row)]
-    used = sorted({column for row in kept for column, cell in enumerate(row) if cell})
+    kept = [row for row in ([cell.strip() for cell in row] for row in rows) if any(row)]
+    width = max(map(len, kept), default=0)
+    used: list[int] = [column for column in range(width) if any(column < len(row) and row[column] for row in kept)]
+    if len(used) == width and all(len(row) == width for row in kept):
+        return kept
     return [[row[column] if column < len(row) else "" for column in used] for row in kept]
 
 

@@ -25,9 +25,9 @@ BULLET = re.compile(r"\s*(?:[-*•‣◦–·o+]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|
 UNDERLINE = re.compile(r"\s*([=\-~^\"'`#*+_:.])\1{2,}\s*")
 ORG_HEADING = re.compile(r"(\*{1,6}) (\S.*)")
 COLUMNS = re.compile(r"\S {3,}\S|\t|\|.*\|")
-CODE_LINE = re.compile(
-    r"\s*(?:(?:def|class|import|from|function|const|let|var|public|private|static|return|package|using|fn|func|struct)\b"
-    r"|#include|<\?|</?\w+[^<>]{0,200}>|[{}\[\]]|\"[^\"]{1,80}\"\s*:|.{0,200}[{};]\s*$|//|/\*|\$ )"
+CODE_START = re.compile(
+    r"(?:def|class|import|from|function|const|let|var|public|private|static|return|package|using|fn|func|struct)\b"
+    r"|#include|<\?|</?\w+[^<>]{0,200}>|[{}\[\]]|\"[^\"]{1,80}\"\s*:|//|/\*|\$ "
 )
 
 
@@ -68,7 +68,12 @@ def is_structured(text: str) -> bool:
         except (ValueError, RecursionError):
             return re.match(r'\{\s*"[^"]{0,200}"\s*:|\[\s*(?:\{\s*"|\[|-?\d+\s*,)', beginning) is not None
     lines = [line for line in beginning.split("\n")[:80] if line.strip()]
-    return len(lines) >= 5 and sum(1 for line in lines if CODE_LINE.match(line)) >= 0.6 * len(lines)
+    return len(lines) >= 5 and sum(1 for line in lines if _is_code(line)) >= 0.6 * len(lines)
+
+
+def _is_code(line: str) -> bool:
+    line = line.strip()
+    return line.endswith(("{", "}", ";")) or CODE_START.match(line) is not None
 
 
 def items_of(text: str, underlines: list[str]) -> list[Item]:
@@ -157,7 +162,7 @@ def _shape(lines: list[str]) -> tuple[Kind, str]:
         return "list", _joined_items(lines)
     if sum(1 for line in lines if COLUMNS.search(line.strip())) >= max(2, 0.6 * len(lines)):
         return "table", "\n".join(line.expandtabs(4).rstrip() for line in lines)
-    if sum(1 for line in lines if CODE_LINE.match(line)) >= max(3, 0.7 * len(lines)):
+    if sum(1 for line in lines if _is_code(line)) >= max(3, 0.7 * len(lines)):
         return "code", "\n".join(lines)
     if all(line.startswith(("    ", "\t")) for line in lines):
         return "text", "\n".join(line.strip() for line in lines)

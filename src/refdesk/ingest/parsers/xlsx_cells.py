@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from lxml import etree
@@ -93,9 +94,9 @@ def read_sheet(archive: Archive, book: Book, part: str, options: ParseOptions) -
 def _row(element: Any, book: Book) -> dict[int, str]:
     texts: dict[int, str] = {}
     column = 0
-    for cell in element.iterchildren("{*}c"):
-        found = REFERENCE.fullmatch(cell.get("r") or "")
-        column = column_number(found.group(1)) if found else column + 1
+    for cell in element:
+        letters = (cell.get("r") or "").rstrip("0123456789")
+        column = column_number(letters) if letters.isalpha() and len(letters) <= 3 else column + 1
         text = _cell(cell, book)
         if text:
             texts[column] = text
@@ -106,9 +107,11 @@ def _cell(cell: Any, book: Book) -> str:
     kind = cell.get("t") or "n"
     if kind == "inlineStr":
         return _rich_text(next(cell.iterchildren("{*}is"), None))
-    value = next((child.text for child in cell.iterchildren("{*}v")), None) or ""
+    value = next((child.text for child in cell if child.tag.endswith("}v")), None) or ""
     if not value:
-        return ""
+        # A formula that no program has computed yet; files written by scripts have such.
+        formula = next((child.text for child in cell if child.tag.endswith("}f")), None)
+        return f"={formula}" if formula else ""
     if kind == "s":
         return book.strings[int(value)] if value.isdigit() and int(value) < len(book.strings) else ""
     if kind == "b":
@@ -158,6 +161,7 @@ def _merge(reference: str) -> Merge | None:
     return Merge(int(corners[0].group(2)), left, int(corners[1].group(2)), right)
 
 
+@lru_cache(maxsize=20_000)
 def column_number(letters: str) -> int:
     """ "A" -> 1, "AA" -> 27."""
     number = 0
