@@ -82,6 +82,11 @@ def guess_header_rows(rows: Sequence[Sequence[str]]) -> int:
     return 1 if all(YEAR.fullmatch(cell) for cell in numbers) and len(numbers) < len(named) else 0
 
 
+def is_value(cell: str) -> bool:
+    """A number that is data; a year may as well be the name of a column."""
+    return is_number(cell) and YEAR.fullmatch(cell.strip()) is None
+
+
 def is_number(cell: str) -> bool:
     """A number as tables write it, also "(12)", "$5", "3 %" and the dash that stands for nothing."""
     return len(cell) < 40 and (cell.strip() in DASHES or NUMBER.match(cell) is not None)

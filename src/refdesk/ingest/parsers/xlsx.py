@@ -9,11 +9,11 @@ from refdesk.ingest.archive import open_office
 from refdesk.ingest.parsers.builder import Builder
 from refdesk.ingest.parsers.office import properties
 from refdesk.ingest.parsers.options import ParseOptions
-from refdesk.ingest.parsers.outline import guess_header_rows, is_number, tidy_rows
+from refdesk.ingest.parsers.outline import guess_header_rows, is_number, is_value, tidy_rows
 from refdesk.ingest.parsers.xlsx_cells import Merge, Row, open_book, read_sheet
 from refdesk.types import Parsed
 
-DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Лист|Blad|Plan|シート)\s?\d+", re.I)
+DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Лист|Blad|Plan|シート)\s?\d*", re.I)
 MAX_HEADER_ROWS = 3
 
 
@@ -53,7 +53,7 @@ def _goes_on(region: list[Row], row: Row) -> bool:
     numbers = [column for column, text in row[1].items() if is_number(text)]
     if row[0] > region[-1][0] + 3 or len(row[1]) < 2 or len(numbers) * 2 < len(row[1]):
         return False
-    if all(not is_number(text) for _, texts in region for text in texts.values()):
+    if not any(is_value(text) for _, texts in region for text in texts.values()):
         return len(region[-1][1]) > 1 and len(region) <= MAX_HEADER_ROWS + 2  # so far only titles and a header
     return row[0] == region[-1][0] + 2 and len(region) > 2 and set(row[1]) <= set(region[0][1]) | set(region[-1][1])
 
@@ -96,6 +96,6 @@ def _header_rows(rows: list[list[str]], body: list[Row], merges: list[Merge]) ->
     spanning = any(merge.top == top and merge.right > merge.left for merge in merges)
     if not count or not (spanning or sum(1 for cell in rows[0] if cell) < 0.6 * len(rows[0])):
         return count
-    while count < min(MAX_HEADER_ROWS, len(rows)) and not any(is_number(cell) for cell in rows[count] if cell):
+    while count < min(MAX_HEADER_ROWS, len(rows)) and not any(is_value(cell) for cell in rows[count]):
         count += 1
-    return count if count < len(rows) and any(is_number(cell) for cell in rows[count]) else 1
+    return count if count < len(rows) and any(is_value(cell) for cell in rows[count]) else 1
