@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from refdesk.ingest.chunk import chunk
+from refdesk.adapters.embed_onnx import ShippedTokenizer
+from refdesk.ingest.chunk import ChunkLimits, chunk
 from refdesk.ingest.parsers.options import ParseOptions
 from refdesk.ingest.parsers.pdf import parse
 
@@ -29,6 +30,8 @@ def main() -> int:
     if not files:
         print(f"no PDFs below {given.folder}", file=sys.stderr)
         return 2
+    count_tokens = ShippedTokenizer().count
+    count_tokens([""])
     pages, parsing, chunking, chunks = 0, 0.0, 0.0, 0
     print("| file | pages | parse pages/s | parse + chunk pages/s |\n|---|---|---|---|")
     for file in files:
@@ -36,7 +39,9 @@ def main() -> int:
         begin = time.process_time()
         parsed = parse(content, ParseOptions())
         middle = time.process_time()
-        chunks += len(chunk(parsed, document_id="0"))
+        chunks += len(
+            chunk(parsed, document_id="0", title=parsed.title, limits=ChunkLimits(), count_tokens=count_tokens)
+        )
         end = time.process_time()
         count = len(parsed.pages)
         pages, parsing, chunking = pages + count, parsing + middle - begin, chunking + end - middle

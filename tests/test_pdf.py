@@ -167,6 +167,23 @@ def test_header_row_at_the_top_of_every_page_is_not_furniture() -> None:
     assert "Product name | Ordered | Shipped | Price" in parsed.text
 
 
+def test_years_over_columns_are_no_page_numbers() -> None:
+    sheet = Sheet("years")
+    for page in range(8):
+        for row in range(7):
+            label = "Years ended December 31," if row == 0 else f"Amount {page}.{row}"
+            values = [str(2022 - page - i) if row == 0 else f"{page}{row},{i}00" for i in range(3)]
+            for x, cell in zip((70, 300, 380, 460), (label, *values), strict=True):
+                sheet.text(cell, x, 780 - 16 * row)
+        sheet.text(f"Harbour Board {page + 1}", 270, 30)
+        if page < 7:
+            sheet.next_page()
+    text = read(sheet.build()).text
+    for page in range(8):
+        assert f"Years ended December 31, | {2022 - page} | {2021 - page} | {2020 - page}" in text
+    assert "Harbour Board" not in text
+
+
 def test_hyphens_at_line_ends_are_repaired() -> None:
     text = read(hyphenated()).text
     assert "international treaty on coastal navigation would" in text

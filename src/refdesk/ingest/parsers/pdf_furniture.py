@@ -17,6 +17,8 @@ EDGE = 0.08  # so near the edge a number alone is a page number whatever it says
 OUTER = 4  # rows from the edge that may be furniture
 MIN_REPEATS = 3
 SAME_PLACE = 0.015  # of the height
+FIRST_YEAR = 1900  # as a page number: only in documents that long
+_YEAR = re.compile(r"^(19|20)\d\d$")
 _DIGITS = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(
     r"^[\-–—|\[(•·\s]*(?:(?:page|seite|p\.)\s*)?(\d{1,4}|[ivxlc]{1,6}|[A-Z]-?\d{1,3})(?:\s*(?:of|/|von)\s*\d{1,4})?"
@@ -36,6 +38,7 @@ class _Edge:
     place: float
     in_zone: bool
     apart: bool  # a blank stands between its row and the body
+    last: bool  # nothing stands below: on a page that is not full a footer floats up with the text
 
     @property
     def alone(self) -> bool:
@@ -68,14 +71,15 @@ def _edges(index: int, page: PageDraft) -> list[_Edge]:
             continue
         upper = max(run.bottom for run in row) < ZONE * height
         lower = min(run.top for run in row) > (1 - ZONE) * height
-        last = position in (0, len(rows) - 1)
-        if not (upper or lower or last):
+        last = position == len(rows) - 1
+        if not (upper or lower or last or position == 0):
             continue
         neighbour = rows[min(max(position + (1 if upper else -1), 0), len(rows) - 1)][0]
         gap = max(neighbour.top - row[0].bottom, row[0].top - neighbour.bottom)
         for run in row:
             text = text_of([run], page.content.words)
-            found.append(_Edge(index, run, row, text, run.bottom / height, upper or lower, gap > 0.8 * run.size))
+            apart = gap > 0.8 * run.size
+            found.append(_Edge(index, run, row, text, run.bottom / height, upper or lower, apart, last and apart))
     return found
 
 
@@ -86,12 +90,12 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
     places: dict[str, list[_Edge]] = defaultdict(list)
     for edge in edges:
         key = " ".join(_DIGITS.sub("#", edge.text.lower()).split())
-        if edge.in_zone and any(character.isalpha() for character in key) and len(key) <= 200:
+        if (edge.in_zone or edge.last) and any(character.isalpha() for character in key) and len(key) <= 200:
             places[key].append(edge)
     doomed: dict[int, _Edge] = {}
     for seen in places.values():
         middle = median(edge.place for edge in seen)
-        same = [edge for edge in seen if abs(edge.place - middle) < SAME_PLACE]
+        same = [edge for edge in seen if edge.last or abs(edge.place - middle) < SAME_PLACE]
         on = sorted({edge.page for edge in same})
         if len(on) < MIN_REPEATS:
             continue
@@ -99,30 +103,40 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
         if len(on) >= 0.3 * (on[-1] - on[0] + 1) or len(on) >= 0.2 * pages:
             doomed.update({id(edge.run): edge for edge in same})
     # A row of several runs goes only as a whole and if it stands apart: else it is the header of a table.
-    return {
-        key
-        for key, edge in doomed.items()
-        if edge.alone or (edge.apart and all(id(run) in doomed or id(run) in numbers for run in edge.row))
-    }
+    return {key for key, edge in doomed.items() if edge.alone or _goes_whole(edge, doomed.keys() | numbers, numbers)}
+
+
+def _goes_whole(edge: _Edge, doomed: set[int], numbers: set[int]) -> bool:
+    numbered = any(id(run) in numbers for run in edge.row)
+    return (edge.apart or numbered) and all(id(run) in doomed for run in edge.row)
 
 
 def _page_numbers(edges: list[_Edge], pages: list[PageDraft]) -> set[int]:
-    """Numbers standing alone that count with the pages, or stand so near the edge that they can be nothing else."""
+    """Numbers that count with the pages, or stand alone so near the edge that they can be nothing else."""
     found: list[tuple[_Edge, int]] = []  # offset of the number to the page
     for edge in edges:
         match = _PAGE_NUMBER.match(edge.text)
-        if match:
-            digits = _DIGITS.findall(match.group(1))
-            if digits:
-                found.append((edge, int(digits[0]) - edge.page))
-            elif edge.alone and edge.in_zone:
+        if match is None:
+            continue
+        digits = _DIGITS.findall(match.group(1))
+        if not digits:
+            if (edge.alone and edge.in_zone) or edge.last:
                 found.append((edge, -1_000_000))  # roman
+        # 2022 over a column of one page and 2021 over a column of the page before also "count": years never do.
+        elif not (_YEAR.match(digits[0]) and len(pages) < FIRST_YEAR):
+            found.append((edge, int(digits[0]) - edge.page))
     offsets = Counter(offset for _, offset in found)
     doomed = set()
     for edge, offset in found:
         counts = offsets[offset] >= MIN_REPEATS and offsets[offset] >= 0.1 * len(pages)
         labelled = offset == 1 or str(offset + edge.page) == pages[edge.page].label or offsets[offset] >= 2
         near_edge = edge.place < EDGE or edge.place > 1 - EDGE
-        if counts or (edge.in_zone and labelled) or (edge.alone and edge.in_zone and near_edge):
+        at_margin = edge.alone and edge.in_zone and (labelled or near_edge)
+        if at_margin or (counts and (edge.alone or ((edge.in_zone or edge.last) and _only_number(edge)))):
             doomed.add(id(edge.run))
     return doomed
+
+
+def _only_number(edge: _Edge) -> bool:
+    """A footer holds one number; rows of tables hold more."""
+    return sum(run.digits > 0.5 * run.letters for run in edge.row) == 1

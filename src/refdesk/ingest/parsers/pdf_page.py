@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 WIDE_GAP = 1.1  # × font size: wider than the blanks of justified text, narrower than the gap between table cells
+NUMBER_GAP = 0.6  # between two amounts: text never sets them side by side, narrow columns do
 # Of the font size, above and below the base line: capitals and descenders of the common faces (Helvetica .72/.21,
 # Times .68/.22, Courier .63/.16, CJK .76/.21). The ascent in font files is up to .95 and leaves a white strip on top.
 ASCENT, DESCENT = 0.76, 0.21
@@ -143,6 +144,7 @@ class PageText:
 
 
 _SPACES = np.array([0xA0, 0x1680, *range(0x2000, 0x200C), 0x2028, 0x2029, 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF])
+_AMOUNT = re.compile(r"^[($€£]*\d[\d,.]*[)%]*$|^[$€£]$|^[—–]$")
 _CLUSTER = re.compile(
     r"[^\u064b-\u065f\u0670\u05b0-\u05c7][\u064b-\u065f\u0670\u05b0-\u05c7]*|."
 )  # a letter with its marks
@@ -401,6 +403,9 @@ def _runs(
     gap = np.maximum(left[1:] - right[:-1], left[:-1] - right[1:])
     apart = np.abs(np.diff(middle)) > 0.6 * np.maximum(bottom - top, 1)[1:]
     breaks = (np.diff(lines) != 0) | (np.diff(chosen) != 1) | (gap > WIDE_GAP * size) | apart
+    for index in np.flatnonzero(~breaks & (gap > NUMBER_GAP * size)).tolist():
+        pair = words.text[chosen[index]], words.text[chosen[index + 1]]
+        breaks[index] = all(_AMOUNT.match(word) for word in pair)
     # Words on one line that jump back to the left belong to another cell, unless the script runs that way.
     breaks |= (left[1:] < left[:-1] - size) & ~(rtl[1:] | rtl[:-1])
     starts = np.concatenate(([0], np.flatnonzero(breaks) + 1))
