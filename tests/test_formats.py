@@ -82,6 +82,16 @@ class TestWord:
         document.add_paragraph("Text.")
         assert headings(read(samples.saved(document))) == [(2, "Nach Stil"), (3, "By level")]
 
+    def test_contents_by_their_rising_page_numbers(self) -> None:
+        document = docx.Document()
+        for number, name in enumerate(("Aim", "Plan", "Cost", "Risk", "End")):
+            document.add_paragraph(f"{name}\t{number * 3 + 1}")
+        document.add_paragraph("Body.")
+        document.add_paragraph("Total\t12")
+        parsed = read(samples.saved(document))
+        assert texts(parsed, "toc") == ["Aim … 1\nPlan … 4\nCost … 7\nRisk … 10\nEnd … 13"]
+        assert texts(parsed, "text") == ["Body.", "Total … 12"]
+
     def test_strict_open_xml_is_read(self) -> None:
         usual = samples.word_with_notes()
         strict = usual
@@ -259,6 +269,19 @@ class TestHtml:
         parsed = read(f"<html><body>{page}</body></html>".encode())
         assert headings(parsed) == [(1, "PART I"), (2, "ITEM 1. BUSINESS"), (3, "Growth")]
 
+    def test_title_in_the_header_of_an_article_stays(self) -> None:
+        article = "<article><header><h2>{}</h2></header><p>{}</p></article>"
+        page = article.format("First", "Some words. " * 20) + article.format("Second", "Other words. " * 20)
+        parsed = read(f"<html><body><header>Site name</header>{page}</body></html>".encode())
+        assert headings(parsed) == [(2, "First"), (2, "Second")]
+        assert "Site name" not in parsed.text
+
+    def test_header_cells_down_the_side_are_no_header_row(self) -> None:
+        rows = "<tr><th>Name</th><td>Ada</td></tr><tr><th>Born</th><td>1815</td></tr>"
+        parsed = read(f"<html><body><table>{rows}</table></body></html>".encode())
+        (table,) = parsed.blocks
+        assert (text_of(parsed, table), table.header) == ("Name | Ada\nBorn | 1815", None)
+
     def test_layout_tables_are_taken_apart(self) -> None:
         page = "<table><tr><td><h1>News</h1><p>Text here.</p></td><td><table><tr><td>a</td><td>1</td></tr>"
         page += "<tr><td>b</td><td>2</td></tr></table></td></tr></table>"
@@ -364,6 +387,11 @@ class TestPlainText:
         parsed = read(text.encode(), "a.txt")
         assert headings(parsed) == [(1, "CHAPTER I"), (2, "1.2 Methods"), (2, "RESULTS AND MORE"), (1, "Title")]
         assert len(texts(parsed, "text")) == 4
+
+    def test_org_headings_and_lists(self) -> None:
+        parsed = read(b"* Plan\nSome text here\n** Step one\nmore\n\n* paper\n* ink\n", "a.org")
+        assert headings(parsed) == [(1, "Plan"), (2, "Step one")]
+        assert texts(parsed, "list") == ["* paper\n* ink"]
 
     def test_form_feeds_are_pages(self) -> None:
         parsed = read(b"first\x0csecond\n\nmore\x0c\x0cfourth\x0c", "a.txt")

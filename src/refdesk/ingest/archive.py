@@ -18,6 +18,7 @@ from refdesk.ingest.parsers.options import ParseOptions
 MAX_ENTRIES = 20_000  # a workbook of 5,000 sheets has about 10,000 parts
 SUSPICIOUS_RATIO = 200  # XML rarely packs better than 1:50; a deflate bomb reaches 1:1000
 SUSPICIOUS_BYTES = 50_000_000  # below this even the highest ratio does no harm
+LOCAL_HEADER = 30  # bytes before the name of a part (APPNOTE 4.3.7)
 PROLOG_BYTES = 1 << 16  # the root element of an honest part begins within its first kilobyte
 
 XML_SUFFIXES = (".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm", ".vml", ".svg")
@@ -107,7 +108,7 @@ def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, options: ParseOpti
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < previous_end:
             raise HostileFile("the file is a zip bomb: its parts overlap")
-        previous_end = entry.header_offset + 30 + len(entry.filename.encode()) + entry.compress_size
+        previous_end = entry.header_offset + LOCAL_HEADER + entry.compress_size
 
 
 def _check_prolog(name: str, head: bytes, *, allow_doctype: bool) -> None:

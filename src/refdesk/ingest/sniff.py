@@ -75,7 +75,6 @@ SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (60, b"BOOKMOBI", "a Kindle (MOBI) e-book"),
     (0, b"\x00\x00\x01\x00", "an icon"),
     (0, b"!BDN", "an Outlook mailbox (PST)"),
-    (0, b"wordDoc", "a damaged document"),
 )
 RIFF = {b"WAVE": "an audio file (WAV)", b"AVI ": "a video (AVI)", b"WEBP": "=image"}
 
@@ -109,6 +108,7 @@ ZIP_PARTS = (  # (beginning of a part's name, format id or type in words)
 
 MARKDOWN_NAMES = (".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd", ".rmd")
 HTML_NAMES = (".html", ".htm", ".xhtml", ".shtml")
+SETTINGS_NAMES = (".yaml", ".yml", ".ini", ".cfg", ".conf", ".toml", ".properties")  # "from: a" is no mail there
 MAIL_HEADERS = frozenset(
     [
         *("from", "to", "cc", "subject", "date", "received", "message-id", "mime-version", "return-path"),
@@ -219,7 +219,7 @@ def _text_format(text: str, name: str) -> str:
     """Which kind of text, from its first 64 KiB and, where that leaves a choice, its name."""
     if text.lstrip()[:5] == "{\\rtf":
         raise _unsupported("a Rich Text (RTF) document")
-    if _is_mail(text):
+    if not name.endswith(SETTINGS_NAMES) and _is_mail(text):
         return "eml"
     if _is_html(text, name):
         return "html"

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from lxml import etree
 
 from refdesk.ingest.archive import Archive, open_office
+from refdesk.ingest.parsers import html
 from refdesk.ingest.parsers.builder import Builder
+from refdesk.ingest.parsers.decode import decode
 from refdesk.ingest.parsers.docx_styles import (
     W,
     chain,
@@ -27,7 +29,7 @@ from refdesk.ingest.parsers.docx_styles import (
 from refdesk.ingest.parsers.office import Element, as_png, main_part, parse_xml, properties, relations
 from refdesk.ingest.parsers.options import ParseOptions
 from refdesk.ingest.parsers.outline import Item, guess_header_rows, tidy_rows, write
-from refdesk.types import Parsed
+from refdesk.types import Kind, Parsed
 
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -45,6 +47,15 @@ SKIPPED = frozenset(
     f"{W}{name}" for name in ("del", "moveFrom", "rPr", "pPr", "instrText", "delText", "rt", "sdtPr", "tblPr", "object")
 )
 CHARACTERS = {f"{W}tab": "\t", f"{W}cr": "\n", f"{W}noBreakHyphen": "-", f"{W}ptab": "\t"}
+SYMBOLS = {
+    "F0FE": "☒",
+    "F0A8": "☐",
+    "F06F": "☐",
+    "F0FC": "✓",
+    "F0B7": "•",
+    "F0E0": "→",
+    "F0B0": "°",
+}  # Wingdings, Symbol
 NOTE_REFERENCES = {f"{W}footnoteReference": "Footnote", f"{W}endnoteReference": "Endnote"}
 CAPTION = re.compile(r"(?:fig(?:ure|\.)?|abb(?:ildung|\.)?|figura|рис(?:унок|\.)?|図|图)\s*\d", re.I)
 CAPTION_LEVEL = -1  # the level of a caption until its picture is found
@@ -101,6 +112,8 @@ class _Reader:
         for element in body_blocks(container):
             if element.tag == f"{W}p":
                 self._paragraph(element)
+            elif element.tag == f"{W}altChunk":
+                self._web_page(element)
             else:
                 self._table(element)
         self._close()
@@ -119,8 +132,10 @@ class _Reader:
             if name == "title":
                 self.title = self.title or text
             self.items.append(Item("heading", heading, level=level))
-        elif name.startswith("toc ") or name == "table of figures" or CONTENTS_LINE.fullmatch(text):
+        elif name.startswith("toc ") or name == "table of figures":
             self._gather("toc", re.sub(r"\s*\t\s*", " … ", text))
+        elif CONTENTS_LINE.fullmatch(text):
+            self._gather("perhaps toc", re.sub(r"\s*\t\s*", " … ", text))
         elif place or name.startswith(("list bullet", "list number")):
             self._gather("list", self._list_line(text, place))
         elif text:
@@ -128,6 +143,15 @@ class _Reader:
             text = re.sub(r"[ \t\xa0]+", " ", text)
             self.items.append(Item("text", text, level=CAPTION_LEVEL if _is_caption(name, text) else 0))
         self._beside(inline)
+
+    def _web_page(self, chunk: Element) -> None:
+        """A web page put into the document whole, as report generators do."""
+        _, part = self.relations.get(chunk.get(f"{RELATION}id") or "", ("", ""))
+        data = self.archive.read(part) if part and self.archive.has(part) else b""
+        if b"<html" in data[:4096].lower() or b"<body" in data[:4096].lower():
+            self._close()
+            root, complete = html.read_tree(decode(data))
+            self.items.extend(html.items_of(root) if complete else [])
 
     def _list_line(self, text: str, place: tuple[str, int] | None) -> str:
         label = self.numbering.label(*place) if place else "-"
@@ -200,6 +224,8 @@ class _Reader:
         """The text of a cell; a table inside it is written in place as "a, b; c, d"."""
         parts: list[str] = []
         for element in body_blocks(cell):
+            if element.tag == f"{W}altChunk":
+                continue
             if element.tag == f"{W}tbl":
                 rows = [[text for text in self._row(row, beside) if text] for row in _rows(element)]
                 parts.append("; ".join(", ".join(row) for row in rows if row))
@@ -222,7 +248,7 @@ class _Reader:
 
     def _close(self) -> None:
         if self.gathered:
-            self.items.append(Item("toc" if self.gathered_kind == "toc" else "list", "\n".join(self.gathered)))
+            self.items.append(Item(_gathered_kind(self.gathered_kind, self.gathered), "\n".join(self.gathered)))
         self.items.extend(self.waiting)
         self.gathered, self.gathered_kind, self.waiting = [], "", []
 
@@ -251,10 +277,18 @@ class _Reader:
         return image
 
 
+def _gathered_kind(kind: str, lines: list[str]) -> Kind:
+    """Lines that end in a number are contents when there are some and the numbers rise; else tabbed text."""
+    if kind != "perhaps toc":
+        return "toc" if kind == "toc" else "list"
+    numbers = [int(line.rsplit(" ", 1)[-1]) for line in lines if line.rsplit(" ", 1)[-1].isdecimal()]
+    return "toc" if len(lines) >= 5 and len(set(numbers)) > 1 and numbers == sorted(numbers) else "text"
+
+
 def body_blocks(container: Element) -> Iterator[Element]:
     """Paragraphs and tables in order, through content controls and tracked insertions, without deletions."""
     for element in container.iterchildren():
-        if element.tag in (f"{W}p", f"{W}tbl"):
+        if element.tag in (f"{W}p", f"{W}tbl", f"{W}altChunk"):
             yield element
         elif element.tag in TRANSPARENT:
             yield from body_blocks(element)
@@ -272,6 +306,8 @@ def inline_of(paragraph: Element) -> _Inline:
             parts.append(element.text or "")
         elif tag in MATH_SIGNS:
             parts.append(MATH_SIGNS[tag])
+        elif tag == f"{W}sym":
+            parts.append(SYMBOLS.get((element.get(f"{W}char") or "").upper(), ""))
         elif tag in CHARACTERS:
             parts.append(CHARACTERS[tag])
         elif tag == f"{W}br":

@@ -89,11 +89,18 @@ def _surroundings(top: Element, keep: frozenset[str]) -> list[Element]:
         tag = _name(element)
         if element is top or tag in keep or tag in ("body", "main", "article"):
             continue
+        if tag == "header" and _heads_an_article(element):
+            continue
         marked = tag in AROUND and (tag != "form" or not _holds_content(element))
         if marked or element.get("role") in AROUND_ROLES or (tag in NAMED_TAGS and _is_named_around(element)):
             found.append(element)
             walker.skip_subtree()
     return found
+
+
+def _heads_an_article(header: Element) -> bool:
+    """The title of an article stands in a header too."""
+    return next(header.iter("h1"), None) is not None or next(header.iterancestors("article"), None) is not None
 
 
 def _is_named_around(element: Element) -> bool:

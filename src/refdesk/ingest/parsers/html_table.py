@@ -45,6 +45,7 @@ def read_table(table: Element) -> tuple[list[list[str]], int]:
     """
     rows: list[list[str]] = []
     header_flags: list[bool] = []
+    names_rows = False  # "Born | 1815": the header cell is the first of its row
     open_spans: dict[int, int] = {}  # column -> rows still covered from above
     for row in table.iter("tr"):
         cells: list[str] = []
@@ -66,12 +67,13 @@ def read_table(table: Element) -> tuple[list[list[str]], int]:
             cells.append("")
         if any(cells):
             rows.append(cells)
+            names_rows = names_rows or (any(texts) and not all(texts))
             header_flags.append(_in_head(row) or (bool(texts) and all(texts)))
     header_rows = 0
     while header_rows < len(rows) and header_flags[header_rows]:
         header_rows += 1
     rows = join_columns(tidy_rows(join_signs(rows)))
-    if header_rows == 0 or header_rows >= len(rows):
+    if header_rows >= len(rows) or (header_rows == 0 and not names_rows):
         header_rows = guess_header_rows(rows)
     return rows, header_rows
 

@@ -24,6 +24,7 @@ NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?\s+[^\W\d_].*")
 BULLET = re.compile(r"\s*(?:[-*•‣◦–·o+]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\[\d{1,3}\]|#\.)\s+\S")
 UNDERLINE = re.compile(r"\s*([=\-~^\"'`#*+_:.])\1{2,}\s*")
 ORG_HEADING = re.compile(r"(\*{1,6}) (\S.*)")
+ORG_BELOW = re.compile(r"\n(?=\*{2,6} \w[^\n]{0,80}\n)")
 COLUMNS = re.compile(r"\S {3,}\S|\t|\|.*\|")
 CODE_START = re.compile(
     r"(?:def|class|import|from|function|const|let|var|public|private|static|return|package|using|fn|func|struct)\b"
@@ -79,6 +80,8 @@ def _is_code(line: str) -> bool:
 def items_of(text: str, underlines: list[str]) -> list[Item]:
     """Paragraphs and headings; `underlines` remembers which RST underline stands for which level."""
     items: list[Item] = []
+    # Org needs no blank line before a heading below the first level.
+    text = ORG_BELOW.sub("\n\n", text)
     for paragraph in BLANK_LINES.split(text):
         if not paragraph.strip():
             continue
@@ -102,7 +105,7 @@ def _headings(lines: list[str], underlines: list[str]) -> tuple[list[Item], list
             found.append(Item("heading", first, level=_level(lines[1].strip()[0], underlines)))
             lines = lines[2:]
         elif org := ORG_HEADING.fullmatch(lines[0].rstrip()) if len(first) <= MAX_HEADING else None:
-            if len(org.group(1)) == 1 and any(ORG_HEADING.fullmatch(line.strip()) for line in lines[1:]):
+            if len(org.group(1)) == 1 and any(line.startswith("* ") for line in lines[1:]):
                 break  # "* item" after "* item" is a list
             found.append(Item("heading", org.group(2), level=len(org.group(1))))
             lines = lines[1:]
