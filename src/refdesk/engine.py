@@ -71,6 +71,7 @@ class Refdesk:
         self.close()
 
     def close(self) -> None:
+        self.catalogue.close()
         self._engine.dispose()
 
     # taking in
@@ -118,7 +119,7 @@ class Refdesk:
         collection: str = DEFAULT_COLLECTION,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> list[Added]:
-        """Adds many texts at once: (name, text) pairs, or mappings that may also hold title, collection, metadata, date."""
+        """Adds many texts: (name, text) pairs, or mappings that may also hold title, collection, metadata and date."""
         wanted = [_text(one, collection) for one in texts]
         intake = self._intake(on_progress, None)
         intake.add_texts(wanted)
@@ -239,18 +240,17 @@ class Refdesk:
         weights = Weights(settings.dense_weight, settings.rrf_k, settings.candidates)
         depth, hits = k, []
         for _ in range(4):
-            self._refresh()
+            generation = self._refresh()
             terms = query_terms(text, self.index.languages[:MOST_LANGUAGES])
             found = retrieve(self.index, terms, vector, k=depth, method=method, scope=scope, weights=weights)
-            hits = self._hits(found)
+            hits = self._hits(found, generation)
             # A chunk that vanished between index and SQL was replaced or deleted this very moment: look again.
             if len(hits) >= min(k, len(found)):
                 break
             depth += len(found) - len(hits)
         return hits[:k]
 
-    def _hits(self, found: Sequence[Candidate]) -> list[Hit]:
-        generation = self.catalogue.standing().generation
+    def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
         rows = self.catalogue.hydrate([one.chunk_id for one in found], generation)
         return [
             Hit(*rows[one.chunk_id], lexical_score=one.lexical_score, cosine=one.cosine, score=one.score)
@@ -277,11 +277,12 @@ class Refdesk:
             desk.reindex()
         return folder
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> int:
         try:
-            self.index.refresh()
+            return self.index.refresh().generation
         except IndexDamaged:
             self._heal()
+            return self.index.refresh().generation
 
     def _heal(self) -> None:
         """Rebuilds a search index that does not open; SQL has everything it takes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, and_, func, or_, select
 
 from refdesk.adapters import codec
 from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
@@ -26,7 +27,7 @@ _CHUNK_COLUMNS = [
     chunks.c.summary,
     chunks.c.details,
 ]
-_CHUNKS_BY_ID = select(chunks.c.document_key, *_CHUNK_COLUMNS).where(chunks.c.id.in_(bindparam("ids", expanding=True)))
+_CHUNKS = f"SELECT document_key, {', '.join(column.name for column in _CHUNK_COLUMNS)} FROM chunks"
 _MOST_PARAMETERS = 900  # of one statement; SQLite builds before 3.32 allow 999
 _FETCH = 4096  # rows at a time when reading whole tables
 
@@ -53,14 +54,37 @@ class Catalogue:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._per_thread = threading.local()
+        self._readers: list[PoolProxiedConnection] = []
         self._known: dict[int, Document] = {}  # by key, valid for one generation
         self._known_generation = -1
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()
+        self._readers.clear()
+        self._per_thread = threading.local()
+
+    def _quick(self, statement: str) -> list[Any]:
+        """Rows straight from the driver, on a connection of this thread's own: what every search asks.
+
+        SQLAlchemy's checkout, BEGIN, compilation and ROLLBACK would double the time of a search.
+        """
+        reader = getattr(self._per_thread, "reader", None)
+        if reader is None:
+            reader = self._per_thread.reader = self.engine.raw_connection()
+            self._readers.append(reader)
+        cursor = reader.cursor()
+        try:
+            cursor.execute(statement)
+            return cursor.fetchall()
+        finally:
+            cursor.close()
 
     # state
 
     def standing(self) -> Standing:
-        with self.engine.connect() as connection:
-            return read_standing(connection)
+        return _standing(self._quick("SELECT name, value FROM state"))
 
     def languages(self) -> tuple[str, ...]:
         """The languages of the documents, the most frequent first."""
@@ -166,28 +190,26 @@ class Catalogue:
     def hydrate(self, ids: Sequence[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
         """The chunks with these ids that are visible, each with its document."""
         found: dict[int, tuple[Chunk, Document]] = {}
-        with self.engine.connect() as connection:
-            rows = [
-                row
-                for start in range(0, len(ids), _MOST_PARAMETERS)
-                for row in connection.execute(_CHUNKS_BY_ID, {"ids": list(ids[start : start + _MOST_PARAMETERS])})
-            ]
-            owners = self._documents_by_key(connection, {row[0] for row in rows}, generation)
+        if not ids:
+            return found
+        rows = self._quick(f"{_CHUNKS} WHERE id IN ({','.join(str(int(i)) for i in ids)})")
+        owners = self._documents_by_key({row[0] for row in rows}, generation)
         for row in rows:
             document = owners.get(row[0])
             if document is not None and document.status == "ready":
                 found[row[1]] = (codec.unpack_chunk(row[1:], document.id), document)
         return found
 
-    def _documents_by_key(self, connection: Connection, keys: set[int], generation: int) -> dict[int, Document]:
+    def _documents_by_key(self, keys: set[int], generation: int) -> dict[int, Document]:
         if generation != self._known_generation:
             self._known, self._known_generation = {}, generation
         known = self._known  # one dictionary per generation, so another thread's refresh cannot mix the two
         missing = [key for key in keys if key not in known]
         for start in range(0, len(missing), _MOST_PARAMETERS):
             query = select(documents).where(documents.c.key.in_(missing[start : start + _MOST_PARAMETERS]))
-            for row in connection.execute(query).mappings():
-                known[row["key"]] = codec.unpack_document(row)
+            with self.engine.connect() as connection:
+                for row in connection.execute(query).mappings():
+                    known[row["key"]] = codec.unpack_document(row)
         return {key: known[key] for key in keys if key in known}
 
     # what the indexes are derived from
@@ -251,7 +273,7 @@ class Catalogue:
         generation = self.standing().generation
         with self.engine.connect() as connection:
             for rows in connection.execution_options(stream_results=True).execute(query).partitions(_FETCH):
-                owners = self._documents_by_key(connection, {row[0] for row in rows}, generation)
+                owners = self._documents_by_key({row[0] for row in rows}, generation)
                 for row in rows:
                     document = owners[row[0]]
                     yield document, codec.unpack_chunk(row[1:], document.id), row[0]
@@ -269,10 +291,14 @@ class Catalogue:
 
 
 def read_standing(connection: Connection) -> Standing:
-    # Asked before every search, so it goes to the driver directly.
-    rows: dict[str, str] = dict(connection.exec_driver_sql("SELECT name, value FROM state").fetchall())
+    """Within a transaction of the writer's."""
+    return _standing(connection.exec_driver_sql("SELECT name, value FROM state").fetchall())
+
+
+def _standing(rows: Iterable[Any]) -> Standing:
+    held: dict[str, str] = dict(rows)
     return Standing(
-        int(rows.get("generation", 0)), int(rows.get("epoch", 0)), rows.get("space", ""), int(rows.get("lexical", 0))
+        int(held.get("generation", 0)), int(held.get("epoch", 0)), held.get("space", ""), int(held.get("lexical", 0))
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import QueuePool
 
 from refdesk.errors import LibraryDamaged, LibraryTooNew
 
@@ -17,7 +18,9 @@ BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers chec
 
 def open_database(path: Path) -> Engine:
     """The engine of the SQLite file at `path`, created or migrated as needed."""
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
+    # No limit on connections: each thread that searches keeps one.
+    options = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+    engine = create_engine(f"sqlite:///{path}", connect_args=options, poolclass=QueuePool, pool_size=0)
     event.listen(engine, "connect", _configure)
     event.listen(engine, "begin", _begin)
     try:

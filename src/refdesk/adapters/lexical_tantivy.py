@@ -15,7 +15,8 @@ from refdesk.ports import Scored
 from refdesk.types import Range, Scope
 
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
-MERGE_AT_SEGMENTS = 12  # tantivy merges from 8 segments of a size on, if somebody waits for it
+SEGMENTS_WANTED = 12  # tantivy merges from 8 segments of a size on, if somebody waits for it
+SEGMENTS_BORNE = 40  # during a long add; each costs a search some 20 µs
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,13 @@ class LexicalIndex:
     def count(self) -> int:
         return int(self._searcher.num_docs)
 
+    @property
+    def is_scattered(self) -> bool:
+        return int(self._searcher.num_segments) > SEGMENTS_WANTED
+
     # writing
 
-    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = (), *, merge: bool = False) -> None:
+    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
         """Drops ranges of chunk ids, adds entries, and makes both durable in one commit."""
         writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
         for first, last in drop:
@@ -71,9 +76,15 @@ class LexicalIndex:
         for entry in entries:
             writer.add_document(_document(entry))
         writer.commit()
-        if merge or self._index.searcher().num_segments > MERGE_AT_SEGMENTS:
-            writer.wait_merging_threads()
         del writer  # gives tantivy's own lock back
+
+    def merge(self, at_segments: int = SEGMENTS_WANTED) -> None:
+        """Joins small segments, when there are many, into larger ones."""
+        self._index.reload()
+        if self._index.searcher().num_segments > at_segments:
+            writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
+            writer.commit()
+            writer.wait_merging_threads()
 
     # searching
 

@@ -50,6 +50,9 @@ class Maintenance:
     def settle(self, *, force: bool = False) -> bool:
         """Makes a new snapshot of the vectors when the tail or the list of dropped ids has grown long."""
         standing = self._index.refresh()
+        if self._index.lexical_index.is_scattered:
+            with self._writer.locked():
+                self._index.lexical_index.merge()
         if not (force or self._is_worthwhile()):
             return False
         with self._writer.locked():
@@ -116,7 +119,7 @@ class Maintenance:
             )
             done += len(batch)
             report(done, total)
-        lexical.write((), merge=True)
+        lexical.merge()
 
     def _embed_anew(self, embedder: Embedder, total: int, report: Report) -> None:
         """Fills a new space beside the old one; searches use the old one until it is complete."""

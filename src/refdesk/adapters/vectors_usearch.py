@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from usearch.index import Index as Graph
+from usearch.index import search as exact_search
 
 from refdesk.ports import Scored
 from refdesk.types import Range
@@ -135,7 +136,23 @@ class VectorIndex:
         return _best(ids, scores, k)
 
     def _exact(self, vector: Matrix, ids: Ids, k: int) -> list[Scored]:
-        return _best(*self._scores(vector, ids), k)
+        """The best of these ids (ascending), each looked at."""
+        if self._dropped:
+            ids = ids[~self._is_dropped(ids)]
+        split = int(np.searchsorted(ids, self._ids[-1], side="right")) if len(self._ids) else 0
+        return self._scan(vector, ids[:split], k) + _best(*self._scores(vector, ids[split:]), k)
+
+    def _scan(self, vector: Matrix, ids: Ids, k: int) -> list[Scored]:
+        """In the snapshot. usearch multiplies float16 as it is, five times faster than numpy, which must widen it."""
+        rows = np.searchsorted(self._ids, ids)
+        rows = rows[self._ids[np.minimum(rows, len(self._ids) - 1)] == ids] if len(ids) else rows
+        if not len(rows):
+            return []
+        matches = exact_search(
+            np.ascontiguousarray(self._vectors[rows]), vector.astype(np.float16), k, "cos", exact=True, threads=1
+        )
+        found = self._ids[rows[np.asarray(matches.keys, dtype=np.int64)]]
+        return [(int(i), 1.0 - float(d)) for i, d in zip(found, matches.distances, strict=True)]
 
     def _scores(self, vector: Matrix, ids: Ids) -> tuple[Ids, Matrix]:
         """Ids (ascending) that exist, and their cosines."""

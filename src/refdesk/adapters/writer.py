@@ -29,7 +29,7 @@ from refdesk.adapters import codec
 from refdesk.adapters.catalogue import Catalogue, read_standing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
-from refdesk.adapters.lexical_tantivy import LexicalEntry
+from refdesk.adapters.lexical_tantivy import SEGMENTS_BORNE, LexicalEntry
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state, vectors
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
@@ -163,6 +163,7 @@ class LibraryWriter:
                 bump(connection, "generation")
                 stored = [(_by_key(connection, key), outcome) for key, _, outcome in owners]
             self._purge()
+            self._index.lexical_index.merge(SEGMENTS_BORNE)
         return stored
 
     def remove(self, document_ids: Sequence[str]) -> list[Document]:

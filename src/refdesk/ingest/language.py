@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import Any
 
 from refdesk.terms import STEMMERS, STOP_WORDS
 
 DEFAULT = "en"
 _SAMPLE = 4000  # characters from each of three places
-_SHORTEST = 40  # letters; fewer say too little to leave the default
-_ENGLISH_SHARE = 0.18  # of running English text; German or French stay under .06 (their "in", "on", "as", "me", "are")
-_OTHERS = ("ja", "zh", "ko", "th", "he", "uk", "bg", "vi")  # not stemmed, but worth telling apart
+_SHORTEST = 100  # Latin letters; fewer say too little to leave the default
+_ENGLISH_SHARE = 0.15  # of running English text .3 and more; Dutch, the nearest, .1 ("in", "is", "was", "of", "we")
+_KNOWN = frozenset(STEMMERS) | {"ja", "zh", "ko", "th", "he", "uk", "bg", "vi"}  # the last are told apart, not stemmed
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 def detect_language(text: str) -> str:
     """The ISO 639-1 code of a text; `en` when there is too little to tell.
 
-    >>> detect_language("Der Hafenmeister hat die Gebühren für das nächste Jahr bereits festgelegt.")
+    >>> detect_language("Der Hafenmeister hat die Gebühren für das nächste Jahr bereits festgelegt, " * 2)
     'de'
     """
     sample = text
@@ -27,18 +25,13 @@ def detect_language(text: str) -> str:
         middle = len(text) // 2
         sample = "\n".join((text[:_SAMPLE], text[middle : middle + _SAMPLE], text[-_SAMPLE:]))
     words = _WORD.findall(sample.lower())
-    if sum(map(len, words)) < _SHORTEST and all(word.isascii() for word in words):
+    latin = sum(len(word) for word in words if word < "\u0250")
+    other = sum(map(len, words)) - latin
+    if other <= latin and latin < _SHORTEST:
         return DEFAULT
     # Most documents are English and say so; the model takes most of a second to load.
-    if words and sum(word in STOP_WORDS for word in words) / len(words) > _ENGLISH_SHARE:
+    if sum(word in STOP_WORDS for word in words) > _ENGLISH_SHARE * len(words):
         return DEFAULT
-    return str(_classifier().classify(sample)[0]) if words else DEFAULT
+    import py3langid  # a model of a few megabytes, for documents that are not plainly English
 
-
-@lru_cache(maxsize=1)
-def _classifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # a model of a few megabytes
-
-    identifier = LanguageIdentifier.from_pickled_model(MODEL_FILE)
-    identifier.set_languages([code for code in (*STEMMERS, *_OTHERS) if code in identifier.nb_classes])
-    return identifier
+    return next((code for code, _ in py3langid.rank(sample) if code in _KNOWN), DEFAULT)

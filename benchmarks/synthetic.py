@@ -1,0 +1,85 @@
+"""Large libraries for timing: real words in real proportions, vectors in clusters as embeddings are."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.common import DATA, read_jsonl
+from refdesk import Refdesk
+from refdesk.adapters.writer import Ready
+from refdesk.ports import Embedded
+from refdesk.types import Chunk, Document, Page, Prepared, Sentence, Span
+
+CHUNKS_PER_DOCUMENT = 50
+DOCUMENTS_PER_BATCH = 40
+CLUSTERS = 2000
+
+
+class Source:
+    """Makes documents: chunk texts mix two halves of real passages, vectors scatter around cluster centres."""
+
+    def __init__(self, dimensions: int, seed: int = 7) -> None:
+        self._random = random.Random(seed)
+        self._numbers = np.random.default_rng(seed)
+        self._dimensions = dimensions
+        self.centres = self._numbers.standard_normal((CLUSTERS, dimensions)).astype(np.float32)
+        folder = DATA / "retrieval" / "squad_dev11"
+        self._halves = [_halves(str(row["text"])) for row in read_jsonl(folder / "corpus.jsonl")]
+        self.questions = [str(row["text"]) for row in read_jsonl(folder / "queries.jsonl")]
+
+    def vectors(self, count: int) -> np.ndarray:
+        centres = self.centres[self._numbers.integers(0, CLUSTERS, count)]
+        found = centres + 0.9 * self._numbers.standard_normal((count, self._dimensions)).astype(np.float32)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    def document(self, number: int, chunks: int = CHUNKS_PER_DOCUMENT) -> Ready:
+        name = f"document {number}"
+        pieces = []
+        for sequence in range(1, chunks + 1):
+            text = self._random.choice(self._halves)[0] + " " + self._random.choice(self._halves)[1]
+            page = (sequence + 1) // 2
+            pieces.append(
+                Chunk(
+                    document_id="",
+                    sequence=sequence,
+                    kind="text",
+                    text=text,
+                    heading_path=(f"{page} Section",),
+                    pages=(page,),
+                    spans=(Span(0, len(text), 0, page),),
+                    sentences=(Sentence(0, len(text), page),),
+                    token_count=len(text) // 4,
+                    context=name,
+                )
+            )
+        vectors = self.vectors(chunks)
+        sentences = np.rint(vectors * 127).astype(np.int8)
+        embedded = [Embedded(vector, row[None, :]) for vector, row in zip(vectors, sentences, strict=True)]
+        collection = f"part/{number % 20}"
+        document = Document("", name, collection, f"{number:064d}", "ready", title=name, language="en", format="text")
+        pages = tuple(Page(page, 0, 0) for page in range(1, (chunks + 1) // 2 + 1))
+        return Ready(Prepared(document, "", pages, tuple(pieces)), embedded)
+
+
+def build(folder: Path, count: int) -> tuple[Refdesk, Source, float]:
+    """A library of `count` chunks; gives the seconds it took, 0 when it was there already."""
+    desk = Refdesk(folder)
+    source = Source(desk.embedder.dimensions)
+    began = time.perf_counter()
+    have = desk.catalogue.counts(desk.embedder.name)["chunks"]
+    if have >= count:
+        return desk, source, 0.0
+    for number in range(have // CHUNKS_PER_DOCUMENT, count // CHUNKS_PER_DOCUMENT, DOCUMENTS_PER_BATCH):
+        last = min(number + DOCUMENTS_PER_BATCH, count // CHUNKS_PER_DOCUMENT)
+        desk.writer.store([source.document(one) for one in range(number, last)])
+    desk.maintenance.settle(force=True)
+    return desk, source, time.perf_counter() - began
+
+
+def _halves(text: str) -> tuple[str, str]:
+    middle = text.find(". ", len(text) // 2) + 1 or len(text) // 2
+    return text[:middle], text[middle:].strip()
