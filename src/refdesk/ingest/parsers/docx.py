@@ -7,15 +7,13 @@ python-docx passes over.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-
-from lxml import etree
+from dataclasses import replace
 
 from refdesk.ingest.archive import Archive, open_office
 from refdesk.ingest.parsers import html
 from refdesk.ingest.parsers.builder import Builder
 from refdesk.ingest.parsers.decode import decode
+from refdesk.ingest.parsers.docx_inline import RELATION, Inline, body_blocks, inline_of, row_cells, table_rows
 from refdesk.ingest.parsers.docx_styles import (
     W,
     chain,
@@ -31,32 +29,6 @@ from refdesk.ingest.parsers.options import ParseOptions
 from refdesk.ingest.parsers.outline import Item, guess_header_rows, tidy_rows, write
 from refdesk.types import Kind, Parsed
 
-MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-MATH_SIGNS = {f"{MATH}den": "/", f"{MATH}sup": "^", f"{MATH}sub": "_"}  # a fraction, a power, an index
-BLIP = "{http://schemas.openxmlformats.org/drawingml/2006/main}blip"
-DRAWING_NAME = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}docPr"
-VML_IMAGE = "{urn:schemas-microsoft-com:vml}imagedata"
-
-TRANSPARENT = frozenset(f"{W}{name}" for name in ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag")) | {
-    f"{MC}AlternateContent",
-    f"{MC}Choice",
-}
-SKIPPED = frozenset(
-    f"{W}{name}" for name in ("del", "moveFrom", "rPr", "pPr", "instrText", "delText", "rt", "sdtPr", "tblPr", "object")
-)
-CHARACTERS = {f"{W}tab": "\t", f"{W}cr": "\n", f"{W}noBreakHyphen": "-", f"{W}ptab": "\t"}
-SYMBOLS = {
-    "F0FE": "☒",
-    "F0A8": "☐",
-    "F06F": "☐",
-    "F0FC": "✓",
-    "F0B7": "•",
-    "F0E0": "→",
-    "F0B0": "°",
-}  # Wingdings, Symbol
-NOTE_REFERENCES = {f"{W}footnoteReference": "Footnote", f"{W}endnoteReference": "Endnote"}
 CAPTION = re.compile(r"(?:fig(?:ure|\.)?|abb(?:ildung|\.)?|figura|рис(?:унок|\.)?|図|图)\s*\d", re.I)
 CAPTION_LEVEL = -1  # the level of a caption until its picture is found
 CONTENTS_LINE = re.compile(r"[^\t]{3,150}\t[\s.…]*(?:\d{1,4}|[ivxlc]{1,6}|[A-Z]?\d{0,2}-\d{1,3})", re.I)
@@ -76,16 +48,6 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
         title or reader.title or next((item.text for item in items if item.kind == "heading" and item.level == 1), "")
     )
     return builder.build("docx", title=title, metadata=metadata)
-
-
-@dataclass(slots=True)
-class _Inline:
-    """What one paragraph holds besides its text."""
-
-    text: str = ""
-    notes: list[tuple[str, str]] = field(default_factory=list)  # (kind, id)
-    boxes: list[Element] = field(default_factory=list)
-    pictures: list[tuple[str, str]] = field(default_factory=list)  # (relation, description)
 
 
 class _Reader:
@@ -158,7 +120,7 @@ class _Reader:
         depth = place[1] if place else 0
         return "  " * depth + f"{label or '-'} " + " ".join(text.split())
 
-    def _beside(self, inline: _Inline) -> None:
+    def _beside(self, inline: Inline) -> None:
         """Pictures, text boxes and notes of a paragraph follow it."""
         found: list[Item] = []
         for relation, description in inline.pictures:
@@ -188,15 +150,15 @@ class _Reader:
 
     def _table(self, table: Element) -> None:
         self._close()
-        cells = [cell for row in _rows(table) for cell in _cells(row)]
-        if len(cells) == 1 or (cells and all(sum(1 for _ in _cells(row)) == 1 for row in _rows(table))):
+        cells = [cell for row in table_rows(table) for cell in row_cells(row)]
+        if len(cells) == 1 or (cells and all(sum(1 for _ in row_cells(row)) == 1 for row in table_rows(table))):
             for cell in cells:
                 self.read(cell)
             return
-        beside = _Inline()
+        beside = Inline()
         rows: list[list[str]] = []
         header_rows = 0
-        for row in _rows(table):
+        for row in table_rows(table):
             texts = self._row(row, beside)
             if any(texts):
                 if row.find(f"{W}trPr/{W}tblHeader") is not None and header_rows == len(rows):
@@ -208,10 +170,10 @@ class _Reader:
         beside.pictures = []
         self._beside(beside)
 
-    def _row(self, row: Element, beside: _Inline) -> list[str]:
+    def _row(self, row: Element, beside: Inline) -> list[str]:
         """The cells of a row in grid columns; a merged cell is read once, in its first place."""
         texts = [""] * min(whole(value(row.find(f"{W}trPr/{W}gridBefore"))), 100)
-        for cell in _cells(row):
+        for cell in row_cells(row):
             merge = cell.find(f"{W}tcPr/{W}vMerge")
             horizontal = cell.find(f"{W}tcPr/{W}hMerge")
             goes_on = any(part is not None and value(part) in ("", "continue") for part in (merge, horizontal))
@@ -220,14 +182,14 @@ class _Reader:
             texts.extend([""] * (width - 1))
         return texts
 
-    def _cell(self, cell: Element, beside: _Inline) -> str:
+    def _cell(self, cell: Element, beside: Inline) -> str:
         """The text of a cell; a table inside it is written in place as "a, b; c, d"."""
         parts: list[str] = []
         for element in body_blocks(cell):
             if element.tag == f"{W}altChunk":
                 continue
             if element.tag == f"{W}tbl":
-                rows = [[text for text in self._row(row, beside) if text] for row in _rows(element)]
+                rows = [[text for text in self._row(row, beside) if text] for row in table_rows(element)]
                 parts.append("; ".join(", ".join(row) for row in rows if row))
                 continue
             inline = inline_of(element)
@@ -285,69 +247,6 @@ def _gathered_kind(kind: str, lines: list[str]) -> Kind:
     return "toc" if len(lines) >= 5 and len(set(numbers)) > 1 and numbers == sorted(numbers) else "text"
 
 
-def body_blocks(container: Element) -> Iterator[Element]:
-    """Paragraphs and tables in order, through content controls and tracked insertions, without deletions."""
-    for element in container.iterchildren():
-        if element.tag in (f"{W}p", f"{W}tbl", f"{W}altChunk"):
-            yield element
-        elif element.tag in TRANSPARENT:
-            yield from body_blocks(element)
-
-
-def inline_of(paragraph: Element) -> _Inline:
-    """The text of a paragraph as a reader sees it with all changes accepted, and what hangs on it."""
-    inline = _Inline()
-    parts: list[str] = []
-    description = ""
-    walker = etree.iterwalk(paragraph, events=("start",))
-    for _, element in walker:
-        tag = element.tag
-        if tag in (f"{W}t", f"{MATH}t"):
-            parts.append(element.text or "")
-        elif tag in MATH_SIGNS:
-            parts.append(MATH_SIGNS[tag])
-        elif tag == f"{W}sym":
-            parts.append(SYMBOLS.get((element.get(f"{W}char") or "").upper(), ""))
-        elif tag in CHARACTERS:
-            parts.append(CHARACTERS[tag])
-        elif tag == f"{W}br":
-            parts.append("\n" if element.get(f"{W}type") in (None, "textWrapping") else " ")
-        elif tag in NOTE_REFERENCES:
-            inline.notes.append((NOTE_REFERENCES[tag], element.get(f"{W}id") or ""))
-        elif tag == f"{W}txbxContent":
-            inline.boxes.append(element)
-            walker.skip_subtree()
-        elif tag == DRAWING_NAME:
-            description = element.get("descr") or ""
-        elif tag in (BLIP, VML_IMAGE):
-            relation = element.get(f"{RELATION}embed") or element.get(f"{RELATION}id") or ""
-            inline.pictures.append((relation, _useful(description)))
-        elif tag in SKIPPED or (tag == f"{MC}Fallback" and _has_choice(element)) or _is_hidden(element):
-            walker.skip_subtree()
-    inline.text = "".join(parts)
-    return inline
-
-
-def _has_choice(fallback: Element) -> bool:
-    return fallback.getprevious() is not None
-
-
-def _is_hidden(element: Element) -> bool:
-    if element.tag != f"{W}r":
-        return False
-    mark = element.find(f"{W}rPr/{W}vanish")
-    return mark is not None and value(mark) not in ("0", "false", "off")
-
-
-def _useful(description: str) -> str:
-    """Alternative text that a person wrote; programs write file names and guesses."""
-    description = " ".join(description.split())
-    made = re.search(
-        r"\.(png|jpe?g|gif|emf|wmf)$|automatically generated|^(picture|image|grafik|bild)\s*\d*$", description, re.I
-    )
-    return "" if made or len(description) < 10 else description
-
-
 def _is_caption(style: str, text: str) -> bool:
     return (style == "caption" or CAPTION.match(text) is not None) and len(text) < 500
 
@@ -378,20 +277,3 @@ def _with_captions(items: list[Item]) -> list[Item]:
             result.append(item)
         position += 1
     return [replace(item, level=0) if item.level == CAPTION_LEVEL else item for item in result]
-
-
-def _rows(table: Element) -> Iterator[Element]:
-    for element in table.iterchildren():
-        if element.tag == f"{W}tr":
-            if element.find(f"{W}trPr/{W}del") is None:
-                yield element
-        elif element.tag in TRANSPARENT:
-            yield from _rows(element)
-
-
-def _cells(row: Element) -> Iterator[Element]:
-    for element in row.iterchildren():
-        if element.tag == f"{W}tc":
-            yield element
-        elif element.tag in TRANSPARENT:
-            yield from _cells(element)
