@@ -30,6 +30,7 @@ from refdesk.worker import Setup
 
 METHODS: tuple[Method, ...] = ("hybrid", "bm25", "dense", "rrf")
 DEFAULT_COLLECTION = "default"
+TEXT_FORMATS = ("text", "markdown", "html", "csv")
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 
 Names = str | Sequence[str] | None
@@ -106,11 +107,11 @@ class Refdesk:
         metadata: Mapping[str, str] | None = None,
         title: str = "",
         date: str = "",
+        format: str = "text",
     ) -> Added:
-        """Adds one text under a name; the same name again replaces it."""
-        return self.add_texts(
-            [{"name": name, "text": text, "metadata": metadata, "title": title, "date": date}], collection=collection
-        )[0]
+        """Adds one text (`text`, `markdown` or `html`) under a name; the same name again replaces it."""
+        one = {"name": name, "text": text, "metadata": metadata, "title": title, "date": date, "format": format}
+        return self.add_texts([one], collection=collection)[0]
 
     def add_texts(
         self,
@@ -315,12 +316,14 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
 
 def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
     fields: Mapping[str, Any] = one if isinstance(one, Mapping) else dict(zip(("name", "text"), one, strict=True))
-    unknown = set(fields) - {"name", "text", "title", "collection", "metadata", "date"}
+    unknown = set(fields) - {"name", "text", "title", "collection", "metadata", "date", "format"}
     if unknown or not isinstance(fields.get("text"), str) or not fields.get("name"):
         raise UsageError(
             "a text needs a name and a text",
-            hint="use (name, text), or a mapping with these and title, collection, metadata, date",
+            hint="use (name, text), or a mapping with these and any of title, collection, metadata, date, format",
         )
+    if (format := fields.get("format") or "text") not in TEXT_FORMATS:
+        raise UsageError(f"a text cannot be of the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
     metadata = _metadata(fields.get("metadata"))
     return Text(
         name=str(fields["name"]),
@@ -329,6 +332,7 @@ def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
         metadata=metadata,
         title=str(fields.get("title") or metadata.get("title", "")),
         date=str(fields.get("date") or metadata.get("date", "")),
+        format=format,
     )
 
 

@@ -36,6 +36,7 @@ class Text:
     metadata: dict[str, str]
     title: str = ""
     date: str = ""
+    format: str = "text"
 
 
 class Intake:
@@ -171,6 +172,7 @@ class Intake:
                 collection=text.collection,
                 content_hash="",
                 status="pending",
+                format=text.format,
                 title=text.title,
                 date=text.date,
                 metadata=text.metadata,

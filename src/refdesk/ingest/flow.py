@@ -23,7 +23,7 @@ def prepare(
     data: bytes, document: Document, options: ParseOptions, limits: ChunkLimits, count_tokens: CountTokens
 ) -> Prepared:
     """Everything about a document but its vectors."""
-    parsed = parse(data, document.name, options)
+    parsed = parse(data, document.name, options, document.format or None)
     title = document.title or parsed.title or readable_name(document.name)
     language = detect_language(parsed.text)
     chunks = chunk(parsed, document_id=document.id, title=title, limits=limits, count_tokens=count_tokens)

@@ -55,13 +55,15 @@ UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 BREAKS = str.maketrans({"\x0b": "\n", "\x0c": "\n", "\x85": "\n", "\u2028": "\n", "\u2029": "\n"})
 
 
-def parse(data: bytes, name: str, options: ParseOptions) -> Parsed:
+def parse(data: bytes, name: str, options: ParseOptions, format: str | None = None) -> Parsed:
     """Reads one document of any format; raises DocumentError with one clear sentence when it cannot.
+
+    The format is seen from the content unless the caller knows it: a text that a program hands in is a text.
 
     >>> parse(b"Hello", "note.txt", ParseOptions()).text
     'Hello'
     """
-    format = sniff(data, name)
+    format = format or sniff(data, name)
     parser = cast(Parser, import_module(f"refdesk.ingest.parsers.{PARSERS[format]}").parse)
     try:
         parsed = _cleaned(parser(data, options))
