@@ -150,7 +150,3 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
     with suppress(EOFError, ConnectionError, KeyboardInterrupt):
         serve(Connection(int(sys.argv[1])))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Worker processes that may hang, run out of memory or crash without harm to the program.
 
-Each worker is a fresh interpreter that runs `python -m refdesk.worker` and speaks pickled messages over a socket, so
+Each worker is a fresh interpreter that runs `refdesk.worker` and speaks pickled messages over a socket, so
 that the caller's main module is never imported again, as `multiprocessing` would.
 """
 
@@ -19,6 +19,7 @@ from typing import Any, Literal
 from refdesk.errors import ParserDied, ParseTimeout, RefdeskError
 
 CLOSE_PATIENCE_S = 2.0
+_COMMAND = "from refdesk.worker import main; main()"  # not `-m`, which would make its classes another module's
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class _Worker:
         mine, theirs = Pipe()
         self.connection: Connection = mine
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "refdesk.worker", str(theirs.fileno())],
+            [sys.executable, "-c", _COMMAND, str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
