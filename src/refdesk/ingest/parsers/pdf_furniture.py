@@ -16,6 +16,9 @@ ZONE = 0.13  # of the page's height at top and bottom, where furniture stands
 EDGE = 0.08  # so near the edge a number alone is a page number whatever it says
 OUTER = 4  # rows from the edge that may be furniture
 MIN_REPEATS = 3
+SHORT = 10  # pages
+OFTEN = 0.05  # of the pages
+FLOATING = 0.2  # of the pages, for footers outside the zone
 SAME_PLACE = 0.015  # of the height
 FIRST_YEAR = 1900  # as a page number: only in documents that long
 _YEAR = re.compile(r"^(19|20)\d\d$")
@@ -38,6 +41,7 @@ class _Edge:
     place: float
     in_zone: bool
     apart: bool  # a blank stands between its row and the body
+    outermost: bool
     last: bool  # nothing stands below: on a page that is not full a footer floats up with the text
 
     @property
@@ -79,7 +83,19 @@ def _edges(index: int, page: PageDraft) -> list[_Edge]:
         for run in row:
             text = text_of([run], page.content.words)
             apart = gap > 0.8 * run.size
-            found.append(_Edge(index, run, row, text, run.bottom / height, upper or lower, apart, last and apart))
+            found.append(
+                _Edge(
+                    index,
+                    run,
+                    row,
+                    text,
+                    run.bottom / height,
+                    upper or lower,
+                    apart,
+                    last or position == 0,
+                    last and apart,
+                )
+            )
     return found
 
 
@@ -97,13 +113,37 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
         middle = median(edge.place for edge in seen)
         same = [edge for edge in seen if edge.last or abs(edge.place - middle) < SAME_PLACE]
         on = sorted({edge.page for edge in same})
-        if len(on) < MIN_REPEATS:
+        # A row with a page number in it is surely furniture; other lines must repeat more: in a long document a
+        # title or a unit ("in millions") may well stand at the same place three times.
+        numbered = sum(any(id(run) in numbers for run in edge.row) for edge in same) > len(same) / 2
+        least = MIN_REPEATS if numbered or pages <= SHORT else max(4, OFTEN * pages)
+        if sum(edge.in_zone for edge in same) < len(same) / 2:
+            least = max(4, FLOATING * pages)
+        if len(on) < least or not _numbers_hold(same):
             continue
         # Chapter titles alternate with the book's title, so every third page of their stretch is enough.
         if len(on) >= 0.3 * (on[-1] - on[0] + 1) or len(on) >= 0.2 * pages:
-            doomed.update({id(edge.run): edge for edge in same})
+            kept = _title_among(same)
+            doomed.update({id(edge.run): edge for edge in same if edge is not kept})
     # A row of several runs goes only as a whole and if it stands apart: else it is the header of a table.
     return {key for key, edge in doomed.items() if edge.alone or _goes_whole(edge, doomed.keys() | numbers, numbers)}
+
+
+def _numbers_hold(edges: list[_Edge]) -> bool:
+    """The numbers in a running line stay the same or count the pages; "NOTE 1", "NOTE 2" are headings."""
+    columns = zip(*([int(digits) for digits in _DIGITS.findall(edge.text)] for edge in edges), strict=True)
+    for values in columns:
+        offsets = Counter(value - edge.page for value, edge in zip(values, edges, strict=True))
+        distinct = len(set(values))
+        if distinct > max(1, 0.34 * len(edges)) and offsets.most_common(1)[0][1] < 0.6 * len(edges):
+            return False
+    return True
+
+
+def _title_among(edges: list[_Edge]) -> _Edge | None:
+    """A bold line below the outermost row may be the title of a part, repeated on its pages: its first stays."""
+    first = min(edges, key=lambda edge: edge.page)
+    return first if first.run.bold and first.alone and not any(edge.outermost for edge in edges) else None
 
 
 def _goes_whole(edge: _Edge, doomed: set[int], numbers: set[int]) -> bool:
@@ -131,10 +171,16 @@ def _page_numbers(edges: list[_Edge], pages: list[PageDraft]) -> set[int]:
         counts = offsets[offset] >= MIN_REPEATS and offsets[offset] >= 0.1 * len(pages)
         labelled = offset == 1 or str(offset + edge.page) == pages[edge.page].label or offsets[offset] >= 2
         near_edge = edge.place < EDGE or edge.place > 1 - EDGE
-        at_margin = edge.alone and edge.in_zone and (labelled or near_edge)
+        centred = abs(edge.run.left + edge.run.right - _width(pages[edge.page])) < 0.1 * _width(pages[edge.page])
+        floating = edge.last and edge.alone and centred and offset == 1
+        at_margin = floating or (edge.alone and edge.in_zone and (labelled or near_edge))
         if at_margin or (counts and (edge.alone or ((edge.in_zone or edge.last) and _only_number(edge)))):
             doomed.add(id(edge.run))
     return doomed
+
+
+def _width(page: PageDraft) -> float:
+    return page.frame.height if page.content.turns[0] % 2 else page.frame.width
 
 
 def _only_number(edge: _Edge) -> bool:
