@@ -1,0 +1,72 @@
+# From nothing but Python >= 3.11, pip and make. The environment is left in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_LIBRARY ?= demo-library
+BENCHES := retrieval search pdf boxes embedding formats
+
+.PHONY: help demo test lint types unit bench $(addprefix bench-,$(BENCHES)) lock clean
+
+help:  ## show what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: $(VENV)/.run  ## add the example documents and ask three questions
+	$(BIN)/refdesk --library $(DEMO_LIBRARY) demo
+
+test: lint types unit  ## linters, types and the whole test suite
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+bench: $(addprefix bench-,$(BENCHES))  ## every figure, written to benchmarks/results (needs the data in REFDESK_DATA)
+
+bench-retrieval: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.retrieval
+bench-search: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.search_speed
+bench-pdf: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.pdf_speed
+bench-boxes: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.boxes
+bench-embedding: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.embedding
+bench-formats: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.formats
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Refdesk needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/run.lock pyproject.toml | $(BIN)/python
+	@# The development environment holds everything that running needs.
+	@if [ ! -e $(VENV)/.dev ]; then \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . ; \
+	fi
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.lock pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/.run
+
+UV := $(VENV)/.uv/bin/uv
+LOCK := pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
+	--no-emit-index-url --no-emit-find-links --no-header --extra ocr --group build pyproject.toml
+
+lock: $(BIN)/python  ## pin the newest versions that pyproject.toml allows
+	$(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/python -m pip install --quiet uv
+	$(UV) $(LOCK) -o requirements/run.lock
+	$(UV) $(LOCK) --group dev -c requirements/run.lock -o requirements/dev.lock
+
+clean:  ## remove the environment and what was built
+	rm -rf $(VENV) build dist demo-library .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis
