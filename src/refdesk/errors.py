@@ -63,7 +63,7 @@ class RefdeskError(Exception):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:  # crosses the border between worker and parent whole
-        return (type(self), (str(self),), {"hint": self.hint})
+        return (type(self), (str(self),), {"hint": self.hint, "retryable": self.retryable})
 
 
 class UsageError(RefdeskError, ValueError):
