@@ -17,6 +17,8 @@ SNAP = 3.0  # points; pdfplumber's own default
 MIN_LINE = 6.0  # points: shorter than a line of text is decoration
 MAX_LINES = 1200  # after merging: more is a drawing
 
+MAX_CROSSINGS = 2500  # pdfplumber compares each with each: a second at this number
+
 Box4 = tuple[float, float, float, float]
 
 
@@ -68,7 +70,7 @@ def _grids(across: Floats, upright: Floats) -> list[list[Box4]]:
     if len(edges) > MAX_LINES:
         return []
     intersections = finder.edges_to_intersections(edges, SNAP, SNAP)
-    if len(intersections) > 4 * MAX_LINES:
+    if len(intersections) > MAX_CROSSINGS:
         return []
     grids: list[list[Box4]] = finder.cells_to_tables(finder.intersections_to_cells(intersections))
     return [cells for cells in grids if len(cells) >= 4]
@@ -92,7 +94,7 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> tuple[Table | Non
     boxes = np.array(cells)
     placed: dict[int, list[Run]] = {}
     for run in inside:
-        for part in _parts(run, boxes):
+        for part in _parts(run, boxes, words):
             placed.setdefault(part[0], []).append(part[1])
     for row_top in tops:
         row: list[Cell] = []
@@ -120,8 +122,8 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> tuple[Table | Non
     return table, [*outside, item]
 
 
-def _parts(run: Run, boxes: Any) -> list[tuple[int, Run]]:
-    """A run may go over a line between two cells: its words, divided evenly by their letters' share of the width."""
+def _parts(run: Run, boxes: Any, words: Words) -> list[tuple[int, Run]]:
+    """A run may go over a line between two cells: its words go to the cells they stand in."""
     middle = run.middle
     level = np.flatnonzero((boxes[:, 1] - SNAP <= middle) & (middle <= boxes[:, 3] + SNAP))
     crossed = [i for i in level.tolist() if boxes[i, 0] < run.right - 1 and boxes[i, 2] > run.left + 1]
@@ -130,14 +132,13 @@ def _parts(run: Run, boxes: Any) -> list[tuple[int, Run]]:
         distance = np.abs((boxes[:, 0] + boxes[:, 2]) / 2 - centre) + np.abs((boxes[:, 1] + boxes[:, 3]) / 2 - middle)
         return [(int(distance.argmin()), run)]
     inner = [i for i in crossed if boxes[i, 1] <= middle <= boxes[i, 3]] or crossed
-    if len(inner) == 1 or run.words == 1 or run.edges is None:
+    if len(inner) == 1 or run.words == 1:
         overlap = [min(run.right, boxes[i, 2]) - max(run.left, boxes[i, 0]) for i in inner]
         return [(inner[overlap.index(max(overlap))], run)]
     parts: list[tuple[int, Run]] = []
-    for offset, (x0, x1) in enumerate(run.edges):
+    for index, (x0, x1) in enumerate(words.spans[run.first : run.last].tolist(), run.first):
         centre = (x0 + x1) / 2
         owner = min(inner, key=lambda i: max(boxes[i, 0] - centre, centre - boxes[i, 2], 0))
-        index = run.first + offset
         if parts and parts[-1][0] == owner:
             parts[-1][1].last, parts[-1][1].right = index + 1, x1
         else:

@@ -264,7 +264,8 @@ def _goes_on(upper: Draft, lower: Draft, new_page: bool) -> bool:
         return False
     if _TERMINAL.search(before) or upper.last.bold != lower.first.bold:
         return False
-    if upper.last.right < upper.right - 4 * upper.last.size or (len(before) < 25 and not upper.last.words.hyphen[-1]):
+    hyphenated = before.endswith("-")
+    if upper.last.right < upper.right - 4 * upper.last.size or (len(before) < 25 and not hyphenated):
         return False
     return after[:1].islower() or bool(_CJK_END.search(before) and len(upper.lines) > 1)
 

@@ -31,16 +31,16 @@ def page_from_ocr(lines: list[OcrLine], width: float, height: float, points: flo
             glued.append(start == end)
             edges.append((line.left + start * per_letter, line.top, line.left + stop * per_letter, line.bottom))
             end = stop
-        spans = [(edge[0] * points, edge[2] * points) for edge in edges[first:]]
         letters = sum(len(piece[2]) for piece in pieces)
         digits = sum(map(str.isdigit, line.text))
         size = (line.bottom - line.top) * points / LINE_HEIGHT
         runs.append(
             Run(first, len(texts), line.left * points, line.top * points, line.right * points, line.bottom * points,
-                size, False, False, False, letters, len(pieces), digits, edges=spans)
+                size, False, False, False, letters, len(pieces), digits)
         )  # fmt: skip
     percent = np.array(edges, np.float32).reshape(-1, 4) * np.array([100 / width, 100 / height] * 2, np.float32)
-    words = Words(texts, glued, [False] * len(texts), np.clip(percent, 0, 100))
+    spans = np.array(edges, np.float32).reshape(-1, 4)[:, [0, 2]] * points
+    words = Words(texts, bytes(glued), bytes(len(texts)), np.clip(percent, 0, 100), spans)
     _level_sizes(runs)
     return PageText(words, [runs] if runs else [], [0] if runs else [], sum(map(len, texts)))
 

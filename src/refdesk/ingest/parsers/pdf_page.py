@@ -11,6 +11,7 @@ import math
 import re
 import unicodedata
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -90,12 +91,13 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Words:
-    """The words of one page in content order, as columns."""
+    """The words of one page in content order, as columns: ten thousand pages are held at once."""
 
     text: list[str]
-    glued: list[bool]  # no blank before it
-    hyphen: list[bool]  # ended with a line-end hyphen, which is not in `text`
+    glued: bytes  # 1: no blank before it
+    hyphen: bytes  # 1: ended with a line-end hyphen, which is not in `text`
     edges: Floats  # (n, 4) left, top, right, bottom in per cent of the displayed page
+    spans: Floats  # (n, 2) left and right in points of the page turned upright, as in `Run`
 
     def __len__(self) -> int:
         return len(self.text)
@@ -119,7 +121,6 @@ class Run:
     words: int
     digits: int = 0
     right_to_left: bool = False
-    edges: list[tuple[float, float]] | None = None  # left and right of each word
     figure: bytes | None = None  # the picture this run is the caption of
     table: Any = None  # a ruled table standing in the flow of the text as one item
 
@@ -154,8 +155,9 @@ _LIGATURES.update({code: unicodedata.normalize("NFKC", chr(code)) for code in ra
 _LIGATURES.update(dict.fromkeys((*range(0x0, 0x2), *range(0x3, 0x20), *range(0x7F, 0xA0))))
 
 
-def no_text() -> PageText:
-    return PageText(Words([], [], [], np.empty((0, 4), np.float32)))
+def no_text(unreadable: int = 0) -> PageText:
+    nothing = np.empty((0, 4), np.float32)
+    return PageText(Words([], b"", b"", nothing, nothing[:, :2]), unreadable=unreadable)
 
 
 def frame_of(page: Any) -> Frame:
@@ -177,7 +179,7 @@ def read_page(text_page: Any, frame: Frame) -> PageText:
     boxes = frame.display(boxes)
     starts, ends, lines, unreadable = _word_ranges(codes, boxes, frame)
     if not len(starts):
-        return PageText(Words([], [], [], np.empty((0, 4), np.float32)), unreadable=unreadable)
+        return no_text(unreadable)
     return _page_text(handle, codes, boxes, starts, ends, lines, frame, unreadable)
 
 
@@ -257,13 +259,15 @@ def _page_text(
     scale = np.array([frame.width, frame.height, frame.width, frame.height], np.float32) / 100
     percent = np.clip(edges / scale, 0, 100).astype(np.float32)
     keep = np.array([bool(word) for word in text]) & (sizes >= MIN_SIZE)
-    words = Words(text, (~previous_blank).tolist(), hyphens, percent)
+    spans = np.zeros((len(starts), 2), np.float32)
+    words = Words(text, (~previous_blank).astype(np.uint8).tobytes(), bytes(hyphens), percent, spans)
     page = PageText(words, characters=int((ends - starts)[keep].sum()), unreadable=unreadable)
     weight = np.bincount(turns[keep], weights=(ends - starts)[keep], minlength=4) if keep.any() else np.zeros(4)
     for turn in np.argsort(-weight, kind="stable").tolist():
         chosen = np.flatnonzero(keep & (turns == turn))
         if len(chosen):
             upright = frame.upright(edges[chosen], turn)
+            spans[chosen] = upright[:, [0, 2]]
             page.runs.append(_runs(chosen, upright, lines[chosen], sizes[chosen], styles, rtl[chosen], words))
             page.turns.append(turn)
     return page
@@ -367,7 +371,8 @@ def _texts(codes: NDArray[np.uint32], starts: NDArray[np.intp], ends: NDArray[np
     """The words as text, cleaned, and which of them ended with a hyphen mark."""
     valid = np.where((codes >= 0xD800) & (codes <= 0xDFFF) | (codes > 0x10FFFF), 0xFFFD, codes).astype("<u4")
     whole = valid.tobytes().decode("utf-32-le")
-    words = [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    # Interned: a word is kept once for the whole document.
+    words = [intern(whole[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     last = codes[np.maximum(ends - 1, 0)]
     marked = np.isin(last, _HYPHENS)
     if not (codes[(codes > 126) | (codes == 2)]).size:
@@ -375,7 +380,7 @@ def _texts(codes: NDArray[np.uint32], starts: NDArray[np.intp], ends: NDArray[np
     hyphens = marked.tolist()
     for index, word in enumerate(words):
         if not word.isascii() or "\x02" in word:
-            words[index] = clean_word(word[:-1] if hyphens[index] else word)
+            words[index] = intern(clean_word(word[:-1] if hyphens[index] else word))
     return words, hyphens
 
 
@@ -412,7 +417,6 @@ def _runs(
     stops = np.append(starts[1:], len(chosen))
     low = np.minimum.reduceat(upright[:, :2], starts)
     high = np.maximum.reduceat(upright[:, 2:], starts)
-    spans = list(zip(left.tolist(), right.tolist(), strict=True))
     runs = []
     for row, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         first, last = int(chosen[start]), int(chosen[stop - 1]) + 1
@@ -427,7 +431,6 @@ def _runs(
         dominant = start + letters.index(max(letters))
         runs.append(
             Run(first, last, x0, y0, x1, y1, float(sizes[dominant]), bold, mono, italic, total, stop - start,
-                sum(map(str.isdigit, "".join(words.text[first:last]))), bool(rtl[start:stop].mean() > 0.5),
-                spans[start:stop])
+                sum(map(str.isdigit, "".join(words.text[first:last]))), bool(rtl[start:stop].mean() > 0.5))
         )  # fmt: skip
     return runs
