@@ -152,6 +152,16 @@ def test_short_document_loses_page_numbers_only() -> None:
     assert not any(line.strip().isdigit() for line in parsed.text.splitlines())
 
 
+def test_small_print_on_both_of_two_pages_goes() -> None:
+    sheet = Sheet("two_pages")
+    for page in (1, 2):
+        sheet.text("Harbour Board price list", 70, 805, size=8)
+        body(sheet, page * 50, 70, 760, 440)
+        if page == 1:
+            sheet.next_page()
+    assert "price list" not in read(sheet.build()).text
+
+
 def test_pages_that_differ_in_a_number_only_are_kept() -> None:
     sheet = Sheet("alike")
     for page in range(1, 8):

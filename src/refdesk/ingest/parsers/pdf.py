@@ -11,7 +11,7 @@ import numpy as np
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfDocument, PdfiumError
 
-from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, TooLarge
+from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, NeedsPassword, TooLarge
 from refdesk.ingest.parsers.options import ParseOptions
 from refdesk.ingest.parsers.pdf_document import put_together
 from refdesk.ingest.parsers.pdf_figures import attach_figures
@@ -24,6 +24,7 @@ from refdesk.types import Parsed
 FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
 SCAN_COVER = 0.6  # of the page: an image that large on a page without text is a scan
 UNREADABLE = 0.4  # share of characters without meaning: the text layer is garbage
+MAX_OCR_SIDE = 4000  # pixels
 OCR_HINT = "install refdesk[ocr] to read them"
 _BAD_TITLE = re.compile(
     r"^(microsoft (word|powerpoint|excel) - |untitled|.*\.(docx?|pptx?|xlsx?|pdf|tex|dvi|indd|qxd|html?)$"
@@ -90,7 +91,9 @@ class _Reader:
     def read(self, index: int) -> PageDraft:
         try:
             draft = self._read(index)
-        except (PdfiumError, OSError, ValueError, OverflowError):
+        except (DocumentError, MemoryError):
+            raise
+        except Exception:  # whatever one page does, the others are read; the notes say so
             self.broken += 1
             draft = PageDraft(index + 1, 0.0, 0.0, no_text(), Frame(0, 0, 0, 0, 0), np.empty((0, 4), np.float32))
         self._options.progress(index + 1, self._count)
@@ -127,7 +130,8 @@ class _Reader:
     def _recognise(self, page: Any, frame: Frame) -> PageText:
         engine = self._options.ocr
         assert engine is not None
-        scale = self._options.ocr_dpi / 72
+        # A poster is read at a lower resolution rather than not at all.
+        scale = min(self._options.ocr_dpi / 72, MAX_OCR_SIDE / max(frame.width, frame.height))
         bitmap = page.render(scale=scale, rev_byteorder=True, force_bitmap_format=pdfium.FPDFBitmap_BGR)
         try:
             image = np.array(bitmap.to_numpy(), np.uint8)

@@ -15,6 +15,7 @@ _CAPTION = re.compile(
 )
 
 MAX_WIDTH = 1200  # pixels of a crop
+MAX_HEIGHT = 1800
 MAX_BYTES = 64 << 20  # of all crops of one document
 MIN_SIDE = 40.0  # points: smaller pictures are icons
 NEAR = 40.0  # points between a picture and its caption
@@ -69,7 +70,7 @@ def _nearest(line: Run, boxes: list[tuple[float, float, float, float]]) -> tuple
 
 def _crop(page: Any, frame: Frame, box: tuple[float, float, float, float]) -> bytes:
     left, top, right, bottom = box
-    scale = min(SCALE, MAX_WIDTH / (right - left))
+    scale = min(SCALE, MAX_WIDTH / (right - left), MAX_HEIGHT / (bottom - top))
     # pypdfium2 takes what to cut off each side of the displayed page, in its points: left, bottom, right, top.
     crop = (max(left, 0), max(frame.height - bottom, 0), max(frame.width - right, 0), max(top, 0))
     bitmap = page.render(scale=scale, crop=crop)

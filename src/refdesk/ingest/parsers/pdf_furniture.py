@@ -53,7 +53,8 @@ def drop_furniture(pages: list[PageDraft]) -> None:
     """Takes running headers, footers and page numbers out of the pages' runs."""
     edges = [_edges(index, page) for index, page in enumerate(pages)]
     numbers = _page_numbers([edge for page in edges for edge in page], pages)
-    repeated = _repeated([edge for page in edges for edge in page], len(pages), numbers)
+    flat = [edge for page in edges for edge in page]
+    repeated = _repeated(flat, len(pages), numbers) if len(pages) >= MIN_REPEATS else _small_print(flat, pages)
     for page in pages:
         if not page.content.runs:
             continue
@@ -101,8 +102,6 @@ def _edges(index: int, page: PageDraft) -> list[_Edge]:
 
 def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
     """Runs with the same words at the same place on several pages near one another."""
-    if pages < MIN_REPEATS:
-        return set()
     places: dict[str, list[_Edge]] = defaultdict(list)
     for edge in edges:
         key = " ".join(_DIGITS.sub("#", edge.text.lower()).split())
@@ -127,6 +126,25 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
             doomed.update({id(edge.run): edge for edge in same if edge is not kept})
     # A row of several runs goes only as a whole and if it stands apart: else it is the header of a table.
     return {key for key, edge in doomed.items() if edge.alone or _goes_whole(edge, doomed.keys() | numbers, numbers)}
+
+
+def _small_print(edges: list[_Edge], pages: list[PageDraft]) -> set[int]:
+    """In two pages a repetition proves little: only small type on both, outermost, apart and at the very same place."""
+    letters: Counter[float] = Counter()
+    for page in pages:
+        for run in page.content.runs[0] if page.content.runs else ():
+            letters[round(run.size, 1)] += run.letters
+    body = letters.most_common(1)[0][0] if letters else 0.0
+    places: dict[str, list[_Edge]] = defaultdict(list)
+    for edge in edges:
+        if edge.outermost and edge.apart and edge.in_zone and edge.run.size < 0.95 * body:
+            places[edge.text].append(edge)
+    return {
+        id(edge.run)
+        for seen in places.values()
+        if len({edge.page for edge in seen}) == 2 and max(e.place for e in seen) - min(e.place for e in seen) < 0.003
+        for edge in seen
+    }
 
 
 def _numbers_hold(edges: list[_Edge]) -> bool:
