@@ -292,6 +292,18 @@ def test_figure_with_caption_is_cropped() -> None:
     assert image.format == "PNG" and image.width / image.height == pytest.approx(1.5, abs=0.05)
 
 
+def test_drawn_figure_with_caption_is_cropped() -> None:
+    sheet = Sheet("drawing")
+    body(sheet, 1, 70, 760, 440, 2)
+    for index in range(12):
+        sheet.canvas.line(150 + 20 * index, 420, 160 + 20 * index, 430 + 10 * index)
+    sheet.text("Fig. 2 The wall from the sea", 150, 400)
+    body(sheet, 20, 70, 380, 440, 1)
+    sheet.text("Figure 2 shows that the wall stands where the sea was once said to be.", 70, 250)
+    parsed = read(sheet.build())
+    assert texts(parsed, "figure") == ["Fig. 2 The wall from the sea"] and len(parsed.figures) == 1
+
+
 def scan(pages: int = 1, text: str = "") -> Sample:
     sheet = Sheet("scan")
     for page in range(pages):

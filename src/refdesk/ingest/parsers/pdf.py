@@ -13,7 +13,7 @@ from pypdfium2 import PdfDocument, PdfiumError
 
 from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, NeedsPassword, TooLarge
 from refdesk.ingest.parsers.options import ParseOptions
-from refdesk.ingest.parsers.pdf_document import put_together
+from refdesk.ingest.parsers.pdf_document import COVER, put_together
 from refdesk.ingest.parsers.pdf_figures import attach_figures
 from refdesk.ingest.parsers.pdf_layout import PageDraft
 from refdesk.ingest.parsers.pdf_objects import Drawn, scan_objects
@@ -174,7 +174,7 @@ def _label(document: PdfDocument, index: int) -> str:
 
 def _metadata_title(document: PdfDocument) -> str:
     title = " ".join(str(document.get_metadata_value("Title") or "").replace("\x00", "").split())
-    return "" if _BAD_TITLE.match(title) or len(title) > 300 else title
+    return "" if _BAD_TITLE.match(title) or COVER.match(title) or len(title) > 300 else title
 
 
 def _metadata(document: PdfDocument) -> dict[str, str]:

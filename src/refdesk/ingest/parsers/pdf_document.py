@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from refdesk.ingest.parsers.pdf_columns import reading_order
 from refdesk.ingest.parsers.pdf_furniture import drop_furniture
 from refdesk.ingest.parsers.pdf_grid import ruled_tables
@@ -11,6 +13,8 @@ from refdesk.ingest.parsers.pdf_tables import Item, find_tables
 from refdesk.ingest.parsers.pdf_text import page_values, write
 from refdesk.types import Block, Parsed
 
+# What US filings print larger than the company's name.
+COVER = re.compile(r"^(united states|securities and exchange|washington, d|form \d)", re.I)
 MOSTLY = 0.7  # of the letters
 
 
@@ -69,6 +73,7 @@ def page_items(page: PageDraft) -> list[list[Item]]:
 def _first_title(text: str, blocks: tuple[Block, ...], page_end: int) -> str:
     """The first of the largest headings on page 1."""
     headings = [block for block in blocks if block.kind == "heading" and block.start < page_end]
+    headings = [block for block in headings if not COVER.match(text[block.start : block.end])]
     if not headings:
         return ""
     best = min(headings, key=lambda block: (block.level, block.start))

@@ -34,11 +34,11 @@ Box4 = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """Horizontal and vertical lines, and images: (n, 4) left, top, right, bottom on the displayed page."""
+    """Horizontal and vertical lines, images and shapes: (n, 4) left, top, right, bottom on the displayed page."""
 
     lines: Floats
     images: Floats
-    paths: int
+    shapes: Floats  # boxes of all paths: what a drawn figure is made of
 
 
 class _Scan:
@@ -47,6 +47,7 @@ class _Scan:
     def __init__(self) -> None:
         self.lines: list[Box4] = []
         self.images: list[Box4] = []
+        self.shapes: list[Box4] = []
         self.paths = 0
         self._box = np.zeros(4, np.float32)
         self._matrix = np.zeros(6, np.float32)
@@ -86,6 +87,7 @@ class _Scan:
 
     def _path(self, handle: int, form: Any) -> None:
         box = self.bounds(handle, form)
+        self.shapes.append(box)
         width, height = box[2] - box[0], box[3] - box[1]
         if min(width, height) <= THIN:
             if max(width, height) > 4:
@@ -137,7 +139,8 @@ def scan_objects(page: Any, frame: Frame) -> Drawn:
         child = _get_object(handle, index)
         if child and _get_type(child) != pdfium.FPDF_PAGEOBJ_TEXT:
             scan.take(child, None, 0)
-    return Drawn(_displayed(scan.lines, frame), _displayed(scan.images, frame), scan.paths)
+    lines, images, shapes = (_displayed(boxes, frame) for boxes in (scan.lines, scan.images, scan.shapes))
+    return Drawn(lines, images, shapes)
 
 
 def _displayed(boxes: list[Box4], frame: Frame) -> Floats:
