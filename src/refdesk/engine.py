@@ -325,12 +325,13 @@ def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
     if (format := fields.get("format") or "text") not in TEXT_FORMATS:
         raise UsageError(f"a text cannot be of the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
     metadata = _metadata(fields.get("metadata"))
+    title = str(fields.get("title") or metadata.get("title", ""))
     return Text(
         name=str(fields["name"]),
-        text=fields["text"],
+        text=fields["text"] if fields["text"].strip() else title,  # a title alone is worth finding
         collection=_collection(fields.get("collection") or collection),
         metadata=metadata,
-        title=str(fields.get("title") or metadata.get("title", "")),
+        title=title,
         date=str(fields.get("date") or metadata.get("date", "")),
         format=format,
     )
