@@ -22,6 +22,7 @@ _CAPTION = re.compile(
 
 MIN_SHAPES = 6  # lines and curves: fewer are rules and boxes around text
 MAX_SHAPES = 5000
+BLANK = 24.0  # points without a shape: the drawing ends
 MARGIN = 8.0  # points around a drawing, for the labels at its edge
 MAX_WIDTH = 1200  # pixels of a crop
 MAX_HEIGHT = 1800
@@ -58,7 +59,7 @@ def _drawing(caption: Run, shapes: Floats, frame: Frame) -> Box4 | None:
     found = shapes[inside & beside]
     top, members = caption.top, []
     for left, upper, right, lower in found[np.argsort(-found[:, 3])].tolist():
-        if top - lower > NEAR:
+        if top - lower > (BLANK if members else NEAR):
             break
         top = min(top, upper)
         members.append((left, upper, right, lower))
