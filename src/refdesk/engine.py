@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date as day
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 from refdesk.adapters import backup as backups
 from refdesk.adapters.catalogue import Catalogue, PageText
@@ -25,10 +26,12 @@ from refdesk.intake import Intake, Text
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
-from refdesk.types import Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope
+from refdesk.types import Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope, Status
 from refdesk.worker import Setup
 
-METHODS: tuple[Method, ...] = ("hybrid", "bm25", "dense", "rrf")
+METHODS: tuple[Method, ...] = get_args(Method)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+STATUSES: tuple[Status, ...] = get_args(Status)
 DEFAULT_COLLECTION = "default"
 TEXT_FORMATS = ("text", "markdown", "html", "csv")
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
@@ -120,8 +123,12 @@ class Refdesk:
         collection: str = DEFAULT_COLLECTION,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> list[Added]:
-        """Adds many texts: (name, text) pairs, or mappings that may also hold title, collection, metadata and date."""
-        wanted = [_text(one, collection) for one in texts]
+        """Adds many texts: (name, text) pairs, or mappings that may also hold title, collection, metadata and date.
+
+        A name that comes twice is added once, with its last text.
+        """
+        checked = [_text(one, collection) for one in texts]
+        wanted = list({(text.collection, text.name): text for text in checked}.values())
         intake = self._intake(on_progress, None)
         intake.add_texts(wanted)
         self.maintenance.settle()
@@ -155,20 +162,23 @@ class Refdesk:
     # documents
 
     def documents(self, *, collection: Names = None, status: str | None = None) -> list[Document]:
-        return self.catalogue.documents(Scope(collections=_names(collection)), status)
+        if status is not None:
+            _one_of("status", status, STATUSES)
+        return self.catalogue.documents(Scope(collections=_collections(collection)), status)
 
     def document(self, name: str) -> Document:
-        """By id, by the beginning of an id, or by name."""
-        found = self.catalogue.document(name) if name else None
+        """By name, by id, or by the beginning of an id; a name goes before the beginning of another one's id."""
+        beginning = self.catalogue.document(name) if name else None
+        if beginning is not None and beginning.id == name:
+            return beginning
+        named = self.catalogue.named(name)
+        if len(named) > 1:
+            raise UsageError(
+                f"{len(named)} documents are called '{name}'", hint=f"use an id: {', '.join(d.id for d in named)}"
+            )
+        found = named[0] if named else beginning
         if found is None:
-            named = self.catalogue.named(name)
-            if len(named) > 1:
-                raise UsageError(
-                    f"{len(named)} documents are called '{name}'", hint=f"use an id: {', '.join(d.id for d in named)}"
-                )
-            if not named:
-                raise UsageError(f"there is no document '{name}'", hint="`refdesk list` shows what there is")
-            found = named[0]
+            raise UsageError(f"there is no document '{name}'", hint="`refdesk list` shows what there is")
         return found
 
     def remove(self, *names: str) -> list[Document]:
@@ -190,7 +200,7 @@ class Refdesk:
     def locate(self, chunk: Chunk, start: int, end: int) -> tuple[Box, ...]:
         """Where characters `start..end` of a chunk stand, word by word; empty for formats without pages."""
         found: list[Box] = []
-        for page in {span.page for span in chunk.spans if span.start < end and span.end > start}:
+        for page in sorted({span.page for span in chunk.spans if span.start < end and span.end > start}):
             for text in self.catalogue.pages(chunk.document_id, page):
                 if text.words is not None:
                     for first, last in _origins(chunk, start, end, page):
@@ -216,16 +226,19 @@ class Refdesk:
     ) -> list[Hit]:
         """The k chunks that fit a text best, each with its true scores, page and boxes."""
         chosen = self.settings.changed(settings) if settings else self.settings
+        if not text.strip():
+            raise UsageError("there is nothing to search for", hint="give a question or a few words")
         scope = Scope(
-            collections=_names(collection),
+            collections=_collections(collection),
             documents=tuple(self.document(name).id for name in _names(document)),
-            kinds=(kind,) if isinstance(kind, str) else tuple(kind or ()),
-            pages=pages,
-            date_from=date_from,
-            date_to=date_to,
-            metadata=tuple(sorted((metadata or {}).items())),
+            kinds=_kinds(kind),
+            pages=_pages(pages),
+            date_from=_date(date_from),
+            date_to=_date(date_to),
+            metadata=tuple(sorted(_metadata(metadata).items())),
         )
-        return self.search_vector(text, self.embedder.embed_query, k or chosen.top_k, method, scope, chosen)
+        depth = chosen.top_k if k is None else k
+        return self.search_vector(text, self.embedder.embed_query, depth, method, scope, chosen)
 
     def search_vector(
         self, text: str, embed: Callable[[str], Any], k: int, method: Method, scope: Scope, settings: Settings
@@ -233,8 +246,7 @@ class Refdesk:
         """`search` with the query's vector given by the caller, and everything checked and resolved."""
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}")
-        if method not in METHODS:
-            raise UsageError(f"there is no search method '{method}'", hint=f"use one of {', '.join(METHODS)}")
+        _one_of("search method", method, METHODS)
         if method == "hybrid" and settings.fusion == "rrf":
             method = "rrf"
         vector = embed(text)
@@ -303,6 +315,36 @@ def _names(value: Names) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
+def _collections(value: Names) -> tuple[str, ...]:
+    return tuple(_collection(path) for path in _names(value))
+
+
+def _kinds(value: Kind | Sequence[Kind] | None) -> tuple[Kind, ...]:
+    kinds: Sequence[Kind] = (value,) if isinstance(value, str) else tuple(value or ())
+    for kind in kinds:
+        _one_of("kind", kind, KINDS)
+    return tuple(kinds)
+
+
+def _one_of(what: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise UsageError(f"there is no {what} '{value}'", hint=f"use one of {', '.join(choices)}")
+
+
+def _pages(pages: Range | None) -> Range | None:
+    if pages is not None and not 1 <= pages[0] <= pages[1]:
+        raise UsageError(f"pages {pages[0]} to {pages[1]} are no range", hint="count from 1, the first page first")
+    return pages
+
+
+def _date(text: Any) -> str:
+    """`2024-01-31` or nothing; a time of day is left out."""
+    try:
+        return day.fromisoformat(str(text)[:10]).isoformat() if text else ""
+    except ValueError:
+        raise UsageError(f"'{text}' is not a date", hint="write 2024-01-31") from None
+
+
 def _collection(path: str) -> str:
     parts = [part.strip() for part in path.split("/")]
     if not all(parts) or any(part in (".", "..") for part in parts):
@@ -311,13 +353,21 @@ def _collection(path: str) -> str:
 
 
 def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise UsageError(f"metadata is a mapping of names to values, not {metadata!r}")
     return {str(name): str(value) for name, value in (metadata or {}).items()}
 
 
 def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
-    fields: Mapping[str, Any] = one if isinstance(one, Mapping) else dict(zip(("name", "text"), one, strict=True))
-    unknown = set(fields) - {"name", "text", "title", "collection", "metadata", "date", "format"}
-    if unknown or not isinstance(fields.get("text"), str) or not fields.get("name"):
+    is_pair = isinstance(one, (tuple, list)) and len(one) == 2
+    fields: Mapping[str, Any] = dict(zip(("name", "text"), one, strict=True)) if is_pair else one  # type: ignore[assignment]
+    known = {"name", "text", "title", "collection", "metadata", "date", "format"}
+    if (
+        not isinstance(fields, Mapping)
+        or not known.issuperset(fields)
+        or not isinstance(fields.get("text"), str)
+        or not fields.get("name")
+    ):
         raise UsageError(
             "a text needs a name and a text",
             hint="use (name, text), or a mapping with these and any of title, collection, metadata, date, format",
@@ -332,9 +382,17 @@ def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
         collection=_collection(fields.get("collection") or collection),
         metadata=metadata,
         title=title,
-        date=str(fields.get("date") or metadata.get("date", "")),
+        date=_date(fields.get("date")) or _date_within(metadata),
         format=format,
     )
+
+
+def _date_within(metadata: Mapping[str, str]) -> str:
+    """The date that metadata give, when it is one: "spring 2024" is theirs to say."""
+    try:
+        return _date(metadata.get("date"))
+    except UsageError:
+        return ""
 
 
 def _place(one: Added) -> tuple[str, str]:

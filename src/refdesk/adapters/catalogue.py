@@ -311,7 +311,8 @@ def document_conditions(scope: Scope) -> list[Any]:
                 *(
                     or_(
                         documents.c.collection == collection,
-                        documents.c.collection.startswith(collection + "/", autoescape=True),
+                        # not LIKE, which ignores case in SQLite: "HR" must not admit "hr/salaries"
+                        func.substr(documents.c.collection, 1, len(collection) + 1) == collection + "/",
                     )
                     for collection in scope.collections
                 )

@@ -117,7 +117,8 @@ class LexicalIndex:
 
     def _run(self, query: Query, k: int) -> list[Scored]:
         searcher = self._searcher
-        hits = searcher.search(query, k, count=False).hits
+        # tantivy reserves room for k hits, and ends the process when there is not that much memory.
+        hits = searcher.search(query, min(k, max(1, searcher.num_docs)), count=False).hits
         ids = searcher.fast_field_values("id", [address for _, address in hits])
         return [(int(chunk_id), float(score)) for chunk_id, (score, _) in zip(ids, hits, strict=True)]
 

@@ -148,6 +148,7 @@ class VectorIndex:
         rows = rows[self._ids[np.minimum(rows, len(self._ids) - 1)] == ids] if len(ids) else rows
         if not len(rows):
             return []
+        k = min(k, len(rows))
         matches = exact_search(
             np.ascontiguousarray(self._vectors[rows]), vector.astype(np.float16), k, "cos", exact=True, threads=1
         )
