@@ -1,12 +1,14 @@
 """A worker process: parses, chunks and embeds what it is told to, under a memory limit. The engine's other half.
 
-parent -> Setup, then PrepareTask or EmbedTask …          worker -> progress …, done or failed
+parent -> Setup, then PrepareTask or EmbedTask …          worker -> started, then progress …, done or failed
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -95,10 +97,11 @@ class Desk:
         limit = self._settings.max_file_mb << 20
         try:
             with path.open("rb") as file:
-                data = file.read(limit + 1)
+                size = os.fstat(file.fileno()).st_size  # looked at first: 2 GB are refused without being read
+                data = b"" if size > limit else file.read(limit + 1)
         except OSError as error:
             raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
-        if len(data) > limit:
+        if size > limit or len(data) > limit:
             raise TooLarge(f"it is larger than {self._settings.max_file_mb} MB")
         return data
 
@@ -117,6 +120,7 @@ def serve(connection: Connection) -> None:
     setup: Setup = connection.recv()
     _limit_memory(setup.settings.memory_limit_mb)
     desk = Desk(setup, make_embedder(setup.config, threads=1))
+    connection.send(("started", None))
 
     def progress(done: int, total: int) -> None:
         connection.send(("progress", (done, total)))
@@ -146,7 +150,14 @@ def _limit_memory(megabytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
+def _leave_with_parent() -> None:
+    """Nothing is ever written to standard input; it ends when the parent does, even by kill -9."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
     with suppress(EOFError, ConnectionError, KeyboardInterrupt):
         serve(Connection(int(sys.argv[1])))

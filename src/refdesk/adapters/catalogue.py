@@ -257,10 +257,13 @@ class Catalogue:
         with self.engine.connect() as connection:
             return {row[0]: codec.unpack_sentences(row[1], dimensions) for row in connection.execute(query)}
 
-    def dropped(self) -> list[Range]:
+    def dropped(self, *, unpurged: bool = False) -> list[Range]:
+        """Ranges of chunk ids that must not be found; `unpurged`: those that the lexical index may still hold."""
+        query = select(dropped.c.first_chunk, dropped.c.last_chunk)
+        if unpurged:
+            query = query.where(dropped.c.purged == 0)
         with self.engine.connect() as connection:
-            rows = connection.execute(select(dropped.c.first_chunk, dropped.c.last_chunk))
-            return [(row[0], row[1]) for row in rows]
+            return [(row[0], row[1]) for row in connection.execute(query)]
 
     def all_chunks(self) -> Iterator[tuple[Document, Chunk, int]]:
         """Every visible chunk with its document and the document's key, in order of id."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from refdesk.errors import DiskFull, LibraryError
 
 _STEP = 1 << 20
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit on the size of a file
 
 
 class FileStore:
@@ -46,6 +46,11 @@ class FileStore:
             spooled.replace(target)
         except OSError as error:
             raise explain(error, target) from error
+
+    def clear_unfinished(self) -> None:
+        """Removes what a killed writer had put aside; the caller holds the library's lock."""
+        for path in self.files.glob("new-*"):
+            path.unlink(missing_ok=True)
 
     def remove(self, hashes: Iterable[str]) -> None:
         for content_hash in hashes:

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from refdesk.adapters.catalogue import Catalogue, Standing
 from refdesk.adapters.lexical_tantivy import LexicalIndex
 from refdesk.adapters.vectors_usearch import VectorIndex
 from refdesk.ports import Scored
-from refdesk.types import Scope
+from refdesk.types import Range, Scope
 
 SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
 
@@ -34,6 +35,7 @@ class LocalIndex:
         self._lock = threading.Lock()
         self._standing = Standing(generation=-1)
         self._vectors = VectorIndex(dimensions)
+        self._unpurged: list[Range] = []
         self._allowed: OrderedDict[Scope, NDArray[np.int64]] = OrderedDict()
         self.languages: tuple[str, ...] = ()
 
@@ -43,25 +45,40 @@ class LocalIndex:
         if standing == self._standing:
             return standing
         with self._lock:
-            if standing.generation < self._standing.generation and standing.epoch == self._standing.epoch:
-                return self._standing  # another thread has been faster
+            standing = self._catalogue.standing()
+            if standing == self._standing:
+                return standing  # another thread has been faster
+            # What is dropped is asked first: what took its place is then surely in what is read after. The other way
+            # round, a document replaced in between would be seen neither old nor new.
+            dropped = self._catalogue.dropped()
+            unpurged = self._catalogue.dropped(unpurged=True)
             # The lexical index is committed before SQL makes its chunks visible, so it is never behind.
             lexical = self._open_lexical(standing)
             lexical.reload()
             same_files = (standing.epoch, standing.space) == (self._standing.epoch, self._standing.space)
-            vectors = self._vectors if same_files else VectorIndex(self._dimensions, self.snapshot_folder(standing))
+            vectors = self._vectors if same_files else self._open_vectors(standing)
             ids, matrix = self._catalogue.vectors_after(standing.space, vectors.last_id, self._dimensions)
             vectors.append(ids, matrix)
-            vectors.drop(self._catalogue.dropped())
+            vectors.drop(dropped)
             self.languages = self._catalogue.languages()
-            self._lexical, self._vectors, self._standing = lexical, vectors, standing
+            self._lexical, self._vectors, self._unpurged, self._standing = lexical, vectors, unpurged, standing
             self._allowed = OrderedDict()
         return standing
 
     def _open_lexical(self, standing: Standing) -> LexicalIndex:
         if self._lexical is not None and self._lexical.folder == self.lexical_folder(standing.lexical):
             return self._lexical
-        return LexicalIndex(self.lexical_folder(standing.lexical), create=standing.generation == 0)
+        if standing.generation:
+            return LexicalIndex(self.lexical_folder(standing.lexical), create=False)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(str(self.folder / "creating.lock")):  # one process makes it, the others find it made
+            return LexicalIndex(self.lexical_folder(standing.lexical), create=True)
+
+    def _open_vectors(self, standing: Standing) -> VectorIndex:
+        try:
+            return VectorIndex(self._dimensions, self.snapshot_folder(standing))
+        except (OSError, ValueError, RuntimeError):  # a damaged snapshot: SQL holds every vector, and gives them
+            return VectorIndex(self._dimensions)
 
     def lexical_folder(self, number: int) -> Path:
         return self.folder / f"lexical-{number}"
@@ -85,7 +102,17 @@ class LocalIndex:
     # the port
 
     def lexical(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
-        return self.lexical_index.search(terms, k, scope)
+        depth = k
+        while True:
+            found = self.lexical_index.search(terms, depth, scope)
+            kept = [one for one in found if not self._is_unpurged(one[0])] if self._unpurged else found
+            if len(kept) >= k or len(found) < depth:
+                return kept[:k]
+            depth *= 4
+
+    def _is_unpurged(self, chunk_id: int) -> bool:
+        """Whether it is still in the lexical index, and should not be: a writer is at work, or was killed."""
+        return any(first <= chunk_id <= last for first, last in self._unpurged)
 
     def dense(self, vector: NDArray[np.float32], k: int, scope: Scope) -> list[Scored]:
         return self._vectors.search(vector, k, None if scope.is_open else self._allowed_ids(scope))

@@ -45,15 +45,18 @@ class LexicalIndex:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             self._index = tantivy.Index(self._schema, path=str(folder), reuse=True)
+            self._index.register_tokenizer("terms", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
+            self._index.config_reader(reload_policy="manual")
         except ValueError as error:  # what tantivy raises for everything
             raise IndexDamaged(f"the BM25 index {folder} does not open: {error}") from error
-        self._index.register_tokenizer("terms", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
-        self._index.config_reader(reload_policy="manual")
         self.reload()
 
     def reload(self) -> None:
         """Sees what has been committed by any process."""
-        self._index.reload()
+        try:
+            self._index.reload()
+        except ValueError as error:  # a file of it is missing or damaged
+            raise IndexDamaged(f"the BM25 index {self.folder} does not open: {error}") from error
         self._searcher = self._index.searcher()
 
     @property
@@ -69,22 +72,27 @@ class LexicalIndex:
     def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
         """Drops ranges of chunk ids, adds entries, and makes both durable in one commit."""
         writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
-        for first, last in drop:
-            writer.delete_documents_by_query(
-                Query.range_query(self._schema, "id", FieldType.Unsigned, first, last, True, True)
-            )
-        for entry in entries:
-            writer.add_document(_document(entry))
-        writer.commit()
-        del writer  # gives tantivy's own lock back
+        try:
+            for first, last in drop:
+                writer.delete_documents_by_query(
+                    Query.range_query(self._schema, "id", FieldType.Unsigned, first, last, True, True)
+                )
+            for entry in entries:
+                writer.add_document(_document(entry))
+            writer.commit()
+        finally:
+            del writer  # gives tantivy's own lock back, which a traceback would hold on to
 
     def merge(self, at_segments: int = SEGMENTS_WANTED) -> None:
         """Joins small segments, when there are many, into larger ones."""
         self._index.reload()
         if self._index.searcher().num_segments > at_segments:
             writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
-            writer.commit()
-            writer.wait_merging_threads()
+            try:
+                writer.commit()
+                writer.wait_merging_threads()
+            finally:
+                del writer
 
     # searching
 

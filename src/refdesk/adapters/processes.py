@@ -1,7 +1,8 @@
 """Worker processes that may hang, run out of memory or crash without harm to the program.
 
 Each worker is a fresh interpreter that runs `refdesk.worker` and speaks pickled messages over a socket, so
-that the caller's main module is never imported again, as `multiprocessing` would.
+that the caller's main module is never imported again, as `multiprocessing` would. Its standard input is its lifeline:
+when that ends, the program is gone, and the worker goes too, in the middle of a task if need be.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -19,6 +21,7 @@ from typing import Any, Literal
 from refdesk.errors import ParserDied, ParseTimeout, RefdeskError
 
 CLOSE_PATIENCE_S = 2.0
+START_PATIENCE_S = 120.0  # an interpreter and the model, on a machine that is busy; not part of a task's time
 _COMMAND = "from refdesk.worker import main; main()"  # not `-m`, which would make its classes another module's
 
 
@@ -38,20 +41,32 @@ class _Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-c", _COMMAND, str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C in a terminal is for the program alone
             env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
         )
         theirs.close()
         self.connection.send(setup)
+        self.has_started = False
         self.ticket: int | None = None
         self.patience = 0.0
         self.heard = 0.0
 
+    @property
+    def is_overdue(self) -> bool:
+        patience = self.patience if self.has_started else max(self.patience, START_PATIENCE_S)
+        return time.monotonic() - self.heard > patience
+
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
+        self.close()
+
+    def close(self) -> None:
         self.connection.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
 
 class WorkerPool:
@@ -74,15 +89,20 @@ class WorkerPool:
 
     def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None:
         """Hands a task to an idle worker; it fails when nothing is heard of it for `time_limit_s`."""
-        worker = next((one for one in self._workers if one.ticket is None), None)
-        if worker is None:
-            worker = _Worker(self._setup)
-            self._workers.append(worker)
+        worker = self._idle_worker()
         worker.ticket, worker.patience, worker.heard = ticket, time_limit_s, time.monotonic()
-        try:
+        with suppress(OSError):  # it died this very moment; the next look at it says so
             worker.connection.send(task)
-        except OSError:  # it died while idle; the next look at it says so
-            return
+
+    def _idle_worker(self) -> _Worker:
+        for worker in [one for one in self._workers if one.ticket is None]:
+            if worker.process.poll() is None:
+                return worker
+            worker.end()  # it died while idle, which is no fault of the next task
+            self._workers.remove(worker)
+        worker = _Worker(self._setup)
+        self._workers.append(worker)
+        return worker
 
     def events(self, timeout_s: float) -> Iterator[Event]:
         """What the workers have said; waits up to `timeout_s` for a first word."""
@@ -91,7 +111,7 @@ class WorkerPool:
         for worker in working:
             if worker.connection in ready:
                 yield from self._listen(worker)
-            elif time.monotonic() - worker.heard > worker.patience:
+            elif worker.is_overdue:
                 yield self._lose(worker, ParseTimeout(f"it was not finished after {worker.patience:.0f} seconds"))
 
     def _listen(self, worker: _Worker) -> Iterator[Event]:
@@ -99,6 +119,9 @@ class WorkerPool:
             while worker.ticket is not None and worker.connection.poll():
                 kind, value = worker.connection.recv()
                 worker.heard = time.monotonic()
+                if kind == "started":
+                    worker.has_started = True
+                    continue
                 ticket = worker.ticket
                 if kind != "progress":
                     worker.ticket = None
@@ -119,7 +142,7 @@ class WorkerPool:
         """Ends all workers; whatever they were doing is lost."""
         for worker in self._workers:
             if worker.ticket is None:
-                worker.connection.close()  # an idle worker leaves by itself
+                worker.close()  # an idle worker leaves by itself
                 try:
                     worker.process.wait(CLOSE_PATIENCE_S)
                     continue

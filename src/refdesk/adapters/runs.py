@@ -13,6 +13,8 @@ from types import TracebackType
 
 from filelock import FileLock, Timeout
 
+from refdesk.adapters.files import explain
+
 
 class Run:
     """A name, a lock and a spool folder for one adding process.
@@ -28,9 +30,13 @@ class Run:
         self._lock = FileLock(str(folder / f"{self.name}.lock"))
 
     def __enter__(self) -> Run:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock.acquire()
-        self.spool.mkdir()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+            self.spool.mkdir()
+        except OSError as error:
+            self._lock.release()
+            raise explain(error, self.spool) from error
         return self
 
     def __exit__(
