@@ -23,6 +23,8 @@ from refdesk.types import Parsed
 
 FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
 SCAN_COVER = 0.6  # of the page: an image that large on a page without text is a scan
+PICTURE_COVER = 0.02  # of a page without any text
+OUTLINES = 40  # shapes on a page without any text
 UNREADABLE = 0.4  # share of characters without meaning: the text layer is garbage
 MAX_OCR_SIDE = 4000  # pixels
 OCR_HINT = "install refdesk[ocr] to read them"
@@ -158,13 +160,15 @@ def needs_ocr(content: PageText, drawn: Drawn, frame: Frame) -> bool:
     if content.characters >= FEW_CHARACTERS:
         return _is_garbage(content)
     area = frame.width * frame.height
-    if area <= 0 or not len(drawn.images):
+    if area <= 0:
         return False
     images = drawn.images
     width = np.clip(images[:, 2], 0, frame.width) - np.clip(images[:, 0], 0, frame.width)
     height = np.clip(images[:, 3], 0, frame.height) - np.clip(images[:, 1], 0, frame.height)
     cover = float((width * height).sum())
-    return cover > SCAN_COVER * area or (content.characters == 0 and cover > 0.1 * area)
+    if content.characters == 0:  # a small picture may hold a table, and letters may be drawn as outlines
+        return cover > PICTURE_COVER * area or len(drawn.shapes) >= OUTLINES
+    return cover > SCAN_COVER * area
 
 
 def _label(document: PdfDocument, index: int) -> str:
