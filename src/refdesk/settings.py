@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -28,9 +29,9 @@ class Settings:
     fusion: str = _setting(
         "rag.fusion", "convex", "How BM25 and vectors are joined: convex (true scores) or rrf (ranks)"
     )
-    dense_weight: float = _setting("rag.dense_weight", 0.8, "Share of the vector score in convex fusion", 0.0, 1.0)
+    dense_weight: float = _setting("rag.dense_weight", 0.75, "Share of the vector score in convex fusion", 0.0, 1.0)
     rrf_k: int = _setting("rag.rrf_k", 30, "Dampening of reciprocal rank fusion", 1, 1000)
-    candidates: int = _setting("rag.candidates", 60, "Chunks each engine hands to the fusion, at least", 1, 5000)
+    candidates: int = _setting("rag.candidates", 30, "Chunks each engine hands to the fusion, at least", 1, 5000)
     # ingest
     chunk_target: int = _setting("ingest.chunk_target", 200, "Tokens a chunk should have", 20, 8000)
     chunk_minimum: int = _setting("ingest.chunk_minimum", 60, "Tokens below which a chunk is avoided", 1, 8000)
@@ -59,7 +60,13 @@ class Settings:
             if name not in by_name:
                 raise UsageError(f"there is no setting '{name}'", hint="see docs/settings.md")
             updates[by_name[name].name] = _checked(name, value, by_name[name])
-        return replace(self, **updates)
+        new = replace(self, **updates)
+        if not new.chunk_minimum <= new.chunk_target <= new.chunk_maximum:
+            raise UsageError(
+                f"ingest.chunk_minimum, _target and _maximum must rise, not {new.chunk_minimum}, {new.chunk_target},"
+                f" {new.chunk_maximum}"
+            )
+        return new
 
     def items(self) -> Iterator[tuple[str, Any, str]]:
         """(name, value, help) of every setting, in order."""
@@ -78,12 +85,18 @@ def _checked(name: str, value: Any, spec: Any) -> Any:
     try:
         if kind is bool and isinstance(value, str):
             value = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[value.lower()]
+        if isinstance(value, bool) != (kind is bool) or (kind is int and float(value) != int(value)):
+            raise ValueError
         value = kind(value)
-    except (KeyError, TypeError, ValueError):
+        if kind is float and not math.isfinite(value):
+            raise ValueError
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise UsageError(f"{name} must be {_word(kind)}, not {value!r}") from None
     low, high = spec.metadata["minimum"], spec.metadata["maximum"]
-    if (low is not None and value < low) or (high is not None and value > high):
-        raise UsageError(f"{name} must lie between {low} and {high if high is not None else '∞'}, not {value}")
+    if high is None and low is not None and value < low:
+        raise UsageError(f"{name} must be at least {low}, not {value}")
+    if low is not None and high is not None and not low <= value <= high:
+        raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
     if name == "rag.fusion" and value not in ("convex", "rrf"):
         raise UsageError(f"{name} must be convex or rrf, not {value!r}")
     return value

@@ -24,19 +24,25 @@ class Found:
 
 
 def discover(path: Path) -> Iterator[Found]:
-    """A file itself, or all files below a folder in order of name; hidden files and junk are left out.
+    """A file itself, or all files below a folder in order of name; hidden files, junk and libraries are left out.
 
     Links to folders are not followed, so a link to its own parent does no harm.
     """
     if not path.is_dir():
         yield _look(path, path.name)
         return
-    for folder, subfolders, names in os.walk(path):
-        subfolders[:] = sorted(name for name in subfolders if not _is_junk(name))
+    closed: list[OSError] = []
+    for folder, subfolders, names in os.walk(path, onerror=closed.append):
+        subfolders[:] = sorted(
+            name for name in subfolders if not _is_junk(name) and not _is_library(Path(folder, name))
+        )
         for name in sorted(names):
             if not _is_junk(name):
                 file = Path(folder) / name
                 yield _look(file, file.relative_to(path).as_posix())
+    for error in closed:
+        at = Path(error.filename or path)
+        yield Found(at, at.name, error=f"this folder cannot be read: {error.strerror or error}")
 
 
 def _look(path: Path, name: str) -> Found:
@@ -47,6 +53,11 @@ def _look(path: Path, name: str) -> Found:
     if not path.is_file():
         return Found(path, name, error="it is not a regular file")
     return Found(path, name, status.st_size, status.st_mtime)
+
+
+def _is_library(folder: Path) -> bool:
+    """A library of Refdesk's below the folder that is added, perhaps the very one it is added to."""
+    return (folder / "library.db").is_file() and (folder / "files").is_dir()
 
 
 def _is_junk(name: str) -> bool:

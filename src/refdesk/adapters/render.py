@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import io
-import os
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
-from refdesk.adapters.files import FileStore
-from refdesk.errors import UsageError
+from refdesk.adapters.files import FileStore, put_aside
+from refdesk.errors import LibraryError, UsageError
 from refdesk.geometry import Box
 from refdesk.types import Document
 
 MARK = (255, 214, 0, 90)  # a text marker's yellow, translucent
 WIDEST = 4000
+TALLEST = 20_000  # pixels; a page a hair wide would be drawn miles long
+
+_pdfium = threading.Lock()  # PDFium must not be entered by two threads at once
 
 
 def page_image(files: FileStore, document: Document, number: int, width: int, boxes: Sequence[Box] = ()) -> bytes:
@@ -30,28 +34,56 @@ def page_image(files: FileStore, document: Document, number: int, width: int, bo
     if kept.is_file():
         plain = kept.read_bytes()
     else:
-        plain = _png(_draw(files.path(document.content_hash).read_bytes(), document.format, number, width))
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        building = kept.with_suffix(f".{os.getpid()}")
-        building.write_bytes(plain)
-        building.replace(kept)
+        plain = _png(_drawn(files, document, number, width))
+        with suppress(OSError, LibraryError):  # a full disk costs time, not the image
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            put_aside(plain, kept.parent).replace(kept)
     return _marked(plain, [box for box in boxes if box.page == number])
 
 
-def _draw(data: bytes, format: str, number: int, width: int) -> Any:
-    if format == "image":
-        image = Image.open(io.BytesIO(data))
-        image.seek(number - 1)
-        picture = image.convert("RGB")
-        return picture.resize((width, max(1, round(picture.height * width / picture.width))))
+def _drawn(files: FileStore, document: Document, number: int, width: int) -> Any:
+    import pypdfium2
+
+    try:
+        data = files.path(document.content_hash).read_bytes()
+        if document.format == "image":
+            return _draw_picture(data, number, width)
+        with _pdfium:
+            return _draw_page(data, number, width)
+    except FileNotFoundError as error:
+        raise LibraryError(f"the original of {document.name} is missing", hint="add the document again") from error
+    except pypdfium2.PdfiumError as error:
+        raise UsageError(
+            f"page {number} of {document.name} cannot be drawn: {error}", hint="an encrypted PDF is kept as it came"
+        ) from error
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise UsageError(f"page {number} of {document.name} cannot be drawn: {error}") from error
+
+
+def _draw_picture(data: bytes, number: int, width: int) -> Any:
+    image = Image.open(io.BytesIO(data))
+    image.seek(number - 1)
+    picture = ImageOps.exif_transpose(image).convert("RGB")  # upright, as it was read
+    return picture.resize((width, _height(width, picture.width, picture.height)))
+
+
+def _draw_page(data: bytes, number: int, width: int) -> Any:
     import pypdfium2
 
     document = pypdfium2.PdfDocument(data)
     try:
         page = document[number - 1]
+        _height(width, page.get_width(), page.get_height())
         return page.render(scale=width / page.get_width()).to_pil().convert("RGB")
     finally:
         document.close()
+
+
+def _height(width: int, page_width: float, page_height: float) -> int:
+    height = max(1, round(width * page_height / page_width))
+    if height > TALLEST:
+        raise ValueError(f"it would be {height:,} pixels tall")
+    return height
 
 
 def _marked(png: bytes, boxes: Sequence[Box]) -> bytes:

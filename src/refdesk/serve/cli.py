@@ -5,19 +5,19 @@ Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import orjson
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from refdesk import __version__
-from refdesk.engine import DEFAULT_COLLECTION, METHODS, Refdesk
-from refdesk.errors import RefdeskError, UsageError
+from refdesk.engine import DEFAULT_COLLECTION, METHODS, STATUSES, Refdesk
+from refdesk.errors import LibraryError, RefdeskError, UsageError
 from refdesk.serve import show
 from refdesk.serve.demo import run_demo
 from refdesk.serve.doctor import examine
@@ -32,12 +32,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console(highlight=False)
-messages = Console(stderr=True, highlight=False)
+out = show.console()
+messages = show.console(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
 Collection = Annotated[str | None, typer.Option("--collection", "-c", help="Only this collection and those below it.")]
 DocumentName = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"refdesk {__version__}")
+        raise typer.Exit(DONE)
 
 
 @app.callback()
@@ -52,11 +58,10 @@ def options(
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting for this run; may be repeated.")
     ] = None,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and stop.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
-    if version:
-        out.print(f"refdesk {__version__}")
-        raise typer.Exit(DONE)
     context.obj = {"library": library, "settings": _pairs(setting or [], "--set")}
 
 
@@ -79,7 +84,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add files and folders. What is unchanged is left alone; one bad file does not stop the others."""
-    if not paths and not resume:
+    if not paths and (watch or not resume):
         raise UsageError("nothing to add", hint="name files or folders, or say --resume")
     with _desk(context) as desk, AddProgress(messages, quiet=as_json) as progress:
         desk.writer.on_wait = lambda: messages.print("Another process is adding; waiting for it …")
@@ -127,7 +132,7 @@ def search(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the chunks that fit best, with page and lines."""
+    """Find the chunks that fit best, with page and lines. The exit code is 3 when there are none."""
     with _desk(context) as desk:
         hits = desk.search(
             text,
@@ -146,9 +151,8 @@ def search(
         elif hits:
             show.hits(out, text, hits)
         else:
-            messages.print(
-                "Nothing was found." if desk.documents(status="ready") else "The library is empty: refdesk add FILE …"
-            )
+            is_empty = not desk.documents(status="ready")
+            messages.print("The library is empty: refdesk add FILE …" if is_empty else "Nothing was found.")
     raise typer.Exit(DONE if hits else NOTHING)
 
 
@@ -156,7 +160,7 @@ def search(
 def list_documents(
     context: typer.Context,
     collection: Collection = None,
-    status: Annotated[str | None, typer.Option(help="Only pending, processing, ready or failed ones.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only those that are " + ", ".join(STATUSES) + ".")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the documents."""
@@ -166,8 +170,10 @@ def list_documents(
         _print_json([document.to_dict() for document in found])
     elif found:
         show.documents(out, found)
+    elif collection or status:
+        messages.print("There are no such documents.")
     else:
-        messages.print("There are no documents here yet: refdesk add FILE …")
+        messages.print("The library is empty: refdesk add FILE …")
 
 
 @app.command("show")
@@ -183,7 +189,7 @@ def show_document(
     with _desk(context) as desk:
         document = desk.document(name)
         if image is not None:
-            image.write_bytes(desk.page_image(document.id, page or 1))
+            _write(image, desk.page_image(document.id, page or 1))
             messages.print(f"Page {page or 1} of {escape(document.name)} is in {escape(str(image))}.")
         elif page is not None:
             found = desk.pages(document.id, page)
@@ -300,12 +306,20 @@ def _page_range(text: str | None) -> tuple[int, int] | None:
     return int(first), int(last or first)
 
 
+def _write(file: Path, data: bytes) -> None:
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise LibraryError(f"{file} cannot be written: {error.strerror or error}") from error
+
+
 def _print_json(value: Any) -> None:
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def _fail(error: RefdeskError) -> NoReturn:
-    messages.print(f"[red]{escape(error.sentence)}.[/]", soft_wrap=True)
+    sentence = error.sentence
+    messages.print(f"[red]{escape(sentence[0].upper() + sentence[1:])}.[/]", soft_wrap=True)
     raise SystemExit(USAGE if isinstance(error, UsageError) else FAILED)
 
 
@@ -316,6 +330,6 @@ def main() -> None:
         _fail(error)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except BrokenPipeError:  # `refdesk list | head`
-        sys.stderr.close()
+    except BrokenPipeError:  # `refdesk list --json | head`: nobody reads on, and nobody wants to know
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(DONE) from None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 
 from refdesk.engine import Refdesk
 from refdesk.errors import UsageError
@@ -16,7 +17,7 @@ COLLECTION = "examples"
 QUESTIONS = (
     "What caused the drift of the pressure sensors?",
     "How long does the battery of the WB-7 buoy last?",
-    "What does the service contract cost per year?",
+    "Until when may the wave buoy stay moored off Lodin Point?",  # stands in a scan
 )
 
 
@@ -39,8 +40,8 @@ def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | N
     for question in QUESTIONS:
         out.print(f"\n[bold]{escape(question)}[/]")
         for hit in desk.search(question, k=2, collection=COLLECTION):
-            quotes = show.best_sentences(question, hit.chunk, most=1)
-            out.print(f"  “{escape(quotes[0])}”")
-            out.print(f"  [dim]— {escape(hit.document.name)}, page {hit.page}[/]")
+            for quote in show.quotes(question, hit, most=1):
+                out.print(Padding(escape(quote), (0, 0, 0, 2), expand=False))
+            out.print(f"  [dim]— {escape(hit.document.name)}, {show.pages(hit.chunk.pages)}[/]")
     out.print(f'\nNow yours:  refdesk --library {escape(str(desk.folder))} search "…"')
     return 1 if any(one.outcome == "failed" for one in results) else 0

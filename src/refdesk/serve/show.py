@@ -1,71 +1,96 @@
-"""How documents, hits and results look in a terminal."""
+"""How documents, hits and results look in a terminal; in a pipe each thing has a line of its own, however long."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
+from typing import get_args
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from refdesk.terms import query_terms, terms
-from refdesk.types import Added, Chunk, Document, Hit
+from refdesk.types import Added, Chunk, Document, Hit, Outcome
 
 _QUOTED = 2  # sentences of a hit that are shown
 _COLOURS = {"ready": "green", "failed": "red", "pending": "yellow", "processing": "yellow"}
+_UNBROKEN = 100_000  # columns of a pipe: nothing is folded, so that grep and cut work
+_MARKERS = "-*•·– "  # what a list puts before an item
+_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """As wide as the terminal, or as COLUMNS says; colours on a terminal only."""
+    found = Console(stderr=stderr, highlight=False)
+    if not found.is_terminal and "COLUMNS" not in os.environ:
+        found.width = _UNBROKEN
+    return found
 
 
 def added(out: Console, results: Sequence[Added]) -> None:
     """One line that sums up; the failures, with reasons, have been shown as they happened."""
     counts = Counter(one.outcome for one in results)
-    words = [
-        f"{counts[name]} {name}" for name in ("added", "replaced", "unchanged", "removed", "failed") if counts[name]
-    ]
-    out.print(", ".join(words) or "nothing to add")
+    out.print(", ".join(f"{counts[name]} {name}" for name in _OUTCOMES if counts[name]) or "nothing to add")
 
 
 def hits(out: Console, text: str, found: Sequence[Hit]) -> None:
     for number, hit in enumerate(found, 1):
-        place = f"page {hit.page}" if len(hit.chunk.pages) == 1 else f"pages {hit.chunk.pages[0]}–{hit.chunk.pages[-1]}"
-        path = f" · {escape(' › '.join(hit.heading_path))}" if hit.heading_path else ""
-        out.print(f"[bold]{number}[/]  [cyan]{escape(hit.document.name)}[/], {place}{path}")
-        for quote in best_sentences(text, hit.chunk):
-            out.print(f"   “{escape(quote)}”", soft_wrap=False)
-        out.print(f"   [dim]score {hit.score:.3f} · BM25 {hit.lexical_score:.2f} · cosine {hit.cosine:.2f}[/]")
+        out.print(f"[bold]{number}[/]  [cyan]{escape(hit.document.name)}[/], {pages(hit.chunk.pages)}")
+        if hit.heading_path:
+            _indented(out, f"[dim]{escape(' › '.join(hit.heading_path))}[/]")
+        for quote in quotes(text, hit):
+            _indented(out, escape(quote))
+        _indented(out, f"[dim]score {hit.score:.3f} · BM25 {hit.lexical_score:.2f} · cosine {hit.cosine:.2f}[/]")
 
 
-def best_sentences(text: str, chunk: Chunk, most: int = _QUOTED) -> list[str]:
-    """The sentences of a chunk that share most with a text, in the order they stand."""
-    wanted = set(query_terms(text))
+def pages(numbers: Sequence[int]) -> str:
+    """`(3,)` -> `page 3`, `(3, 4, 5)` -> `pages 3–5`."""
+    return f"page {numbers[0]}" if len(numbers) == 1 else f"pages {numbers[0]}–{numbers[-1]}"
+
+
+def quotes(text: str, hit: Hit, most: int = _QUOTED) -> list[str]:
+    """The best sentences in quotation marks; rows of a table and lines of code as they are."""
+    found = best_sentences(text, hit.chunk, hit.document.language or "en", most)
+    if hit.chunk.kind in ("table", "code"):
+        return found
+    return [f"“{quote.lstrip(_MARKERS) or quote}”" for quote in found]
+
+
+def best_sentences(text: str, chunk: Chunk, language: str = "en", most: int = _QUOTED) -> list[str]:
+    """The sentences of a chunk that share most with a text, in the order they stand; headings only if nothing else."""
+    wanted = set(query_terms(text, (language,)))
+    headings = {" ".join(heading.split()) for heading in chunk.heading_path}
     scored = []
     for place, sentence in enumerate(chunk.sentences):
         quote = " ".join(chunk.text[sentence.start : sentence.end].split())
-        shared = len(wanted.intersection(terms(quote)))
-        scored.append((-shared, place, quote))
-    best = sorted(scored)[:most]
-    best = [one for one in best if one[0] < 0] or best[:1]
-    return [quote for _, _, quote in sorted(best, key=lambda one: one[1])]
+        shared = len(wanted.intersection(terms(quote, language)))
+        scored.append((quote in headings, -shared, place, quote))
+    scored.sort()
+    best = [one for one in scored[:most] if one[1] < 0 and not one[0]] or scored[:1]
+    return [quote for _, _, _, quote in sorted(best, key=lambda one: one[2])]
 
 
 def documents(out: Console, found: Sequence[Document]) -> None:
+    """A table, then the reasons of those that failed; the collection is named where there are several."""
+    several = len({one.collection for one in found}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("id", "name", "collection", "format", "pages", "chunks", "status"):
-        table.add_column(name, justify="right" if name in ("pages", "chunks") else "left", overflow="fold")
+        if name != "collection" or several:
+            is_name = name in ("name", "collection")
+            justify = "right" if name in ("pages", "chunks") else "left"
+            table.add_column(name, justify=justify, overflow="fold", no_wrap=not is_name)  # type: ignore[arg-type]
     for one in found:
-        status = f"[{_COLOURS[one.status]}]{one.status}[/]"
-        if one.error:
-            status += f" {escape(one.error)}"
-        table.add_row(
-            one.id[:8],
-            escape(one.name),
-            escape(one.collection),
-            one.format,
-            str(one.page_count),
-            str(one.chunk_count),
-            status,
-        )
+        row = [one.id[:8], escape(one.name)]
+        row += [escape(one.collection)] if several else []
+        row += [one.format, str(one.page_count), str(one.chunk_count), f"[{_COLOURS[one.status]}]{one.status}[/]"]
+        table.add_row(*row)
     out.print(table)
+    for one in found:
+        if one.error:
+            out.print(f"[red]failed[/]  {escape(one.name)}: {escape(one.error)}")
 
 
 def document(out: Console, one: Document) -> None:
@@ -81,10 +106,10 @@ def document(out: Console, one: Document) -> None:
 
 def chunks(out: Console, found: Sequence[Chunk]) -> None:
     for one in found:
-        pages = ", ".join(map(str, one.pages))
-        out.print(
-            f"[bold]{one.sequence}[/] {one.kind} · page {pages} · {one.token_count} tokens"
-            f" · [dim]{escape(one.context)}[/]"
-        )
-        out.print(escape(one.text))
-        out.print()
+        head = f"[bold]{one.sequence}[/]  {one.kind}, {pages(one.pages)}, {one.token_count} tokens"
+        out.print(f"{head}  [dim]{escape(' › '.join(one.heading_path))}[/]".rstrip())
+        out.print(escape(one.text) + "\n")
+
+
+def _indented(out: Console, text: str) -> None:
+    out.print(Padding(text, (0, 0, 0, 3), expand=False))
