@@ -6,20 +6,26 @@ Pure. Words are kept as columns, not as objects: a filing of 600 pages has 300,0
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """`{page, x, y, width, height}` in per cent of the displayed page (0–100), rotation and crop applied."""
+class Box(NamedTuple):
+    """`{page, x, y, width, height}` in per cent of the displayed page (0–100), rotation and crop applied.
+
+    A tuple, because a search makes hundreds of them and a frozen dataclass takes three times as long.
+    """
 
     page: int
     x: float
     y: float
     width: float
     height: float
+
+    def to_dict(self) -> dict[str, float]:
+        return self._asdict()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

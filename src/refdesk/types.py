@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from refdesk.geometry import Box, Geometry
 
@@ -80,8 +80,7 @@ class Parsed:
     notes: tuple[str, ...] = ()  # what a person should know: "2 pages have no text; install refdesk[ocr]"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Characters `start..end` of a chunk stand on `page`, in `box` when the format has pages.
 
     `origin` is the position of `start` in the document's text, which places the range in formats without boxes.
@@ -94,8 +93,7 @@ class Span:
     box: Box | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """Characters `start..end` of a chunk are one sentence, found in these boxes (none: only the page is known)."""
 
     start: int
@@ -133,7 +131,12 @@ class Chunk:
         return tuple(span.box for span in self.spans if span.box is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"page": self.page}
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return own | {
+            "page": self.page,
+            "spans": [span._asdict() | {"box": span.box and span.box.to_dict()} for span in self.spans],
+            "sentences": [one._asdict() | {"boxes": [box.to_dict() for box in one.boxes]} for one in self.sentences],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +270,7 @@ class Hit:
             "heading_path": list(self.chunk.heading_path),
             "page": self.page,
             "pages": list(self.chunk.pages),
-            "boxes": [asdict(box) for box in self.boxes],
+            "boxes": [box.to_dict() for box in self.boxes],
             "text": self.chunk.text,
             "lexical_score": self.lexical_score,
             "cosine": self.cosine,

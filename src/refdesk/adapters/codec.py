@@ -55,13 +55,15 @@ def unpack_chunk(row: Any, document_id: str) -> Chunk:
         text=text,
         heading_path=tuple(more["path"]),
         pages=tuple(more["pages"]),
+        # Lists and `_make`, because this runs some hundred times in every search.
         spans=tuple(
-            Span(start, end, origin, page, None if box is None else Box(page, *box))
-            for start, end, origin, page, box in more["spans"]
+            [
+                Span(start, end, origin, page, None if box is None else Box(page, *box))
+                for start, end, origin, page, box in more["spans"]
+            ]
         ),
         sentences=tuple(
-            Sentence(start, end, page, tuple(Box(*box) for box in boxes))
-            for start, end, page, boxes in more["sentences"]
+            [Sentence(start, end, page, tuple(map(Box._make, boxes))) for start, end, page, boxes in more["sentences"]]
         ),
         token_count=token_count,
         context=context,
