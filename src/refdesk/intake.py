@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,12 +17,12 @@ from refdesk.adapters.files import hash_file
 from refdesk.adapters.processes import WorkerPool
 from refdesk.adapters.runs import Run, clear_dead, is_alive
 from refdesk.adapters.writer import LibraryWriter, Ready
-from refdesk.errors import RefdeskError, UnreadableFile
+from refdesk.errors import RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.pipeline import Finished, InProcess, Pipeline, Source
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.types import Added, Document, Progress, Scope
-from refdesk.worker import Desk, EmbedTask, PreparedFile, PrepareTask, Setup
+from refdesk.worker import Desk, EmbedTask, PreparedFile, PrepareTask, Setup, Spooled
 
 MOST_WORKERS = 8
 
@@ -74,13 +75,14 @@ class Intake:
     ) -> None:
         self._password = password
         clear_dead(self._runs)
-        found = [one for path in paths for one in discover(path.absolute())]
+        # Once each, though a file may be named itself and lie in a folder that is named too.
+        found = list({one.path: one for path in paths for one in discover(path.absolute())}.values())
         if sync:
-            self._remove_missing([path.absolute() for path in paths], {str(one.path) for one in found})
+            self._remove_missing([path.absolute() for path in paths], found)
         with Run(self._runs) as self._run:
-            sources = [s for s in (self._source(one, collection, metadata) for one in found) if s is not None]
-            known = {source.document.source for source in sources}
-            sources += [s for s in self._abandoned() if s.document.source not in known]
+            sources = self._sources(found, collection, metadata)
+            places = {(source.document.collection, source.document.source) for source in sources}
+            sources += [s for s in self._abandoned() if (s.document.collection, s.document.source) not in places]
             if sources:
                 self._take_in(sources, self._run)
 
@@ -93,10 +95,35 @@ class Intake:
         except BaseException:
             # Ctrl-C, a full disk: what is finished stays in, the rest is as if it had never been handed in.
             pool.close()
-            self._writer.withdraw(run.name)
+            with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over
+                self._writer.withdraw(run.name)
             raise
         finally:
             pool.close()
+
+    def _sources(self, found: Sequence[Found], collection: str, metadata: dict[str, str]) -> list[Source]:
+        """What has to be taken in; of new files with the same content, one."""
+        changed: list[Source] = []
+        new: dict[str, Source] = {}
+        for one in found:
+            source = self._source(one, collection, metadata)
+            if source is None:
+                continue
+            content_hash = source.document.content_hash
+            if source.document.id or not content_hash:
+                changed.append(source)
+            elif content_hash in new:
+                self._leave(source.document, None, f"same content as {new[content_hash].document.name}")
+            else:
+                new[content_hash] = source
+        # A twin that is about to change will not hold this content any longer.
+        leaving = {source.document.id for source in changed}
+        for content_hash, source in list(new.items()):
+            twin = self._catalogue.with_content(collection, content_hash)
+            if twin is not None and twin.id not in leaving:
+                self._leave(source.document, twin, f"same content as {twin.name}")
+                del new[content_hash]
+        return changed + list(new.values())
 
     def _source(self, found: Found, collection: str, metadata: dict[str, str]) -> Source | None:
         """What to do for one file; None when nothing is."""
@@ -113,9 +140,9 @@ class Intake:
         if found.error:
             self._refuse(Source(document, None), UnreadableFile(found.error))
             return None
-        if found.size > self._settings.max_file_mb << 20:
-            # Not even hashed: the worker refuses it with the same words.
-            return self._prepare(document, found)
+        if found.size > self._settings.max_file_mb << 20:  # not even hashed
+            self._refuse(Source(document, None), TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))
+            return None
         known = self._catalogue.at_place(collection, document.source)
         unchanged = known is not None and known[0].status == "ready" and known[0].metadata.items() >= metadata.items()
         if known is not None and unchanged and (known[0].size, known[1]) == (found.size, found.modified):
@@ -129,11 +156,7 @@ class Intake:
         if known is not None and unchanged and known[0].content_hash == content_hash:
             self._leave(document, known[0], "")
             return None
-        twin = self._catalogue.with_content(collection, content_hash)
-        if known is None and twin is not None:
-            self._leave(document, twin, f"same content as {twin.name}")
-            return None
-        return self._prepare(replace(document, id=known[0].id if known else ""), found)
+        return self._prepare(replace(document, id=known[0].id if known else "", content_hash=content_hash), found)
 
     def _prepare(self, document: Document, found: Found) -> Source:
         assert self._run is not None
@@ -143,19 +166,34 @@ class Intake:
     def _abandoned(self) -> list[Source]:
         """Documents that a killed run accepted and did not finish."""
         alive: dict[str, bool] = {}
-        sources = []
+        sources: dict[str, Source] = {}
         for document, owner in self._catalogue.unfinished():
             if owner not in alive:
                 alive[owner] = is_alive(self._runs, owner)
-            if not alive[owner] and document.source:
-                found = discover(Path(document.source))
-                sources += [self._prepare(document, replace(one, name=document.name)) for one in found]
-        return sources
+            if alive[owner]:
+                continue
+            if document.parent_id is not None:  # its bytes went with the run; they are still in what it is attached to
+                parent = self._catalogue.document(document.parent_id)
+                if parent is not None and parent.status == "ready":
+                    sources[parent.id] = self._again(parent)
+            else:
+                for one in discover(Path(document.source)):
+                    sources[document.id] = self._prepare(document, one)
+        return list(sources.values())
 
-    def _remove_missing(self, roots: Sequence[Path], present: set[str]) -> None:
+    def _again(self, document: Document) -> Source:
+        """Takes a document in once more from the bytes that are kept of it."""
+        place = self._catalogue.at_place(document.collection, document.source)
+        found = Found(self._writer.original(document), document.name, document.size, place[1] if place else 0.0)
+        return self._prepare(document, found)
+
+    def _remove_missing(self, roots: Sequence[Path], found: Sequence[Found]) -> None:
+        present = {str(one.path) for one in found}
+        closed = [one.path for one in found if one.error and one.path.exists()]  # nobody knows what lies in there
         for document in self._catalogue.documents(Scope()):
-            below = any(document.source == str(root) or document.source.startswith(f"{root}{os.sep}") for root in roots)
-            if document.source and document.parent_id is None and below and document.source not in present:
+            if document.source in present or not document.source or document.parent_id is not None:
+                continue
+            if _lies_below(document.source, roots) and not _lies_below(document.source, closed):
                 for gone in self._writer.remove([document.id]):
                     self._say(Added(gone.name, "removed", gone))
 
@@ -165,7 +203,7 @@ class Intake:
         """In this process: a text that a program hands in cannot crash a parser."""
         desk = Desk(self._setup, self._embedder)
         sources = []
-        for text in texts:
+        for text in {(text.collection, text.name): text for text in texts}.values():  # of one name, the last
             document = Document(
                 id="",
                 name=text.name,
@@ -203,37 +241,31 @@ class Intake:
         ready = []
         for one in batch:
             result: PreparedFile = one.extra
-            ready.append(Ready(one.prepared, one.embedded, result.original, one.source.modified))
+            children = [_attached(one.prepared.document, child) for child in result.children]
+            owner = self._run.name if self._run else ""
+            ready.append(Ready(one.prepared, one.embedded, result.original, one.source.modified, children, owner))
         stored = self._writer.store(ready)
-        children: list[Source] = []
+        more: list[Source] = []
         for one, (document, outcome) in zip(batch, stored, strict=True):
             self._say(Added(document.name, outcome, document))
-            children += self._children(document, one.extra)
-        return children
+            more += self._children(document, one.extra)
+        return more
 
     def fail(self, source: Source, error: RefdeskError) -> None:
         kept = self._writer.fail(replace(source.document, status="failed"), source.modified, error.sentence)
         self._say(Added(source.document.name, "failed", kept, error.sentence))
 
     def _children(self, parent: Document, result: PreparedFile) -> list[Source]:
-        """Attachments as documents of their own; those that the new version no longer has go."""
-        names = {name for name, _ in result.children}
-        old = {child.name: child for child in self._catalogue.children(parent.id)}
-        self._writer.remove([child.id for name, child in old.items() if name not in names])
+        """Attachments, which are documents of their own and were accepted with the parent."""
+        known = {child.name: child for child in self._catalogue.children(parent.id)}
         sources = []
-        for name, path in result.children:
-            document = Document(
-                id=old[name].id if name in old else "",
-                name=name,
-                collection=parent.collection,
-                content_hash="",
-                status="pending",
-                parent_id=parent.id,
-                date=parent.date,
-                metadata=parent.metadata,
-            )
-            task = PrepareTask(document, path=path, spool=path.parent, password=self._password)
-            sources.append(Source(document, task, size=max(1, path.stat().st_size)))
+        for child in result.children:
+            accepted = known[child.name]
+            if accepted.status == "ready" and accepted.content_hash == child.content_hash:
+                continue
+            document = replace(_attached(parent, child), id=accepted.id, parent_id=parent.id)
+            task = PrepareTask(document, path=child.path, spool=child.path.parent, password=self._password)
+            sources.append(Source(document, task, size=max(1, child.path.stat().st_size)))
         return sources
 
     # telling
@@ -241,7 +273,7 @@ class Intake:
     def _pipeline(self, workers: WorkerPool | InProcess) -> Pipeline:
         return Pipeline(workers, self, EmbedTask, self._on_progress, time_limit_s=float(self._settings.time_limit_s))
 
-    def _leave(self, document: Document, known: Document, reason: str) -> None:
+    def _leave(self, document: Document, known: Document | None, reason: str) -> None:
         self._say(Added(document.name, "unchanged", known, reason))
 
     def _refuse(self, source: Source, error: RefdeskError) -> None:
@@ -250,6 +282,23 @@ class Intake:
     def _say(self, added: Added) -> None:
         self.results.append(added)
         self._on_added(added)
+
+
+def _attached(parent: Document, child: Spooled) -> Document:
+    return Document(
+        id="",
+        name=child.name,
+        collection=parent.collection,
+        content_hash=child.content_hash,
+        status="pending",
+        date=parent.date,
+        metadata=parent.metadata,
+    )
+
+
+def _lies_below(source: str, folders: Iterable[Path]) -> bool:
+    """`/a/b.txt` lies below `/a`, and below `/a/b.txt` itself."""
+    return any(source == str(folder) or source.startswith(f"{folder}{os.sep}") for folder in folders)
 
 
 def _workers(settings: Settings) -> int:

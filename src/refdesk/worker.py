@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -56,10 +57,19 @@ class EmbedTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Spooled:
+    """An attachment, put aside until it is taken in as a document of its own."""
+
+    name: str
+    path: Path
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class PreparedFile:
     prepared: Prepared
     original: Path | None
-    children: tuple[tuple[str, Path], ...] = ()  # attachments: name and where they are spooled
+    children: tuple[Spooled, ...] = ()
 
 
 class Desk:
@@ -86,7 +96,10 @@ class Desk:
         original, children = None, []
         if task.spool is not None:
             original = put_aside(data, task.spool)
-            children = [(child.name, put_aside(child.data, task.spool)) for child in prepared.children]
+            for name, child in zip(
+                _distinct([child.name for child in prepared.children]), prepared.children, strict=True
+            ):
+                children.append(Spooled(name, put_aside(child.data, task.spool), hash_bytes(child.data)))
         return PreparedFile(replace(prepared, children=()), original, tuple(children))
 
     def embed(self, task: EmbedTask) -> list[Embedded]:
@@ -104,6 +117,19 @@ class Desk:
         if size > limit or len(data) > limit:
             raise TooLarge(f"it is larger than {self._settings.max_file_mb} MB")
         return data
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """`a.png, a.png` -> `a.png, a (2).png`: attachments are told apart by name."""
+    found: list[str] = []
+    for name in names:
+        stem, suffix = os.path.splitext(name)
+        number, one = 1, name
+        while one in found:
+            number += 1
+            one = f"{stem} ({number}){suffix}"
+        found.append(one)
+    return found
 
 
 def chunk_limits(settings: Settings, embedder: Embedder) -> ChunkLimits:

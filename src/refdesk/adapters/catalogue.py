@@ -153,8 +153,9 @@ class Catalogue:
             return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
 
     def unfinished(self) -> list[tuple[Document, str]]:
-        """Documents that were accepted and are not ready, each with the run that is, or was, working on it."""
-        query = select(documents).where(documents.c.status.in_(("pending", "processing"))).order_by(documents.c.key)
+        """Documents that were accepted and are not finished, each with the run that is, or was, working on it."""
+        accepted = or_(documents.c.status.in_(("pending", "processing")), documents.c.owner != "")
+        query = select(documents).where(accepted).order_by(documents.c.key)
         with self.engine.connect() as connection:
             return [(codec.unpack_document(row), row["owner"]) for row in connection.execute(query).mappings()]
 

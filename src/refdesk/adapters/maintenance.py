@@ -14,9 +14,10 @@ from refdesk.adapters import codec
 from refdesk.adapters.catalogue import Catalogue
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.lexical_tantivy import LexicalIndex
+from refdesk.adapters.rows import bump, lexical_entry, set_state
 from refdesk.adapters.schema import documents, dropped, vectors
 from refdesk.adapters.vectors_usearch import EXACT_BELOW
-from refdesk.adapters.writer import LibraryWriter, bump, lexical_entry, set_state
+from refdesk.adapters.writer import LibraryWriter
 from refdesk.ports import Embedder
 from refdesk.types import Chunk
 

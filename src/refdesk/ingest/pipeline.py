@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from refdesk.errors import RefdeskError
+from refdesk.errors import DocumentError, LibraryError, RefdeskError
 from refdesk.ports import Embedded
 from refdesk.types import Chunk, Document, Prepared, Progress
 
@@ -150,7 +150,7 @@ class Pipeline:
             return
         del self._jobs[event.ticket]
         if event.kind == "failed":
-            self._lose(job, event.value)
+            self._lose(event.ticket, job, event.value)
         elif job.source is not None:
             self._open(event.ticket, job.source, event.value)
         else:
@@ -170,8 +170,11 @@ class Pipeline:
         if not count:
             self._whole.append(opened)
 
-    def _lose(self, job: _Job, error: RefdeskError) -> None:
+    def _lose(self, ticket: int, job: _Job, error: RefdeskError) -> None:
         """One document failed, or a batch of chunks did: then every document in it has."""
+        if isinstance(error, LibraryError):  # a full disk is no fault of this document, and no other will fare better
+            raise error
+        self._tally.stopped(ticket)
         if job.source is not None:
             lost = [job.source]
         else:
@@ -210,7 +213,7 @@ class _Tally:
         self._started = time.monotonic()
         self._documents_total = self._documents_done = self._documents_failed = 0
         self._bytes_total = self._bytes_done = 0
-        self._pages_before = self._pages_total_before = 0
+        self._pages_before = 0
         self._pages_now: dict[int, tuple[int, int]] = {}
         self._chunks_total = 0
         self.chunks_done = 0
@@ -229,6 +232,10 @@ class _Tally:
         self._pages_now.pop(ticket, None)
         self._pages_before += len(prepared.pages)
         self._chunks_total += len(prepared.chunks)
+
+    def stopped(self, ticket: int) -> None:
+        done, _ = self._pages_now.pop(ticket, (0, 0))
+        self._pages_before += done
 
     def failed(self, source: Source) -> None:
         self._documents_done += 1
@@ -288,6 +295,9 @@ class InProcess:
             self._events.append(_Said(ticket, "done", self._perform(task)))
         except RefdeskError as error:
             self._events.append(_Said(ticket, "failed", error))
+        except Exception as error:  # what its author did not think of costs this document only
+            reason = DocumentError(f"reading it failed: {type(error).__name__}: {error}"[:300])
+            self._events.append(_Said(ticket, "failed", reason))
 
     def events(self, timeout_s: float) -> Iterator[Any]:
         said, self._events = self._events, []

@@ -1,0 +1,189 @@
+"""The rows of a document, as the writer's transactions find, write and drop them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+
+from refdesk.adapters import codec
+from refdesk.adapters.lexical_tantivy import LexicalEntry
+from refdesk.adapters.schema import chunks, documents, dropped, pages, state
+from refdesk.terms import terms
+from refdesk.types import Document, Outcome, Prepared
+
+
+def document_values(document: Document, modified: float) -> dict[str, Any]:
+    moment = now()
+    return {
+        "id": document.id or uuid.uuid4().hex[:16],
+        "name": document.name,
+        "collection": document.collection,
+        "content_hash": document.content_hash,
+        "status": document.status,
+        "title": document.title,
+        "format": document.format,
+        "language": document.language,
+        "size": document.size,
+        "modified": modified,
+        "page_count": document.page_count,
+        "chunk_count": document.chunk_count,
+        "source": document.source,
+        "parent_id": document.parent_id,
+        "date": document.date,
+        "metadata": orjson.dumps(dict(document.metadata)).decode(),
+        "error": document.error,
+        "notes": orjson.dumps(list(document.notes)).decode(),
+        "owner": "",
+        "first_chunk": 0,
+        "last_chunk": -1,
+        "created_at": moment,
+        "updated_at": moment,
+    }
+
+
+def find(connection: Connection, document: Document) -> Any:
+    """The row that stands for the same thing: the same file, the same attachment, or the same name of a text."""
+    if document.id:
+        same = documents.c.id == document.id
+    elif document.parent_id is not None:
+        same = and_(documents.c.parent_id == document.parent_id, documents.c.name == document.name)
+    else:
+        same = and_(
+            documents.c.collection == document.collection,
+            documents.c.source == document.source,
+            # A file has a shorter name when its own folder is added than when the folder above is.
+            or_(documents.c.source != "", documents.c.name == document.name),
+            documents.c.parent_id.is_(None),
+        )
+    return connection.execute(select(documents).where(same)).first()
+
+
+def upsert(connection: Connection, prepared: Prepared, modified: float, start: int) -> tuple[int, str, Outcome]:
+    """Writes the document's row, visible; what it held before goes. Gives its key, its id and what happened."""
+    values = document_values(prepared.document, modified) | {"status": "ready"}
+    values |= {"first_chunk": start, "last_chunk": start + len(prepared.chunks) - 1}
+    row = find(connection, prepared.document)
+    if row is None:
+        result = connection.execute(insert(documents).values(values))
+        key = result.inserted_primary_key
+        assert key is not None
+        return int(key[0]), str(values["id"]), "added"
+    drop_chunks(connection, row)
+    for table in (chunks, pages):
+        connection.execute(delete(table).where(table.c.document_key == row.key))
+    del values["id"], values["created_at"]
+    connection.execute(update(documents).where(documents.c.key == row.key).values(values))
+    return int(row.key), str(row.id), "replaced" if row.status == "ready" else "added"
+
+
+def drop_chunks(connection: Connection, row: Any) -> None:
+    if row.last_chunk >= row.first_chunk:
+        connection.execute(insert(dropped).values(first_chunk=row.first_chunk, last_chunk=row.last_chunk, purged=0))
+
+
+def family(connection: Connection, document_id: str) -> list[Any]:
+    """A document's row and the rows of everything attached to it."""
+    rows = list(connection.execute(select(documents).where(documents.c.id == document_id)))
+    children = connection.execute(select(documents.c.id).where(documents.c.parent_id == document_id)).scalars()
+    return rows + [row for child in list(children) for row in family(connection, child)]
+
+
+def remove_family(connection: Connection, document_id: str) -> list[Any]:
+    """Takes a document and everything attached to it out of the tables; gives the rows that went."""
+    gone = family(connection, document_id)
+    for row in gone:
+        drop_chunks(connection, row)
+        connection.execute(delete(documents).where(documents.c.key == row.key))
+    return gone
+
+
+def keep_children(connection: Connection, parent_id: str, wanted: Sequence[Document], owner: str) -> None:
+    """Makes a document's attachments those of its new version: what it no longer has goes, what is new is pending.
+
+    One that has changed stays visible until it is replaced; its owner says that somebody is about to.
+    """
+    query = select(documents).where(documents.c.parent_id == parent_id)
+    known = {row.name: row for row in connection.execute(query).all()}
+    for name in known.keys() - {child.name for child in wanted}:
+        remove_family(connection, known[name].id)
+    for child in wanted:
+        row = known.get(child.name)
+        if row is None:
+            values = document_values(child, 0.0) | {"parent_id": parent_id, "status": "pending", "owner": owner}
+            connection.execute(insert(documents).values(values))
+        elif row.status != "ready" or row.content_hash != child.content_hash:
+            changed = {"owner": owner, "error": "", "updated_at": now()}
+            changed |= {} if row.status == "ready" else {"status": "pending"}
+            connection.execute(update(documents).where(documents.c.key == row.key).values(changed))
+
+
+def kept_hashes(connection: Connection, keys: Iterable[int]) -> set[str]:
+    """The files that these documents need: what was added, and the figures cut out of it."""
+    found: set[str] = set()
+    for key in keys:
+        content = select(documents.c.content_hash).where(documents.c.key == key)
+        found.update(connection.execute(content).scalars())
+        figures = select(chunks.c.details).where(chunks.c.document_key == key, chunks.c.kind == "figure")
+        found.update(orjson.loads(details)["image"] or "" for details in connection.execute(figures).scalars())
+    return found - {""}
+
+
+def unused(connection: Connection, hashes: Iterable[str]) -> list[str]:
+    """Those of the files that no document needs any more."""
+
+    def is_used(content_hash: str) -> bool:
+        original = select(documents.c.key).where(documents.c.content_hash == content_hash)
+        figure = select(chunks.c.id).where(
+            chunks.c.kind == "figure", func.instr(chunks.c.details, content_hash.encode()) > 0
+        )
+        return any(connection.execute(query.limit(1)).first() is not None for query in (original, figure))
+
+    return [content_hash for content_hash in hashes if not is_used(content_hash)]
+
+
+def by_key(connection: Connection, key: int) -> Document:
+    return codec.unpack_document(connection.execute(select(documents).where(documents.c.key == key)).mappings().one())
+
+
+def entries(prepared: Prepared, document_id: str, start: int) -> Iterator[LexicalEntry]:
+    document = prepared.document
+    for place, chunk in enumerate(prepared.chunks):
+        yield lexical_entry(document, document_id, start + place, chunk.kind, chunk.pages, chunk.context, chunk.text)
+
+
+def lexical_entry(
+    document: Document, document_id: str, chunk_id: int, kind: str, on: Sequence[int], context: str, text: str
+) -> LexicalEntry:
+    return LexicalEntry(
+        chunk_id=chunk_id,
+        document_id=document_id,
+        collection=document.collection,
+        kind=kind,
+        first_page=min(on),
+        last_page=max(on),
+        date=document.date,
+        metadata=tuple(document.metadata.items()),
+        terms=terms(f"{context}\n{text}", document.language),
+    )
+
+
+def set_state(connection: Connection, name: str, value: str) -> None:
+    changed = connection.execute(update(state).where(state.c.name == name).values(value=value))
+    if not changed.rowcount:
+        connection.execute(insert(state).values(name=name, value=value))
+
+
+def bump(connection: Connection, name: str) -> int:
+    found = connection.execute(select(state.c.value).where(state.c.name == name)).scalar()
+    value = int(found or 0) + 1
+    set_state(connection, name, str(value))
+    return value
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
