@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -318,8 +317,9 @@ def _print_json(value: Any) -> None:
 
 
 def _fail(error: RefdeskError) -> NoReturn:
-    sentence = error.sentence
-    messages.print(f"[red]{escape(sentence[0].upper() + sentence[1:])}.[/]", soft_wrap=True)
+    first, _, rest = error.sentence.partition(" ")
+    sentence = f"{first.capitalize() if first.islower() and first.isalpha() else first} {rest}"  # file names stay
+    messages.print(f"[red]{escape(sentence)}.[/]", soft_wrap=True)
     raise SystemExit(USAGE if isinstance(error, UsageError) else FAILED)
 
 
@@ -330,6 +330,3 @@ def main() -> None:
         _fail(error)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except BrokenPipeError:  # `refdesk list --json | head`: nobody reads on, and nobody wants to know
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(DONE) from None

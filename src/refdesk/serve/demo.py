@@ -17,7 +17,7 @@ COLLECTION = "examples"
 QUESTIONS = (
     "What caused the drift of the pressure sensors?",
     "How long does the battery of the WB-7 buoy last?",
-    "Until when may the wave buoy stay moored off Lodin Point?",  # stands in a scan
+    "What does Skerry pay each year for the use of the seabed?",  # stands in a scan
 )
 
 

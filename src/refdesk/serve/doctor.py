@@ -6,6 +6,7 @@ import importlib.util
 import platform
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import version
 
 import numpy as np
@@ -64,7 +65,11 @@ def _embedder(desk: Refdesk) -> Finding:
 
 
 def _folder_size(desk: Refdesk) -> int:
-    return sum(path.stat().st_size for path in desk.folder.rglob("*") if path.is_file())
+    total = 0
+    for path in desk.folder.rglob("*"):
+        with suppress(OSError):  # gone a moment later
+            total += path.stat().st_size
+    return total
 
 
 def _size(count: float) -> str:

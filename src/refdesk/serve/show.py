@@ -90,7 +90,8 @@ def documents(out: Console, found: Sequence[Document]) -> None:
     out.print(table)
     for one in found:
         if one.error:
-            out.print(f"[red]failed[/]  {escape(one.name)}: {escape(one.error)}")
+            said = "failed" if one.status == "failed" else "kept as it was"  # the new version cannot be read
+            out.print(f"[red]{said}[/]  {escape(one.name)}: {escape(one.error)}")
 
 
 def document(out: Console, one: Document) -> None:
