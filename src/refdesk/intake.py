@@ -183,7 +183,7 @@ class Intake:
 
     def _again(self, document: Document) -> Source:
         """Takes a document in once more from the bytes that are kept of it."""
-        place = self._catalogue.at_place(document.collection, document.source)
+        place = self._catalogue.at_place(document.collection, document.source) if document.source else None
         found = Found(self._writer.original(document), document.name, document.size, place[1] if place else 0.0)
         return self._prepare(document, found)
 

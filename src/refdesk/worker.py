@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from refdesk.adapters.files import hash_bytes, put_aside
@@ -123,7 +123,8 @@ def _distinct(names: Sequence[str]) -> list[str]:
     """`a.png, a.png` -> `a.png, a (2).png`: attachments are told apart by name."""
     found: list[str] = []
     for name in names:
-        stem, suffix = os.path.splitext(name)
+        suffix = PurePath(name).suffix
+        stem = name.removesuffix(suffix)
         number, one = 1, name
         while one in found:
             number += 1

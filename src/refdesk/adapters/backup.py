@@ -4,38 +4,47 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
+from filelock import FileLock
 from sqlalchemy import Engine
 
 from refdesk.adapters.files import explain
 from refdesk.errors import LibraryDamaged, UsageError
 
 _DATABASE = "library.db"
+_END = "backup-is-whole"  # the last file in the archive: a tar file that was cut off between two files opens too
+_LEFTOVER = ".backup-"
 _KEPT = ("files", "refdesk.toml")  # indexes and page images are made again from these
 
 
 def backup(engine: Engine, folder: Path, target: Path) -> Path:
-    """Writes a tar file: SQLite's online copy of the database, then the originals it names.
+    """Writes a tar file: SQLite's online copy of the database, then the originals it names, then a mark of the end.
 
-    The copy is of one moment. A file that is added later is not in it; one that is deleted meanwhile may be missing,
-    and then so is its document in the library that is running.
+    Copy and originals are of one moment: a writer waits while the database is copied and the files are linked, and
+    not while they are packed. Readers never wait.
     """
     target = target.absolute()
     building = target.with_name(target.name + ".building")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".refdesk-") as place:
-            copy = Path(place) / _DATABASE
-            _copy_database(engine, copy)
+        _remove_leftovers(folder)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_LEFTOVER) as name:
+            place = Path(name)
+            with FileLock(str(folder / "writer.lock")):
+                _copy_database(engine, place / _DATABASE)
+                for kept in _KEPT:
+                    _link(folder / kept, place / kept)
+            (place / _END).touch()
             with tarfile.open(building, "w") as archive:
-                archive.add(copy, _DATABASE)
-                for name in _KEPT:
-                    if (folder / name).exists():
-                        _add(archive, folder / name, name)
+                for kept in (_DATABASE, *_KEPT, _END):
+                    if (place / kept).exists():
+                        archive.add(place / kept, kept)
         with building.open("rb") as file:
             os.fsync(file.fileno())
         building.replace(target)
@@ -53,13 +62,27 @@ def _copy_database(engine: Engine, copy: Path) -> None:
         source.backup(target)
 
 
-def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
+def _link(path: Path, into: Path) -> None:
+    """The same files a second time, at no cost: originals are never changed, only removed."""
     if path.is_dir():
-        for child in sorted(path.iterdir()):
-            _add(archive, child, f"{name}/{child.name}")
-    elif not path.name.startswith("new-"):
-        with contextlib.suppress(FileNotFoundError):  # deleted a moment ago
-            archive.add(path, name)
+        shutil.copytree(path, into, copy_function=_link_file)
+    elif path.exists():
+        shutil.copy2(path, into)
+
+
+def _link_file(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copy2(source, target)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Of backups that were killed an hour ago or longer."""
+    for path in folder.glob(f"{_LEFTOVER}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > 3600:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def restore(file: Path, folder: Path, *, replace: bool) -> None:
@@ -67,8 +90,8 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
     if (folder / _DATABASE).exists() and not replace:
         raise UsageError(f"{folder} holds a library already", hint="name another folder, or say --replace")
     folder = folder.absolute()
-    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".refdesk-") as place:
             fresh = Path(place) / "library"
             _unpack(file, fresh)
@@ -84,6 +107,9 @@ def _unpack(file: Path, fresh: Path) -> None:
     try:
         with tarfile.open(file) as archive:
             archive.extractall(fresh, filter="data")
+        if not (fresh / _END).exists():
+            raise LibraryDamaged(f"{file} is not a whole backup: its end is missing", hint="use another backup")
+        (fresh / _END).unlink()
         with contextlib.closing(sqlite3.connect(fresh / _DATABASE)) as database:
             state = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except FileNotFoundError:

@@ -77,7 +77,7 @@ class Catalogue:
         cursor = reader.cursor()
         try:
             cursor.execute(statement)
-            return cursor.fetchall()
+            return list(cursor.fetchall())
         finally:
             cursor.close()
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import QueuePool
 
-from refdesk.errors import LibraryDamaged, LibraryTooNew
+from refdesk.errors import DiskFull, LibraryDamaged, LibraryError, LibraryTooNew
 
 HEAD = "0001"  # the newest migration; a test compares it with the folder
 BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
@@ -24,15 +26,15 @@ def open_database(path: Path) -> Engine:
     event.listen(engine, "connect", _configure)
     event.listen(engine, "begin", _begin)
     try:
-        with engine.connect() as connection:
-            version = _version(connection)
-        if version != HEAD:
-            _migrate(engine, version, path)
-    except DatabaseError as error:
+        if _version(engine) != HEAD:
+            # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
+            with FileLock(str(path.with_name("writer.lock"))):
+                version = _version(engine)
+                if version != HEAD:
+                    _migrate(engine, version, path)
+    except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
         engine.dispose()
-        if _is_damage(error):
-            raise LibraryDamaged(f"the database {path} does not open: {error.orig}") from error
-        raise
+        raise _explained(error, path) from error
     return engine
 
 
@@ -51,10 +53,11 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def _version(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+def _version(engine: Engine) -> str | None:
+    with engine.connect() as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def _migrate(engine: Engine, version: str | None, path: Path) -> None:
@@ -74,5 +77,10 @@ def _migrate(engine: Engine, version: str | None, path: Path) -> None:
             ) from error
 
 
-def _is_damage(error: DatabaseError) -> bool:
-    return isinstance(error.orig, sqlite3.DatabaseError) and not isinstance(error.orig, sqlite3.OperationalError)
+def _explained(error: Exception, path: Path) -> LibraryError:
+    cause = error.orig if isinstance(error, DatabaseError) else error
+    if isinstance(cause, sqlite3.DatabaseError) and not isinstance(cause, sqlite3.OperationalError):
+        return LibraryDamaged(f"the database {path} does not open: {cause}")
+    if getattr(cause, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(cause, "errno", 0) == errno.ENOSPC:
+        return DiskFull(f"the disk that holds {path.parent} is full")
+    return LibraryError(f"the database {path} does not open: {cause}", hint="check the folder, its rights and the disk")

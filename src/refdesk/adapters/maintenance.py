@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import delete, func, insert, select, update
@@ -18,6 +19,7 @@ from refdesk.adapters.rows import bump, lexical_entry, set_state
 from refdesk.adapters.schema import documents, dropped, vectors
 from refdesk.adapters.vectors_usearch import EXACT_BELOW
 from refdesk.adapters.writer import LibraryWriter
+from refdesk.errors import DiskFull
 from refdesk.ports import Embedder
 from refdesk.types import Chunk
 
@@ -61,7 +63,7 @@ class Maintenance:
             if len(self._index.vectors) > EXACT_BELOW:
                 folder = self._index.folder / f"vectors-{standing.epoch + 1}"
                 shutil.rmtree(folder, ignore_errors=True)  # of a killed attempt
-                self._index.vectors.write_snapshot(folder)
+                self._write_snapshot(folder)
             with self._engine.begin() as connection:
                 connection.execute(delete(dropped).where(dropped.c.purged == 1))
                 bump(connection, "epoch")
@@ -69,6 +71,12 @@ class Maintenance:
             self._remove_old_snapshots(standing.epoch)
         self._index.refresh()
         return True
+
+    def _write_snapshot(self, folder: Path) -> None:
+        try:
+            self._index.vectors.write_snapshot(folder)
+        except RuntimeError as error:  # what usearch raises for everything; by far the largest of files finds no room
+            raise DiskFull(f"the disk that holds {folder.parent} cannot take the vectors: {error}") from error
 
     def _is_worthwhile(self) -> bool:
         gone = sum(last - first + 1 for first, last in self._catalogue.dropped())
@@ -89,14 +97,17 @@ class Maintenance:
             total = self._catalogue.counts(embedder.name)["chunks"]
             if self._catalogue.standing().space not in ("", embedder.name):
                 self._embed_anew(embedder, total, report)
-            number = self._catalogue.standing().lexical + 1
+            standing = self._catalogue.standing()
+            number = standing.lexical + 1
             self._write_lexical(number, total, report)
+            # No snapshot may carry the next epoch's name, not even of a killed attempt: its vectors would be taken for
+            # new ones. Without one they are read from SQL, and then written anew.
+            shutil.rmtree(self._index.folder / f"vectors-{standing.epoch + 1}", ignore_errors=True)
             with self._engine.begin() as connection:
                 set_state(connection, "space", embedder.name)
                 set_state(connection, "lexical", str(number))
                 connection.execute(delete(vectors).where(vectors.c.space != embedder.name))
                 connection.execute(update(dropped).values(purged=1))
-                # No snapshot carries the next epoch's name, so that the vectors are read from SQL and written anew.
                 bump(connection, "epoch")
                 bump(connection, "generation")
             for folder in self._index.folder.glob("vectors-*"):
