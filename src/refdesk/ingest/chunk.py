@@ -254,7 +254,8 @@ def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_Draft], tokens: 
                 _kind(parsed, draft),
                 draft.text(parsed.text),
                 draft.path,
-                tuple(sorted({span.page for span in spans})),
+                # A repeated header row is lent from an earlier page; the chunk stands where its own rows stand.
+                tuple(sorted({span.page for span in spans if span.origin >= draft.atoms[0].start})),
                 tuple(spans),
                 tuple(found),
                 count,
