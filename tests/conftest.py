@@ -1,0 +1,67 @@
+"""What several tests share: a library that holds the example documents, made once by the real command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk import Refdesk
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ROOT / "examples" / "documents"
+REFDESK = Path(sys.executable).with_name("refdesk")
+
+
+def run_refdesk(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line as a user runs it, without a library of the user's own in the way."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
+    return subprocess.run(
+        [str(REFDESK), *map(str, arguments)],
+        env={**inherited, **environment},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=240,
+    )
+
+
+@pytest.fixture(scope="session")
+def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with the examples in it; never opened, only copied."""
+    folder = tmp_path_factory.mktemp("examples") / "library"
+    done = run_refdesk("--library", folder, "add", DOCUMENTS)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def examples(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    """The examples to read and search; a test that changes them takes `own_examples`."""
+    folder = tmp_path_factory.mktemp("shared") / "library"
+    shutil.copytree(examples_folder, folder)
+    with Refdesk(folder) as desk:
+        yield desk
+
+
+@pytest.fixture
+def own_folder(examples_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the examples' library that a test may change or break."""
+    return Path(shutil.copytree(examples_folder, tmp_path / "library"))
+
+
+@pytest.fixture
+def own_examples(own_folder: Path) -> Iterator[Refdesk]:
+    with Refdesk(own_folder) as desk:
+        yield desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Refdesk]:
+    """An empty library."""
+    with Refdesk(tmp_path / "library") as found:
+        yield found
