@@ -62,6 +62,7 @@ documents = Table(
     Index("documents_by_place", "collection", "source", "name"),
     Index("documents_by_hash", "content_hash"),
     Index("documents_by_parent", "parent_id"),
+    Index("documents_by_language", "status", "language"),  # counted whenever the library has changed
 )
 
 pages = Table(

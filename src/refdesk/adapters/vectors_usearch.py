@@ -29,6 +29,7 @@ _STEP = 8192  # rows gathered at a time when scanning a snapshot
 
 Ids = NDArray[np.int64]
 Matrix = NDArray[np.float32]
+_NO_RANGES: Ids = np.zeros((0, 2), dtype=np.int64)
 
 
 class VectorIndex:
@@ -42,7 +43,7 @@ class VectorIndex:
         self._tail_ids: Ids = np.zeros(0, dtype=np.int64)
         self._tail: Matrix = np.zeros((0, dimensions), dtype=np.float32)
         self._tail_length = 0
-        self._dropped: list[Range] = []
+        self._dropped = _NO_RANGES
         self._snapshot = snapshot
         if snapshot is not None:
             self._graph = Graph.restore(str(snapshot / GRAPH), view=True)
@@ -80,7 +81,7 @@ class VectorIndex:
 
     def drop(self, ranges: Sequence[Range]) -> None:
         """From now on these ranges of ids do not exist."""
-        self._dropped = sorted(ranges)
+        self._dropped = np.array(sorted(ranges), dtype=np.int64).reshape(-1, 2)
 
     # searching
 
@@ -130,14 +131,14 @@ class VectorIndex:
             return []
         ids = self._tail_ids[:length]
         scores = self._tail[:length] @ vector
-        if self._dropped:
+        if len(self._dropped):
             keep = ~self._is_dropped(ids)
             ids, scores = ids[keep], scores[keep]
         return _best(ids, scores, k)
 
     def _exact(self, vector: Matrix, ids: Ids, k: int) -> list[Scored]:
         """The best of these ids (ascending), each looked at."""
-        if self._dropped:
+        if len(self._dropped):
             ids = ids[~self._is_dropped(ids)]
         split = int(np.searchsorted(ids, self._ids[-1], side="right")) if len(self._ids) else 0
         return self._scan(vector, ids[:split], k) + _best(*self._scores(vector, ids[split:]), k)
@@ -157,7 +158,7 @@ class VectorIndex:
 
     def _scores(self, vector: Matrix, ids: Ids) -> tuple[Ids, Matrix]:
         """Ids (ascending) that exist, and their cosines."""
-        if self._dropped:
+        if len(self._dropped):
             ids = ids[~self._is_dropped(ids)]
         found_ids, found_scores = [], []
         tail_ids = self._tail_ids[: self._tail_length]
@@ -178,12 +179,11 @@ class VectorIndex:
         return np.concatenate(found_ids), np.concatenate(found_scores)
 
     def _is_dropped(self, ids: Ids) -> NDArray[np.bool_]:
-        if not self._dropped:
+        dropped = self._dropped
+        if not len(dropped):
             return np.zeros(len(ids), dtype=np.bool_)
-        firsts = np.array([first for first, _ in self._dropped])
-        lasts = np.array([last for _, last in self._dropped])
-        place = np.searchsorted(firsts, ids, side="right") - 1
-        return (place >= 0) & (ids <= lasts[np.maximum(place, 0)])
+        place = np.searchsorted(dropped[:, 0], ids, side="right") - 1
+        return (place >= 0) & (ids <= dropped[np.maximum(place, 0), 1])
 
     # writing a snapshot
 

@@ -47,6 +47,7 @@ def upgrade() -> None:
     op.create_index("documents_by_place", "documents", ["collection", "source", "name"])
     op.create_index("documents_by_hash", "documents", ["content_hash"])
     op.create_index("documents_by_parent", "documents", ["parent_id"])
+    op.create_index("documents_by_language", "documents", ["status", "language"])
     op.create_table(
         "pages",
         sa.Column("document_key", KEY, sa.ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
