@@ -20,7 +20,7 @@ from usearch.index import search as exact_search
 from refdesk.ports import Scored
 from refdesk.types import Range
 
-EXACT_BELOW = 20_000  # chunks; DESIGN §8: a scan of 20k vectors takes 2 ms
+EXACT_BELOW = 20_000  # chunks; a scan of 20k vectors takes 2 ms, and is exact
 CONNECTIVITY = 16
 EXPANSION_ADD = 128
 EXPANSION_SEARCH = 64  # recall .996 at 100k (benchmarks/results)
@@ -183,7 +183,8 @@ class VectorIndex:
         if not len(dropped):
             return np.zeros(len(ids), dtype=np.bool_)
         place = np.searchsorted(dropped[:, 0], ids, side="right") - 1
-        return (place >= 0) & (ids <= dropped[np.maximum(place, 0), 1])
+        held: NDArray[np.bool_] = (place >= 0) & (ids <= dropped[np.maximum(place, 0), 1])
+        return held
 
     # writing a snapshot
 
