@@ -1,7 +1,8 @@
 """What is a term? The one analysis shared by every BM25 index, by term coverage and by spelling. Pure.
 
 Words are lower-cased, stemmed in the language of their document and stripped of accents; runs of Chinese, Japanese
-and Korean characters become overlapping pairs, because those scripts do not separate words.
+and Korean characters become overlapping pairs, because those scripts do not separate words; so do Thai, Lao, Khmer
+and Burmese.
 
 >>> terms("The harbours' 1,250 pilots", "en")
 ['the', 'harbour', '1250', 'pilot']
@@ -31,20 +32,30 @@ STEMMERS = {
 
 # Words that a question is better searched without. Documents keep them, so that "The Who" is still found.
 # Lucene's 33 words and the question words and auxiliaries of Snowball's list (docs/log.md: longer lists gave nothing).
-STOP_WORDS = frozenset(
-    """a about am an and any are as at be been being but by can could did do does doing for from had has have having
-    how i if in into is it its me my no nor not of on or our ours should so such than that the their them then there
-    these they this those to was we were what when where which while who whom whose why will with would you your""".split()
-)
+_SMALL = """
+    a about am an and any are as at be been being but by can could did do does doing for from had has have having how i
+    if in into is it its me my no nor not of on or our ours should so such than that the their them then there these
+    they this those to was we were what when where which while who whom whose why will with would you your
+"""
+STOP_WORDS = frozenset(_SMALL.split())
 
 _CJK = (
     "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
+)
+# Vowel signs and other marks (Hindi, Tamil, pointed Hebrew) belong to the word; `\w` leaves them out.
+_MARKS = "".join(
+    c for c in map(chr, range(0x300, 0xFE30)) if unicodedata.category(c)[0] == "M" and not re.match(f"[{_CJK}]", c)
 )
 # A number keeps its decimals ("4.2") and loses its thousands ("1,250"); CJK runs are taken apart from other letters.
-_WORD = re.compile(rf"\d+(?:,\d{{3}})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+(?!\w)|[{_CJK}]+|[^\W{_CJK}]+")
+_WORD = re.compile(
+    rf"\d+(?:,\d{{3}})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+(?!\w)|[{_CJK}]+"
+    rf"|[^\W{_CJK}]+(?:[{_MARKS}]+[^\W{_CJK}]*)*"
+)
 _CJK_RUN = re.compile(rf"[{_CJK}]")
 _APOSTROPHE = re.compile(r"['’]s\b")
+_POINTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0640\u064b-\u065f\u0670]+")
 _LONGEST_TERM = 60  # longer "words" are base64 or DNA; their first characters are enough to find them
 
 
@@ -93,7 +104,7 @@ def _stem(found: Iterable[str], language: str) -> list[str]:
 
 @lru_cache(maxsize=65_536)
 def strip_accents(term: str) -> str:
-    """`café` -> `cafe`; scripts in which marks are letters (Hindi, Thai, Japanese) keep them."""
+    """`café` -> `cafe`, and Hebrew and Arabic without points; marks that are letters (Hindi, Thai, Japanese) stay."""
     decomposed = unicodedata.normalize("NFD", term)
-    kept = "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f")
+    kept = _POINTS.sub("", decomposed)
     return unicodedata.normalize("NFC", kept)
