@@ -1,4 +1,4 @@
-"""Do the boxes of known sentences lie where the sentences are? `python benchmarks/boxes.py`
+"""Do the boxes of known sentences lie where the sentences are? `python -m benchmarks.boxes`
 
 Truth: the advance width of each line by the ascent and descent in the font's metrics file, on the page as displayed
 (tests/pdf_samples.py). IoU is taken over the union of a sentence's lines. Bar: the page right in all, IoU ≥ .8 in all.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from benchmarks.common import Figure, write
 from refdesk.geometry import boxes_between
 from refdesk.ingest.parsers.options import ParseOptions
 from refdesk.ingest.parsers.pdf import parse
@@ -38,8 +39,8 @@ def measure(sample: Sample) -> tuple[int, int, list[float]]:
     return found, right, scores
 
 
-def main() -> int:
-    print("| PDF | sentences | found | page right | IoU min | IoU mean |\n|---|---|---|---|---|---|")
+def main() -> None:
+    figures: list[Figure] = []
     every: list[float] = []
     wrong = 0
     for sample in samples():
@@ -47,11 +48,18 @@ def main() -> int:
         every += scores
         wrong += len(sample.truths) - right
         mean = sum(scores) / len(scores)
-        print(f"| {sample.name} | {len(scores)} | {found} | {right} | {min(scores):.3f} | {mean:.3f} |")
+        shown = (
+            f"{right} of {len(scores)} on the right page; IoU {min(scores):.3f} to {max(scores):.3f}, mean {mean:.3f}"
+        )
+        figures.append(Figure(sample.name, shown, met=None if found == len(scores) else False))
     mean = sum(every) / len(every)
-    print(f"| **all** | {len(every)} | | {len(every) - wrong} | {min(every):.3f} | {mean:.3f} |")
-    return 0 if wrong == 0 and min(every) >= BAR else 1
+    head = [
+        Figure("sentences on the right page", f"{len(every) - wrong} of {len(every)}", "all", wrong == 0),
+        Figure("IoU with the truth, least", f"{min(every):.3f} (mean {mean:.3f})", f"≥ {BAR}", min(every) >= BAR),
+    ]
+    truth = "Truth: the advance width of each line by the ascent and descent of the font's metrics file, as displayed."
+    write("boxes", f"Boxes of known sentences in {len(figures)} generated PDFs", head + figures, [truth])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,4 +1,4 @@
-"""How many pages a second are parsed and chunked on one core? `python benchmarks/pdf_speed.py [FOLDER] [--files N]`
+"""How many pages a second are parsed and chunked on one core? `python -m benchmarks.pdf_speed [FOLDER] [--files N]`
 
 Reads the filings below FOLDER (default: pdf_qa in $REFDESK_DATA). Processor time, so that other work on the machine
 does not count. Bar: 20 pages/s, parse and chunk together.
@@ -7,11 +7,11 @@ does not count. Bar: 20 pages/s, parse and chunk together.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
 
+from benchmarks.common import DATA, Figure, write
 from refdesk.adapters.embed_onnx import ShippedTokenizer
 from refdesk.ingest.chunk import ChunkLimits, chunk
 from refdesk.ingest.parsers.options import ParseOptions
@@ -21,9 +21,8 @@ BAR = 20.0
 
 
 def main() -> int:
-    data = Path(os.environ.get("REFDESK_DATA", "../shared/data"))
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("folder", nargs="?", type=Path, default=data / "pdf_qa")
+    arguments.add_argument("folder", nargs="?", type=Path, default=DATA / "pdf_qa")
     arguments.add_argument("--files", type=int, default=0, help="only the first N files")
     given = arguments.parse_args()
     files = sorted(given.folder.rglob("*.pdf"))[: given.files or None]
@@ -33,7 +32,7 @@ def main() -> int:
     count_tokens = ShippedTokenizer().count
     count_tokens([""])
     pages, parsing, chunking, chunks = 0, 0.0, 0.0, 0
-    print("| file | pages | parse pages/s | parse + chunk pages/s |\n|---|---|---|---|")
+    figures = []
     for file in files:
         content = file.read_bytes()
         begin = time.process_time()
@@ -45,10 +44,13 @@ def main() -> int:
         end = time.process_time()
         count = len(parsed.pages)
         pages, parsing, chunking = pages + count, parsing + middle - begin, chunking + end - middle
-        print(f"| {file.name} | {count} | {count / (middle - begin):.0f} | {count / (end - begin):.0f} |", flush=True)
+        shown = f"{count / (middle - begin):.0f} parsed, {count / (end - begin):.0f} parsed and chunked"
+        figures.append(Figure(f"{file.stem}, {count} pages", f"{shown} a second"))
     both = pages / (parsing + chunking)
-    print(f"| **all {len(files)}** ({chunks} chunks) | {pages} | {pages / parsing:.0f} | {both:.0f} |")
-    return 0 if both >= BAR else 1
+    whole = f"**{both:.0f}** pages a second and core ({pages / parsing:.0f} parsed only)"
+    figures.insert(0, Figure(f"{len(files)} filings, {pages} pages, {chunks} chunks", whole, "≥ 20", both >= BAR))
+    write("pdf", "PDF parsing and chunking", figures, ["Processor time of one core."])
+    return 0
 
 
 if __name__ == "__main__":
