@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Any, get_args
 
 from refdesk.adapters import backup as backups
-from refdesk.adapters.catalogue import Catalogue, PageText
+from refdesk.adapters.catalogue import Catalogue, PageText, Standing
 from refdesk.adapters.database import open_database
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.maintenance import Maintenance, Report
 from refdesk.adapters.render import page_image
-from refdesk.adapters.writer import LibraryWriter
+from refdesk.adapters.writer import LibraryWriter, other_embedder
 from refdesk.ask.retrieve import Candidate, Weights, retrieve
 from refdesk.config import load_config
 from refdesk.embedders import make_embedder
@@ -59,7 +59,7 @@ class Refdesk:
         self.embedder: Embedder = make_embedder(self.config)
         self._engine = open_database(self.folder / "library.db")
         self.catalogue = Catalogue(self._engine)
-        self.index = LocalIndex(self.folder / "index", self.catalogue, self.embedder.dimensions)
+        self.index = LocalIndex(self.folder / "index", self.catalogue, self.embedder.name, self.embedder.dimensions)
         self.writer = LibraryWriter(
             self._engine, self.catalogue, self.index, self._files, self.folder / "writer.lock", self.embedder.name
         )
@@ -253,10 +253,12 @@ class Refdesk:
         weights = Weights(settings.dense_weight, settings.rrf_k, settings.candidates)
         depth, hits = k, []
         for _ in range(4):
-            generation = self._refresh()
+            standing = self._refresh()
+            if method != "bm25" and standing.space not in ("", self.embedder.name):
+                raise other_embedder(standing.space, self.embedder.name)
             terms = query_terms(text, self.index.languages[:MOST_LANGUAGES])
             found = retrieve(self.index, terms, vector, k=depth, method=method, scope=scope, weights=weights)
-            hits = self._hits(found, generation)
+            hits = self._hits(found, standing.generation)
             # A chunk that vanished between index and SQL was replaced or deleted this very moment: look again.
             if len(hits) >= min(k, len(found)):
                 break
@@ -290,12 +292,12 @@ class Refdesk:
             desk.reindex()
         return folder
 
-    def _refresh(self) -> int:
+    def _refresh(self) -> Standing:
         try:
-            return self.index.refresh().generation
+            return self.index.refresh()
         except IndexDamaged:
             self._heal()
-            return self.index.refresh().generation
+            return self.index.refresh()
 
     def _heal(self) -> None:
         """Rebuilds a search index that does not open; SQL has everything it takes."""

@@ -27,8 +27,9 @@ SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
 class LocalIndex:
     """What one process sees of the index files of a library."""
 
-    def __init__(self, folder: Path, catalogue: Catalogue, dimensions: int) -> None:
+    def __init__(self, folder: Path, catalogue: Catalogue, space: str, dimensions: int) -> None:
         self.folder = folder
+        self._space = space
         self._lexical: LexicalIndex | None = None
         self._catalogue = catalogue
         self._dimensions = dimensions
@@ -57,7 +58,7 @@ class LocalIndex:
             lexical.reload()
             same_files = (standing.epoch, standing.space) == (self._standing.epoch, self._standing.space)
             vectors = self._vectors if same_files else self._open_vectors(standing)
-            ids, matrix = self._catalogue.vectors_after(standing.space, vectors.last_id, self._dimensions)
+            ids, matrix = self._catalogue.vectors_after(self._space, vectors.last_id, self._dimensions)
             vectors.append(ids, matrix)
             vectors.drop(dropped)
             self.languages = self._catalogue.languages()
@@ -86,7 +87,8 @@ class LocalIndex:
     def snapshot_folder(self, standing: Standing) -> Path | None:
         """The newest snapshot of the vectors, None when there is none (yet, or any more: SQL holds them all)."""
         folder = self.folder / f"vectors-{standing.epoch}"
-        return folder if (folder / "vectors.npy").is_file() else None
+        is_ours = standing.space == self._space  # vectors of another embedder are no use to this one
+        return folder if is_ours and (folder / "vectors.npy").is_file() else None
 
     @property
     def vectors(self) -> VectorIndex:

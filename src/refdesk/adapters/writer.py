@@ -206,6 +206,12 @@ class LibraryWriter:
             self._purge()
         return [codec.unpack_document(row._mapping) for row in rows]
 
+    def clear_unused(self) -> None:
+        """Removes files that no document names: a run was killed between keeping them and naming them."""
+        with self.locked(), self._engine.connect() as connection:
+            keys = connection.execute(select(documents.c.key)).scalars().all()
+            self._files.remove(self._files.hashes() - kept_hashes(connection, keys))
+
     def original(self, document: Document) -> Path:
         """Where the bytes of a document lie."""
         return self._files.path(document.content_hash)
@@ -217,10 +223,7 @@ class LibraryWriter:
         if not space:
             set_state(connection, "space", self._space)
         elif space != self._space:
-            raise UsageError(
-                f"this library's vectors were made by '{space}', but the embedder now is '{self._space}'",
-                hint="run `refdesk reindex` to embed everything anew, or name the old embedder",
-            )
+            raise other_embedder(space, self._space)
 
     def _keys(self, connection: Connection, batch: Sequence[Ready]) -> list[int]:
         """Of the rows that a batch will replace, and of what is attached to them."""
@@ -292,6 +295,13 @@ class LibraryWriter:
                 for place in range(0, len(firsts), 500):
                     some = dropped.c.first_chunk.in_(firsts[place : place + 500])
                     connection.execute(update(dropped).where(some).values(purged=1))
+
+
+def other_embedder(space: str, embedder: str) -> UsageError:
+    return UsageError(
+        f"this library's vectors were made by '{space}', but the embedder now is '{embedder}'",
+        hint="run `refdesk reindex` to embed everything anew, or name the old embedder",
+    )
 
 
 @contextmanager
