@@ -59,7 +59,7 @@ class Refdesk:
         self.embedder: Embedder = make_embedder(self.config)
         self._engine = open_database(self.folder / "library.db")
         self.catalogue = Catalogue(self._engine)
-        self.index = LocalIndex(self.folder / "index", self.catalogue, self.embedder.name, self.embedder.dimensions)
+        self.index = LocalIndex(self.folder / "index", self.catalogue, self.embedder)
         self.writer = LibraryWriter(
             self._engine, self.catalogue, self.index, self._files, self.folder / "writer.lock", self.embedder.name
         )

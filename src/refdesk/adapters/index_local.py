@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from refdesk.adapters.catalogue import Catalogue, Standing
 from refdesk.adapters.lexical_tantivy import LexicalIndex
 from refdesk.adapters.vectors_usearch import VectorIndex
-from refdesk.ports import Scored
+from refdesk.ports import Embedder, Scored
 from refdesk.types import Range, Scope
 
 SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
@@ -27,15 +27,14 @@ SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
 class LocalIndex:
     """What one process sees of the index files of a library."""
 
-    def __init__(self, folder: Path, catalogue: Catalogue, space: str, dimensions: int) -> None:
+    def __init__(self, folder: Path, catalogue: Catalogue, embedder: Embedder) -> None:
         self.folder = folder
-        self._space = space
+        self._embedder = embedder  # only asked when vectors are needed: it may be a server far away
         self._lexical: LexicalIndex | None = None
         self._catalogue = catalogue
-        self._dimensions = dimensions
         self._lock = threading.Lock()
         self._standing = Standing(generation=-1)
-        self._vectors = VectorIndex(dimensions)
+        self._vectors: VectorIndex | None = None
         self._unpurged: list[Range] = []
         self._allowed: OrderedDict[Scope, NDArray[np.int64]] = OrderedDict()
         self.languages: tuple[str, ...] = ()
@@ -58,7 +57,7 @@ class LocalIndex:
             lexical.reload()
             same_files = (standing.epoch, standing.space) == (self._standing.epoch, self._standing.space)
             vectors = self._vectors if same_files else self._open_vectors(standing)
-            ids, matrix = self._catalogue.vectors_after(self._space, vectors.last_id, self._dimensions)
+            ids, matrix = self._catalogue.vectors_after(self._embedder.name, vectors.last_id, dimensions)
             vectors.append(ids, matrix)
             vectors.drop(dropped)
             self.languages = self._catalogue.languages()
@@ -87,11 +86,14 @@ class LocalIndex:
     def snapshot_folder(self, standing: Standing) -> Path | None:
         """The newest snapshot of the vectors, None when there is none (yet, or any more: SQL holds them all)."""
         folder = self.folder / f"vectors-{standing.epoch}"
-        is_ours = standing.space == self._space  # vectors of another embedder are no use to this one
+        is_ours = standing.space == self._embedder.name  # vectors of another embedder are no use to this one
         return folder if is_ours and (folder / "vectors.npy").is_file() else None
 
     @property
     def vectors(self) -> VectorIndex:
+        if self._vectors is None:
+            self.refresh()
+        assert self._vectors is not None
         return self._vectors
 
     @property
@@ -117,13 +119,13 @@ class LocalIndex:
         return any(first <= chunk_id <= last for first, last in self._unpurged)
 
     def dense(self, vector: NDArray[np.float32], k: int, scope: Scope) -> list[Scored]:
-        return self._vectors.search(vector, k, None if scope.is_open else self._allowed_ids(scope))
+        return self.vectors.search(vector, k, None if scope.is_open else self._allowed_ids(scope))
 
     def lexical_scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
         return self.lexical_index.scores(terms, chunk_ids)
 
     def cosines(self, vector: NDArray[np.float32], chunk_ids: Sequence[int]) -> dict[int, float]:
-        return self._vectors.cosines(vector, chunk_ids)
+        return self.vectors.cosines(vector, chunk_ids)
 
     def _allowed_ids(self, scope: Scope) -> NDArray[np.int64]:
         remembered = self._allowed  # replaced, never emptied, when the generation changes
