@@ -56,8 +56,8 @@ class LocalIndex:
             lexical = self._open_lexical(standing)
             lexical.reload()
             same_files = (standing.epoch, standing.space) == (self._standing.epoch, self._standing.space)
-            vectors = self._vectors if same_files else self._open_vectors(standing)
-            ids, matrix = self._catalogue.vectors_after(self._embedder.name, vectors.last_id, dimensions)
+            vectors = self._vectors if self._vectors is not None and same_files else self._open_vectors(standing)
+            ids, matrix = self._catalogue.vectors_after(self._embedder.name, vectors.last_id, vectors.dimensions)
             vectors.append(ids, matrix)
             vectors.drop(dropped)
             self.languages = self._catalogue.languages()
@@ -76,9 +76,9 @@ class LocalIndex:
 
     def _open_vectors(self, standing: Standing) -> VectorIndex:
         try:
-            return VectorIndex(self._dimensions, self.snapshot_folder(standing))
+            return VectorIndex(self._embedder.dimensions, self.snapshot_folder(standing))
         except (OSError, ValueError, RuntimeError):  # a damaged snapshot: SQL holds every vector, and gives them
-            return VectorIndex(self._dimensions)
+            return VectorIndex(self._embedder.dimensions)
 
     def lexical_folder(self, number: int) -> Path:
         return self.folder / f"lexical-{number}"
