@@ -74,7 +74,8 @@ class Intake:
         self, paths: Sequence[Path], collection: str, metadata: dict[str, str], password: str | None, sync: bool
     ) -> None:
         self._password = password
-        clear_dead(self._runs)
+        if clear_dead(self._runs):
+            self._writer.clear_unused()
         # Once each, though a file may be named itself and lie in a folder that is named too.
         found = list({one.path: one for path in paths for one in discover(path.absolute())}.values())
         if sync:

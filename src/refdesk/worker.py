@@ -111,7 +111,7 @@ class Desk:
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size  # looked at first: 2 GB are refused without being read
-                data = b"" if size > limit else file.read(limit + 1)
+                data = b"" if size > limit else file.read()
         except OSError as error:
             raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
         if size > limit or len(data) > limit:

@@ -52,6 +52,10 @@ class FileStore:
         for path in self.files.glob("new-*"):
             path.unlink(missing_ok=True)
 
+    def hashes(self) -> set[str]:
+        """Of all that is kept."""
+        return {path.name for path in self.files.glob("??/*")}
+
     def remove(self, hashes: Iterable[str]) -> None:
         for content_hash in hashes:
             self.path(content_hash).unlink(missing_ok=True)

@@ -96,7 +96,7 @@ class WorkerPool:
 
     def _idle_worker(self) -> _Worker:
         for worker in [one for one in self._workers if one.ticket is None]:
-            if worker.process.poll() is None:
+            if not worker.connection.poll() and worker.process.poll() is None:  # idle workers say nothing
                 return worker
             worker.end()  # it died while idle, which is no fault of the next task
             self._workers.remove(worker)

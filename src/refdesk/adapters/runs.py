@@ -64,8 +64,7 @@ def is_alive(folder: Path, name: str) -> bool:
     return False
 
 
-def clear_dead(folder: Path) -> None:
-    """Removes what killed runs have left behind."""
-    if folder.is_dir():
-        for path in folder.glob("*.lock"):
-            is_alive(folder, path.stem)
+def clear_dead(folder: Path) -> bool:
+    """Removes what killed runs have left behind; says whether there were any."""
+    dead = [path for path in folder.glob("*.lock") if not is_alive(folder, path.stem)]
+    return bool(dead)

@@ -1,0 +1,214 @@
+"""Killed at any point, a library opens, SQL and indexes agree, and everything is either there or taken up again."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from library_samples import (
+    ADDING,
+    SETTINGS,
+    assert_repaired,
+    assert_whole,
+    finish,
+    found_by,
+    left_behind,
+    open_desk,
+    start,
+    wait_until,
+    word,
+    write_note,
+    write_notes,
+)
+from refdesk import Refdesk
+
+ROUNDS = 50
+NOTES = 48
+
+
+@pytest.mark.slow
+def test_killed_fifty_times_at_random(tmp_path: Path) -> None:
+    library, notes = tmp_path / "library", write_notes(tmp_path / "notes", NOTES)
+    chance = random.Random(20)
+    versions = dict.fromkeys(range(NOTES), 0)
+    began = time.monotonic()
+    finish(start(ADDING, tmp_path / "timing", notes))
+    duration = time.monotonic() - began
+    killed = 0
+    for turn in range(ROUNDS):
+        process = start(ADDING, library, notes)
+        try:
+            process.wait(chance.uniform(0.0, duration))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        process.communicate()
+        assert wait_until(lambda session=process.pid: not left_behind(session), 1.0), "a worker outlived its program"
+        with open_desk(library) as desk:
+            assert_whole(desk)
+            assert_repaired(desk)
+            assert_whole(desk)
+        # From now on there is something to add, to replace and to remove in every round.
+        for number in chance.sample(sorted(versions), 12):
+            versions[number] += 1
+            write_note(notes, number, versions[number])
+        if turn % 3 == 2:
+            gone = chance.choice(sorted(versions))
+            del versions[gone]
+            (notes / f"note-{gone}.md").unlink()
+            versions[NOTES + turn] = 0
+            write_note(notes, NOTES + turn)
+    assert killed > ROUNDS // 2
+    finish(start(ADDING, library, notes))
+    with open_desk(library) as desk:
+        assert_repaired(desk)
+        assert {document.name for document in desk.documents(status="ready")} == {f"note-{n}.md" for n in versions}
+        for number, version in versions.items():
+            assert found_by(desk, word(number, version)) == [f"note-{number}.md"]
+        assert_whole(desk)
+        assert list((library / "runs").iterdir()) == []
+        assert len([path for path in (library / "files").rglob("*") if path.is_file()]) == len(versions)
+
+
+# Runs one change of a library and ends, as kill -9 does, at the nth call of a function: before it, or after.
+DYING = f"""
+import json, os, sys
+from refdesk import Refdesk, engine
+from refdesk.adapters import files, lexical_tantivy, maintenance, rows, vectors_usearch, writer
+
+change, place, name, nth, when = json.loads(sys.argv[2])
+owner = eval(place)
+original, calls = getattr(owner, name), 0
+
+def dying(*arguments, **options):
+    global calls
+    calls += 1
+    if calls == nth and when == "before":
+        os._exit(9)
+    result = original(*arguments, **options)
+    if calls == nth and when == "after":
+        os._exit(9)
+    return result
+
+maintenance.EXACT_BELOW = 2  # so that a snapshot is made of a library this small
+desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
+desk.index.refresh()
+setattr(owner, name, dying)
+if change == "add":
+    desk.add_texts([(f"new {{n}}", f"The lamp zq{{n}}v7 was lit at dusk.") for n in range(3)])
+elif change == "replace":
+    desk.add_texts([(f"text {{n}}", f"The buoy zq{{n}}v1 was moored.") for n in range(4)])
+elif change == "remove":
+    desk.remove("text 0", "text 1")
+elif change == "settle":
+    desk.maintenance.settle(force=True)
+elif change == "rebuild":
+    desk.reindex()
+os._exit(0)
+"""
+
+STORE_STEPS = [
+    ("writer.LibraryWriter", "_claim_space", 1, "after"),
+    ("writer.LibraryWriter", "_reserve", 1, "before"),
+    ("writer.LibraryWriter", "_reserve", 1, "after"),
+    ("writer.LibraryWriter", "_keep_files", 1, "after"),
+    ("lexical_tantivy.LexicalIndex", "write", 1, "before"),
+    ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
+    ("writer.LibraryWriter", "_insert_content", 2, "after"),
+    ("writer", "unused", 1, "after"),
+    ("files.FileStore", "remove", 1, "before"),
+    ("writer.LibraryWriter", "_purge", 2, "before"),
+    ("lexical_tantivy.LexicalIndex", "merge", 1, "before"),
+]
+PURGE_STEPS = [
+    ("lexical_tantivy.LexicalIndex", "write", 2, "before"),
+    ("lexical_tantivy.LexicalIndex", "write", 2, "after"),
+]
+REMOVE_STEPS = [
+    ("writer", "remove_family", 1, "after"),
+    ("writer", "unused", 1, "after"),
+    ("files.FileStore", "remove", 1, "before"),
+    ("writer.LibraryWriter", "_purge", 2, "before"),
+    ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
+]
+SETTLE_STEPS = [
+    ("vectors_usearch.Graph", "save", 1, "after"),
+    ("vectors_usearch.VectorIndex", "write_snapshot", 1, "after"),
+    ("maintenance", "bump", 2, "after"),
+    ("maintenance.Maintenance", "_remove_old_snapshots", 1, "before"),
+]
+REBUILD_STEPS = [
+    ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
+    ("maintenance.Maintenance", "_write_lexical", 1, "after"),
+    ("maintenance", "set_state", 2, "after"),
+    ("maintenance.Maintenance", "settle", 1, "before"),
+    ("maintenance.Maintenance", "settle", 1, "after"),
+]
+POINTS = [
+    *(("add", *step) for step in STORE_STEPS),
+    *(("replace", *step) for step in (*STORE_STEPS, *PURGE_STEPS)),
+    *(("remove", *step) for step in REMOVE_STEPS),
+    *(("settle", *step) for step in SETTLE_STEPS),
+    *(("rebuild", *step) for step in REBUILD_STEPS),
+]
+
+
+@pytest.fixture(scope="module")
+def small_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small") / "library"
+    with open_desk(folder) as desk:
+        desk.add_texts([(f"text {number}", f"The buoy {word(number)} was moored.") for number in range(6)])
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["add", "replace", "remove", "settle", "rebuild"])
+def test_killed_between_two_steps(change: str, small_library: Path, tmp_path: Path) -> None:
+    for number, point in enumerate(one for one in POINTS if one[0] == change):
+        library = tmp_path / str(number)
+        shutil.copytree(small_library, library)
+        process = start(DYING, library, json.dumps(point))
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 9, (point, errors)  # 0: the point was never reached
+        with open_desk(library) as desk:
+            assert_whole(desk)
+            assert_expected(desk, change)
+            assert_repaired(desk)
+            assert_whole(desk)
+            assert_expected(desk, change)
+            # The same change once more completes.
+            if change == "add":
+                desk.add_texts([(f"new {n}", f"The lamp {word(n, 7)} was lit at dusk.") for n in range(3)])
+                assert [found_by(desk, word(n, 7)) for n in range(3)] == [[f"new {n}"] for n in range(3)], point
+            elif change == "replace":
+                desk.add_texts([(f"text {n}", f"The buoy {word(n, 1)} was moored.") for n in range(4)])
+                assert [found_by(desk, word(n, 1)) for n in range(4)] == [[f"text {n}"] for n in range(4)], point
+            elif change == "rebuild":
+                assert desk.reindex() == 6
+            elif change == "settle":
+                assert desk.maintenance.settle(force=True)
+            assert_repaired(desk)
+            assert_whole(desk)
+
+
+def assert_expected(desk: Refdesk, change: str) -> None:
+    """All of a batch, or nothing of it."""
+    old = [bool(found_by(desk, word(number))) for number in range(6)]
+    dense = {hit.document.name for hit in desk.search("The buoy was moored.", method="dense", k=20)}
+    assert dense == {document.name for document in desk.documents(status="ready")}
+    if change == "add":
+        assert all(old) and len({bool(found_by(desk, word(number, 7))) for number in range(3)}) == 1
+    elif change == "replace":
+        new = [bool(found_by(desk, word(number, 1))) for number in range(4)]
+        assert len(set(new)) == 1 and new == [not one for one in old[:4]] and all(old[4:])
+    elif change == "remove":
+        assert old[0] == old[1] and all(old[2:])
+    else:
+        assert all(old)
