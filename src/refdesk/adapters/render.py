@@ -74,7 +74,8 @@ def _draw_page(data: bytes, number: int, width: int) -> Any:
     try:
         page = document[number - 1]
         _height(width, page.get_width(), page.get_height())
-        return page.render(scale=width / page.get_width()).to_pil().convert("RGB")
+        scale = (width - 0.01) / page.get_width()  # the size is rounded up, and must not round past the width
+        return page.render(scale=scale).to_pil().convert("RGB")
     finally:
         document.close()
 
