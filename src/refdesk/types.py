@@ -276,3 +276,13 @@ class Hit:
             "cosine": self.cosine,
             "score": self.score,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `doctor` looked at; `advice` says what to do when it is not well."""
+
+    name: str
+    well: bool
+    text: str
+    advice: str = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +20,7 @@ from refdesk.adapters.vectors_usearch import EXACT_BELOW
 from refdesk.adapters.writer import LibraryWriter
 from refdesk.errors import DiskFull
 from refdesk.ports import Embedder
-from refdesk.types import Chunk
+from refdesk.types import Chunk, Finding
 
 TAIL_LIMIT = 8192  # vectors scanned exactly beside a snapshot: 0.3 ms; more make a new snapshot worth its seconds
 DROPPED_LIMIT = 0.2  # share of deleted vectors at which a new snapshot is made
@@ -29,16 +28,6 @@ _BATCH = 512
 _T = TypeVar("_T")
 
 Report = Callable[[int, int], None]  # done, in all
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that `doctor` looked at; `advice` says what to do when it is not well."""
-
-    name: str
-    well: bool
-    text: str
-    advice: str = ""
 
 
 class Maintenance:

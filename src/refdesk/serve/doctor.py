@@ -11,9 +11,9 @@ from importlib.metadata import version
 
 import numpy as np
 
-from refdesk.adapters.maintenance import Finding
 from refdesk.engine import Refdesk
 from refdesk.errors import RefdeskError
+from refdesk.types import Finding
 
 LOW_DISK = 1 << 30  # bytes free under which a library cannot grow much
 _PACKAGES = ("sqlalchemy", "tantivy", "usearch", "onnxruntime", "tokenizers", "pypdfium2")
