@@ -1,0 +1,216 @@
+"""The house stands as it was drawn: imports go one way, files stay small, the public door is true."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import refdesk
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+LONGEST_FILE, LONGEST_FUNCTION = 600, 80
+
+# A module may import its own layer and those before it; adapters are beside the stages.
+LAYERS = (
+    {"types", "errors", "geometry"},
+    {"text", "terms", "settings", "ports", "config", "ocr"},
+    {"ingest", "ask", "adapters"},
+    {"engine", "intake", "worker", "embedders"},
+    {"__init__"},
+    {"serve", "evals"},
+)
+ENGINE = LAYERS[3]
+STAGES = ("parse", "chunk", "enrich", "pipeline")
+
+
+def part(module: str) -> str:
+    """`refdesk.ingest.parsers.pdf` -> `ingest`, `refdesk.types` -> `types`, `refdesk` -> `__init__`."""
+    return [*module.split("."), "__init__"][1]
+
+
+def layer(module: str) -> int:
+    return next(number for number, names in enumerate(LAYERS) if part(module) in names)
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Every module of ours that a module imports, at its top or inside a function."""
+    found = set()
+    for node in ast.walk(tree(MODULES[module])):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "refdesk":
+            for alias in node.names:
+                below = f"{node.module}.{alias.name}"
+                found.add(below if below in MODULES else node.module)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "refdesk"}
+    return frozenset(found)
+
+
+EDGES = [(module, other) for module in MODULES for other in imports(module)]
+
+
+def test_every_module_has_its_layer() -> None:
+    assert {part(module) for module in MODULES} <= set().union(*LAYERS)
+
+
+def test_imports_go_one_way() -> None:
+    wrong = [(module, other) for module, other in EDGES if layer(other) > layer(module)]
+    assert not wrong
+
+
+def test_neighbours_keep_apart() -> None:
+    """`ingest`, `ask` and `adapters` do not import one another; nor do `serve` and `evals`."""
+    beside = [{"ingest", "ask", "adapters"}, {"serve", "evals"}]
+    wrong = [
+        (module, other)
+        for module, other in EDGES
+        if part(module) != part(other) and any({part(module), part(other)} <= names for names in beside)
+    ]
+    assert not wrong
+
+
+def test_adapters_are_imported_by_the_engine_alone() -> None:
+    wrong = [
+        (module, other)
+        for module, other in EDGES
+        if part(other) == "adapters" and part(module) not in ENGINE | {"adapters"}
+    ]
+    assert not wrong
+
+
+def test_stages_do_not_import_one_another() -> None:
+    names = {f"refdesk.ingest.{stage}" for stage in STAGES}
+    assert names <= set(MODULES)
+    assert not [(module, other) for module, other in EDGES if module in names and other in names]
+
+
+def test_there_are_no_cycles() -> None:
+    done: set[str] = set()
+
+    def walk(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " → ".join((*path, module))
+        if module not in done:
+            for other in imports(module):
+                walk(other, (*path, module))
+            done.add(module)
+
+    for module in MODULES:
+        walk(module, ())
+
+
+def test_our_own_imports_stand_at_the_top() -> None:
+    """What is hidden in a function hides a cycle; only heavy packages of others are imported when first used."""
+    hidden = [
+        (module, ast.unparse(node))
+        for module, path in MODULES.items()
+        for function in ast.walk(tree(path))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "refdesk"
+    ]
+    assert not hidden
+
+
+# sizes
+
+
+def python_files() -> Iterator[Path]:
+    for folder in ("src", "tests", "benchmarks", "examples", "scripts"):
+        yield from (ROOT / folder).rglob("*.py")
+
+
+def test_files_stay_small() -> None:
+    long = {
+        str(path): count for path in python_files() if (count := len(path.read_bytes().splitlines())) > LONGEST_FILE
+    }
+    assert not long
+
+
+def test_functions_stay_small() -> None:
+    long = [
+        f"{path}:{node.lineno} {node.name}"
+        for path in python_files()
+        if path.parent.name != "versions"  # a migration is one long list of columns
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > LONGEST_FUNCTION
+    ]
+    assert not long
+
+
+def test_nothing_of_ours_is_mocked() -> None:
+    """Tests stand on real small things: real files, processes, databases and servers."""
+    mocks = "unittest" + ".mock"
+    assert not [path for path in (ROOT / "tests").rglob("*.py") if mocks in path.read_text(encoding="utf-8")]
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [module for module, path in MODULES.items() if path.stat().st_size and not ast.get_docstring(tree(path))]
+    assert not silent
+
+
+# the public door
+
+PUBLIC = """
+    Added Box Chunk Document DocumentError Hit LibraryError ModelError Progress Refdesk RefdeskError Scope Settings
+    UsageError
+"""
+METHODS = """
+    add add_text add_texts backup chunks close document documents locate page_image pages reindex remove restore search
+    watch
+"""
+
+
+def test_public_names() -> None:
+    """A name that goes, or that comes by accident, is a change for every user."""
+    assert sorted(refdesk.__all__) == sorted(PUBLIC.split())
+    found = {name for name, value in vars(refdesk).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    assert found == set(refdesk.__all__)
+
+
+def test_the_door_has_its_verbs() -> None:
+    public = {name for name, value in inspect.getmembers(refdesk.Refdesk, callable) if not name.startswith("_")}
+    assert set(METHODS.split()) <= public
+
+
+# what no file may say: hosts of package registries, places on one machine, and by whom a text was typed
+
+FORBIDDEN = [
+    *("py" + "pi.org", "python" + "hosted.org", "npm" + "js.com", "--index" + "-url", "/wo" + "rk/", "/ro" + "ot/"),
+    *("co-authored" + "-by", "chat" + "gpt", "cop" + "ilot", "cla" + "ude", "as an a" + "i ", "ai-gen" + "erated"),
+]
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listed.stdout.split("\0") if name]
+
+
+def test_no_file_says_what_it_must_not() -> None:
+    found = []
+    for path in tracked():
+        if path.is_file() and path.name != "tokenizer.json":
+            data = path.read_bytes()
+            text = "" if b"\0" in data[:8000] else data.decode("utf-8", "replace").lower()
+            found += [(str(path.relative_to(ROOT)), word) for word in FORBIDDEN if word in text]
+    assert not found
