@@ -46,10 +46,13 @@ class VectorIndex:
         self._dropped = _NO_RANGES
         self._snapshot = snapshot
         if snapshot is not None:
-            self._graph = Graph.restore(str(snapshot / GRAPH), view=True)
-            self._graph.expansion_search = EXPANSION_SEARCH
+            graph = Graph.restore(str(snapshot / GRAPH), view=True)
             self._ids = np.load(snapshot / "ids.npy", mmap_mode="r")
             self._vectors = np.load(snapshot / "vectors.npy", mmap_mode="r")
+            if graph is None or len(graph) != len(self._ids) or self._vectors.shape != (len(self._ids), dimensions):
+                raise ValueError(f"the snapshot {snapshot} is damaged")
+            self._graph = graph
+            self._graph.expansion_search = EXPANSION_SEARCH
 
     @property
     def last_id(self) -> int:
