@@ -14,6 +14,7 @@ from email.message import EmailMessage
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
@@ -29,6 +30,7 @@ from library_samples import (
     write_note,
     write_notes,
 )
+from refdesk.errors import UsageError
 from refdesk.types import Added, Progress
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "documents"
@@ -135,8 +137,7 @@ def test_watch_follows_changes(tmp_path: Path) -> None:
     try:
         assert wait_until(lambda: len(rounds) == 1)
         with open_desk(tmp_path / "library") as desk:
-            time.sleep(0.5)
-            write_note(notes, 7)
+            write_note(notes, 7)  # perhaps before the watching has begun
             assert wait_until(lambda: found_by(desk, word(7)) == ["note-7.md"])
             write_note(notes, 0, version=1)
             assert wait_until(lambda: found_by(desk, word(0, 1)) == ["note-0.md"])
@@ -148,6 +149,14 @@ def test_watch_follows_changes(tmp_path: Path) -> None:
         thread.join(20)
     assert not thread.is_alive()
     assert {"note-1.md": "removed"} in rounds
+
+
+def test_watch_of_nothing_and_of_the_library_itself(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "here" / "library") as desk:
+        with pytest.raises(UsageError, match="nothing to watch"):
+            next(desk.watch(tmp_path / "nowhere"))
+        write_note(tmp_path / "here", 1)
+        assert outcomes(next(desk.watch(tmp_path / "here"))) == {"note-1.md": "added"}
 
 
 # attachments
@@ -316,6 +325,13 @@ def test_progress_rises_and_ends_complete(tmp_path: Path) -> None:
     assert any("tg4-drift-report.pdf" in one.working_on for one in seen)
 
 
+def test_mistyped_path_leaves_nothing_behind(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        [result] = desk.add(tmp_path / "nowhere.txt")
+        assert (result.outcome, result.document) == ("failed", None) and "No such file" in result.reason
+        assert desk.documents() == []
+
+
 # the command line
 
 
@@ -331,6 +347,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     bad = refdesk(library, "add", notes)
     assert bad.returncode == 1 and "Traceback" not in bad.stderr
     assert refdesk(library, "add").returncode == 2
+    assert refdesk(library, "add", tmp_path / "nowhere").returncode == 1
     assert refdesk(library, "search", word(1), "--json").returncode == 0
     assert refdesk(tmp_path / "other", "search", "anything").returncode == 3
     assert refdesk(library, "doctor").returncode == 0

@@ -137,10 +137,25 @@ class Refdesk:
 
     def watch(self, *paths: str | Path, stop: threading.Event | None = None, **options: Any) -> Iterator[list[Added]]:
         """Adds these folders, then again whenever something in them changes; gives what each round did."""
-        from watchfiles import watch  # starts a thread of its own; needed here only
+        from watchfiles import DefaultFilter, watch  # starts a thread of its own; needed here only
 
+        folders = [Path(path).expanduser().absolute() for path in paths]
+        if missing := [folder for folder in folders if not folder.exists()]:
+            raise UsageError(f"there is nothing to watch at {missing[0]}")
         yield self.add(*paths, sync=True, **options)
-        for _ in watch(*[Path(path).expanduser() for path in paths], stop_event=stop, raise_interrupt=True):
+        outside = DefaultFilter(ignore_paths=[self.folder])  # an add changes the library, and must not cause another
+        caught_up = False
+        for changes in watch(
+            *folders,
+            watch_filter=outside,
+            stop_event=stop,
+            raise_interrupt=True,
+            rust_timeout=1000,
+            yield_on_timeout=True,
+        ):
+            if caught_up and not changes:
+                continue
+            caught_up = True  # the first time also without a change: one may have come before the watching began
             results = [one for one in self.add(*paths, sync=True, **options) if one.outcome != "unchanged"]
             if results:
                 yield results

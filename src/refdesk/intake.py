@@ -139,7 +139,11 @@ class Intake:
             metadata=metadata,
         )
         if found.error:
-            self._refuse(Source(document, None), UnreadableFile(found.error))
+            error = UnreadableFile(found.error)
+            if found.path.is_symlink() or found.path.exists() or self._catalogue.at_place(collection, str(found.path)):
+                self._refuse(Source(document, None), error)
+            else:  # a name that was mistyped is no document
+                self._say(Added(document.name, "failed", None, error.sentence))
             return None
         if found.size > self._settings.max_file_mb << 20:  # not even hashed
             self._refuse(Source(document, None), TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))

@@ -105,6 +105,7 @@ class Maintenance:
             for folder in self._index.folder.glob("lexical-*"):
                 if folder != self._index.lexical_folder(number):
                     shutil.rmtree(folder, ignore_errors=True)
+            self._writer.clear_unused()
         return total
 
     def _write_lexical(self, number: int, total: int, report: Report) -> None:

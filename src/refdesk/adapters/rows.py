@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from refdesk.adapters import codec
 from refdesk.adapters.lexical_tantivy import LexicalEntry
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state
 from refdesk.terms import terms
 from refdesk.types import Document, Outcome, Prepared
+
+_SOME = 500  # values in one condition
 
 
 def document_values(document: Document, modified: float) -> dict[str, Any]:
@@ -122,28 +125,39 @@ def keep_children(connection: Connection, parent_id: str, wanted: Sequence[Docum
             connection.execute(update(documents).where(documents.c.key == row.key).values(changed))
 
 
-def kept_hashes(connection: Connection, keys: Iterable[int]) -> set[str]:
-    """The files that these documents need: what was added, and the figures cut out of it."""
-    found: set[str] = set()
-    for key in keys:
-        content = select(documents.c.content_hash).where(documents.c.key == key)
-        found.update(connection.execute(content).scalars())
-        figures = select(chunks.c.details).where(chunks.c.document_key == key, chunks.c.kind == "figure")
-        found.update(orjson.loads(details)["image"] or "" for details in connection.execute(figures).scalars())
-    return found - {""}
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Hashes of files that documents need: what was added, and pictures, cut out of a page or added as such."""
+
+    originals: frozenset[str]
+    pictures: frozenset[str]
 
 
-def unused(connection: Connection, hashes: Iterable[str]) -> list[str]:
+def kept_files(connection: Connection, keys: Sequence[int] | None = None) -> Kept:
+    """What these documents need; without keys, what all do."""
+    added = select(documents.c.content_hash, documents.c.format)
+    cut_out = select(chunks.c.details).where(chunks.c.kind == "figure")
+    originals: set[str] = set()
+    pictures: set[str] = set()
+    for some in [None] if keys is None else [keys[at : at + _SOME] for at in range(0, len(keys), _SOME)]:
+        these = added if some is None else added.where(documents.c.key.in_(some))
+        for content_hash, format in connection.execute(these):
+            (pictures if format == "image" else originals).add(content_hash)
+        figures = cut_out if some is None else cut_out.where(chunks.c.document_key.in_(some))
+        pictures.update(orjson.loads(details)["image"] or "" for details in connection.execute(figures).scalars())
+    return Kept(frozenset(originals - {""}), frozenset(pictures - {""}))
+
+
+def unused(connection: Connection, before: Kept) -> set[str]:
     """Those of the files that no document needs any more."""
-
-    def is_used(content_hash: str) -> bool:
-        original = select(documents.c.key).where(documents.c.content_hash == content_hash)
-        figure = select(chunks.c.id).where(
-            chunks.c.kind == "figure", func.instr(chunks.c.details, content_hash.encode()) > 0
-        )
-        return any(connection.execute(query.limit(1)).first() is not None for query in (original, figure))
-
-    return [content_hash for content_hash in hashes if not is_used(content_hash)]
+    left = set(before.originals | before.pictures)
+    hashes = sorted(left)
+    for at in range(0, len(hashes), _SOME):
+        used = select(documents.c.content_hash).where(documents.c.content_hash.in_(hashes[at : at + _SOME]))
+        left.difference_update(connection.execute(used).scalars())
+    if left & before.pictures:  # the same picture may have been cut out of another document: all have to be looked at
+        left -= kept_files(connection).pictures
+    return left
 
 
 def by_key(connection: Connection, key: int) -> Document:

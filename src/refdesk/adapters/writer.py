@@ -36,7 +36,7 @@ from refdesk.adapters.rows import (
     family,
     find,
     keep_children,
-    kept_hashes,
+    kept_files,
     now,
     remove_family,
     set_state,
@@ -172,7 +172,7 @@ class LibraryWriter:
                 start += len(ready.prepared.chunks)
             self._keep_files(batch)
             with self._engine.begin() as connection:
-                before = kept_hashes(connection, self._keys(connection, batch))
+                before = kept_files(connection, self._keys(connection, batch))
                 owners = [upsert(connection, ready.prepared, ready.modified, start) for ready, start in numbered]
                 # Rows first, index second, commit last: the index must know the ids the rows were given.
                 lexical = [
@@ -198,7 +198,7 @@ class LibraryWriter:
         with self.locked():
             with self._engine.begin() as connection:
                 keys = [row.key for document_id in document_ids for row in family(connection, document_id)]
-                before = kept_hashes(connection, keys)
+                before = kept_files(connection, keys)
                 rows = [row for document_id in document_ids for row in remove_family(connection, document_id)]
                 bump(connection, "generation")
                 gone = unused(connection, before)
@@ -209,8 +209,8 @@ class LibraryWriter:
     def clear_unused(self) -> None:
         """Removes files that no document names: a run was killed between keeping them and naming them."""
         with self.locked(), self._engine.connect() as connection:
-            keys = connection.execute(select(documents.c.key)).scalars().all()
-            self._files.remove(self._files.hashes() - kept_hashes(connection, keys))
+            kept = kept_files(connection)
+            self._files.remove(self._files.hashes() - kept.originals - kept.pictures)
 
     def original(self, document: Document) -> Path:
         """Where the bytes of a document lie."""
