@@ -29,14 +29,19 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help and errors as plain lines, which docs/cli.md shows as they are
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 out = show.console()
 messages = show.console(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
-Collection = Annotated[str | None, typer.Option("--collection", "-c", help="Only this collection and those below it.")]
-DocumentName = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.")]
+Collection = Annotated[
+    str | None, typer.Option("--collection", "-c", metavar="PATH", help="Only this collection and those below it.")
+]
+DocumentName = Annotated[
+    str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.", show_default=False)
+]
 
 
 def _version(wanted: bool) -> None:
@@ -51,7 +56,7 @@ def options(
     library: Annotated[
         Path | None,
         typer.Option(
-            "--library", "-l", envvar="REFDESK_LIBRARY", help="The library's folder.", show_default="~/.refdesk"
+            "--library", "-l", metavar="DIR", envvar="REFDESK_LIBRARY", help="The library's folder, else ~/.refdesk."
         ),
     ] = None,
     setting: Annotated[
@@ -67,14 +72,16 @@ def options(
 @app.command()
 def add(
     context: typer.Context,
-    paths: Annotated[list[Path] | None, typer.Argument(help="Files and folders.", show_default=False)] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATHS", help="Files and folders.", show_default=False)
+    ] = None,
     collection: Annotated[
-        str, typer.Option("--collection", "-c", help="Where the documents live, e.g. finance/2024.")
+        str, typer.Option("--collection", "-c", metavar="PATH", help="Where the documents live, e.g. finance/2024.")
     ] = DEFAULT_COLLECTION,
     metadata: Annotated[
         list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Metadata of all of them; may be repeated.")
     ] = None,
-    password: Annotated[str | None, typer.Option(help="Opens encrypted PDFs.")] = None,
+    password: Annotated[str | None, typer.Option(metavar="TEXT", help="Opens encrypted PDFs.")] = None,
     sync: Annotated[
         bool, typer.Option("--sync", help="Also remove documents whose file is gone from these folders.")
     ] = False,
@@ -113,19 +120,24 @@ def add(
 @app.command()
 def search(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(help="What to look for.")],
-    k: Annotated[int | None, typer.Option("-k", help="How many chunks.", show_default="10")] = None,
-    method: Annotated[str, typer.Option(help="One of " + ", ".join(METHODS) + ".")] = "hybrid",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)],
+    k: Annotated[
+        int | None, typer.Option("-k", metavar="K", help="How many chunks; rag.top_k, 10, if not said.")
+    ] = None,
+    method: Annotated[str, typer.Option(metavar="METHOD", help="One of " + ", ".join(METHODS) + ".")] = "hybrid",
     collection: Collection = None,
     document: Annotated[
-        list[str] | None, typer.Option("--document", "-d", help="Only this document; may be repeated.")
+        list[str] | None,
+        typer.Option("--document", "-d", metavar="DOCUMENT", help="Only this document; may be repeated."),
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(help="Only text, table, list, code, figure …; may be repeated.")
+        list[str] | None, typer.Option(metavar="KIND", help="Only text, table, list, code, figure …; may be repeated.")
     ] = None,
-    pages: Annotated[str | None, typer.Option(help="Only these pages: 7, or 3-12.")] = None,
-    date_from: Annotated[str, typer.Option(help="Only documents of this day or later: 2024-01-31.")] = "",
-    date_to: Annotated[str, typer.Option(help="Only documents of this day or earlier.")] = "",
+    pages: Annotated[str | None, typer.Option(metavar="PAGES", help="Only these pages: 7, or 3-12.")] = None,
+    date_from: Annotated[
+        str, typer.Option(metavar="DATE", help="Only documents of this day or later: 2024-01-31.")
+    ] = "",
+    date_to: Annotated[str, typer.Option(metavar="DATE", help="Only documents of this day or earlier.")] = "",
     metadata: Annotated[
         list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Only documents with this.")
     ] = None,
@@ -159,7 +171,9 @@ def search(
 def list_documents(
     context: typer.Context,
     collection: Collection = None,
-    status: Annotated[str | None, typer.Option(help="Only those that are " + ", ".join(STATUSES) + ".")] = None,
+    status: Annotated[
+        str | None, typer.Option(metavar="STATUS", help="Only those that are " + ", ".join(STATUSES) + ".")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the documents."""
@@ -179,8 +193,10 @@ def list_documents(
 def show_document(
     context: typer.Context,
     name: DocumentName,
-    page: Annotated[int | None, typer.Option("--page", "-p", help="Show this page's text.")] = None,
-    image: Annotated[Path | None, typer.Option(help="Write the page as a PNG image to this file.")] = None,
+    page: Annotated[int | None, typer.Option("--page", "-p", metavar="NUMBER", help="Show this page's text.")] = None,
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the page as a PNG image to this file.")
+    ] = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="Show how it was cut into chunks.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -213,7 +229,7 @@ def show_document(
 @app.command()
 def remove(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Names or ids.")],
+    names: Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Names or ids.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
     """Remove documents, and what was attached to them."""
@@ -228,7 +244,7 @@ def remove(
 
 @app.command()
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check that everything is well, and say what to do where it is not."""
+    """Check that everything is well. Says what to do where it is not."""
     with _desk(context) as desk:
         findings = list(examine(desk))
     if as_json:
@@ -245,15 +261,18 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command()
 def reindex(context: typer.Context) -> None:
-    """Build the search indexes anew; with another embedder, the vectors too."""
+    """Build the search indexes anew. With another embedder, the vectors too."""
     with _desk(context) as desk, CountProgress(messages, "reindexing", "chunks") as progress:
         count = desk.reindex(progress.update)
     messages.print(f"{count} chunks are indexed.")
 
 
 @app.command()
-def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
-    """Write the whole library into one file; others may go on using it meanwhile."""
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
+) -> None:
+    """Write the whole library into one file. Others may go on using it meanwhile."""
     with _desk(context) as desk:
         written = desk.backup(file)
     messages.print(f"The library is in {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
@@ -262,7 +281,9 @@ def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="Th
 @app.command()
 def restore(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A file that `refdesk backup` has written.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file that `refdesk backup` has written.", show_default=False)
+    ],
     replace: Annotated[bool, typer.Option("--replace", help="Replace the library that is there.")] = False,
 ) -> None:
     """Make a library from a backup."""
@@ -274,7 +295,7 @@ def restore(
 def demo(
     context: typer.Context,
     documents: Annotated[
-        Path | None, typer.Option(help="A folder of documents to use instead of the examples.")
+        Path | None, typer.Option(metavar="DIR", help="A folder of documents to use instead of the examples.")
     ] = None,
 ) -> None:
     """Add the example documents and ask three questions about them."""
