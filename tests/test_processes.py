@@ -67,9 +67,13 @@ def test_many_processes_open_a_new_library_at_once(tmp_path: Path) -> None:
 def test_two_add_different_folders(tmp_path: Path) -> None:
     library = tmp_path / "library"
     one, two = write_notes(tmp_path / "one", 20), write_notes(tmp_path / "two", 20, first=20)
-    for process in [start(ADDING, library, one), start(ADDING, library, two)]:
-        finish(process)
+    adding = [start(ADDING, library, one), start(ADDING, library, two)]
     with open_desk(library) as desk:
+        while any(process.poll() is None for process in adding):
+            assert all(finding.well for finding in desk.maintenance.check())  # at every moment
+            time.sleep(0.1)
+        for process in adding:
+            finish(process)
         assert len(desk.documents(status="ready")) == len(desk.documents()) == 40
         assert_whole(desk)
         assert_repaired(desk)
@@ -234,6 +238,21 @@ def test_a_worker_killed_in_the_middle_of_an_add(tmp_path: Path) -> None:
         assert desk.document("note-3.md").status == "failed"
         assert len(desk.documents(status="ready")) == 5
         assert _workers() == []
+
+
+def test_a_worker_killed_while_it_embeds_costs_no_document(tmp_path: Path) -> None:
+    notes, killed = write_notes(tmp_path / "notes", 40), []
+
+    def on_progress(progress: Progress) -> None:
+        if not killed and progress.chunks_total == 40 and not progress.working_on:
+            killed.extend(_workers())
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    with open_desk(tmp_path / "library") as desk:
+        results = desk.add(notes, on_progress=on_progress)
+        assert killed and {one.outcome for one in results} == {"added"}
+        assert_whole(desk)
 
 
 def test_a_document_that_takes_too_long(tmp_path: Path) -> None:

@@ -96,8 +96,8 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
             fresh = Path(place) / "library"
             _unpack(file, fresh)
             if folder.exists():
-                old = Path(place) / "old"
-                folder.rename(old)
+                with FileLock(str(folder / "writer.lock")):  # nobody is in the middle of writing to the old one
+                    folder.rename(Path(place) / "old")
             fresh.rename(folder)
     except OSError as error:
         raise explain(error, folder) from error

@@ -148,8 +148,12 @@ class Maintenance:
             done += len(batch)
             report(done, total)
 
-    def check(self) -> Iterator[Finding]:
-        """Compares the indexes with SQL."""
+    def check(self) -> list[Finding]:
+        """Compares the indexes with SQL, while nobody changes either."""
+        with self._writer.locked(repair=False):
+            return list(self._findings())
+
+    def _findings(self) -> Iterator[Finding]:
         standing = self._index.refresh()
         counts = self._catalogue.counts(standing.space)
         with self._engine.connect() as connection:

@@ -84,6 +84,7 @@ class _Job:
 
     source: Source | None = None
     places: list[tuple[_Open, int]] = field(default_factory=list)
+    is_second_try: bool = False
 
 
 class Pipeline:
@@ -128,13 +129,16 @@ class Pipeline:
             nothing_to_parse = not self._sources and all(job.source is None for job in self._jobs.values())
             if len(self._waiting) >= EMBED_BATCH or (self._waiting and nothing_to_parse):
                 places = [self._waiting.popleft() for _ in range(min(EMBED_BATCH, len(self._waiting)))]
-                task = self._embed_task(tuple(one.prepared.chunks[number] for one, number in places))
-                self._submit(_Job(places=places), task, EMBED_TIME_LIMIT_S)
+                self._embed(_Job(places=places))
             elif self._sources and len(self._waiting) < BACKLOG:
                 source = self._sources.popleft()
                 self._submit(_Job(source=source), source.task, self._time_limit_s)
             else:
                 return
+
+    def _embed(self, job: _Job) -> None:
+        task = self._embed_task(tuple(one.prepared.chunks[number] for one, number in job.places))
+        self._submit(job, task, EMBED_TIME_LIMIT_S)
 
     def _submit(self, job: _Job, task: Any, time_limit_s: float) -> None:
         ticket = self._tally.next_ticket()
@@ -175,6 +179,10 @@ class Pipeline:
         if isinstance(error, LibraryError):  # a full disk is no fault of this document, and no other will fare better
             raise error
         self._tally.stopped(ticket)
+        if job.source is None and isinstance(error, DocumentError) and not job.is_second_try:
+            # A worker that dies over chunks of many documents was ended from outside; none of them is to blame.
+            self._embed(_Job(places=job.places, is_second_try=True))
+            return
         if job.source is not None:
             lost = [job.source]
         else:
