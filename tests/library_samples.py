@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,18 @@ def write_note(folder: Path, number: int, version: int = 0) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"note-{number}.md"
     path.write_text(f"# Note {number}\n\nThe buoy {word(number, version)} was moored in the outer harbour.\n")
+    return path
+
+
+def write_mail(folder: Path, number: int, version: int = 0) -> Path:
+    """A mail whose attachment holds the word."""
+    message = EmailMessage()
+    message["Subject"], message["From"], message["To"] = f"Mail {number}", "a@example.org", "b@example.org"
+    message.set_content(f"The sheet of mooring {number} is attached, in edition {version}.")
+    sheet = f"The buoy {word(number, version)} was moored in the outer harbour."
+    message.add_attachment(sheet, filename=f"sheet-{number}.txt")
+    path = folder / f"mail-{number}.eml"
+    path.write_bytes(message.as_bytes())
     return path
 
 

@@ -325,6 +325,20 @@ def test_progress_rises_and_ends_complete(tmp_path: Path) -> None:
     assert any("tg4-drift-report.pdf" in one.working_on for one in seen)
 
 
+def test_name_that_is_no_text(tmp_path: Path) -> None:
+    notes = write_notes(tmp_path / "notes", 2)
+    odd = os.fsencode(notes) + b"/caf\xe9.txt"
+    try:
+        with open(odd, "w") as file:  # noqa: PTH123 (a name in bytes)
+            file.write("The lamp was lit.")
+    except OSError:  # a file system that allows text only: nothing can go wrong there
+        return
+    with open_desk(tmp_path / "library") as desk:
+        results = {one.name: one for one in desk.add(notes, sync=True)}
+        assert results["caf?.txt"].outcome == "failed" and "rename it" in results["caf?.txt"].reason
+        assert len(desk.documents()) == len(desk.documents(status="ready")) == 2
+
+
 def test_mistyped_path_leaves_nothing_behind(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         [result] = desk.add(tmp_path / "nowhere.txt")

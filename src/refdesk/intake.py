@@ -107,7 +107,7 @@ class Intake:
         changed: list[Source] = []
         new: dict[str, Source] = {}
         for one in found:
-            source = self._source(one, collection, metadata)
+            source = self._source(one, collection, metadata) if self._is_nameable(one) else None
             if source is None:
                 continue
             content_hash = source.document.content_hash
@@ -125,6 +125,15 @@ class Intake:
                 self._leave(source.document, twin, f"same content as {twin.name}")
                 del new[content_hash]
         return changed + list(new.values())
+
+    def _is_nameable(self, found: Found) -> bool:
+        """File systems allow names that are no text in any encoding; neither SQL nor JSON can hold them."""
+        name = str(found.path).encode(errors="replace").decode()
+        if name == str(found.path):
+            return True
+        error = UnreadableFile("its name is not valid text", hint="rename it, and add it again")
+        self._say(Added(found.name.encode(errors="replace").decode(), "failed", None, error.sentence))
+        return False
 
     def _source(self, found: Found, collection: str, metadata: dict[str, str]) -> Source | None:
         """What to do for one file; None when nothing is."""
