@@ -61,8 +61,6 @@ def test_version() -> None:
     "arguments",
     [
         pytest.param(["fetch"], id="unknown_command"),
-        pytest.param(["list", "--colour"], id="unknown_option"),
-        pytest.param(["search"], id="no_text"),
         pytest.param(["search", "x", "-k", "many"], id="k_not_a_number"),
     ],
 )
@@ -77,19 +75,15 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
         pytest.param(
             ["--set", "rag.topk=5", "list"], "There is no setting 'rag.topk'; see docs/settings.md.", id="set"
         ),
-        pytest.param(["--set", "rag.top_k", "list"], "--set takes NAME=VALUE, not 'rag.top_k'.", id="set_no_value"),
         pytest.param(["add"], "Nothing to add; name files or folders, or say --resume.", id="add_nothing"),
         pytest.param(["search", ""], "There is nothing to search for; give a question or a few words.", id="empty"),
-        pytest.param(["search", "x", "-k", "0"], "K must be at least 1, not 0.", id="k_0"),
-        pytest.param(["search", "x", "--pages", "x-3"], "--pages takes a page or a range such as 3-12", id="pages"),
+        pytest.param(["search", "x", "--pages", "5-"], "--pages takes a page or a range such as 3-12", id="pages"),
         pytest.param(["search", "x", "--kind", "tabel"], "There is no kind 'tabel'; use one of text, table", id="kind"),
         pytest.param(["show", "missing.pdf"], "There is no document 'missing.pdf'; `refdesk list` shows", id="show"),
         pytest.param(["show", "tg4-drift-report.pdf", "-p", "9"], "tg4-drift-report.pdf has pages 1 to 3", id="page"),
         pytest.param(
             ["show", "staff-handbook.docx", "--image", "x.png"], "staff-handbook.docx has no page", id="image"
         ),
-        pytest.param(["remove", "missing.pdf"], "There is no document 'missing.pdf'", id="remove"),
-        pytest.param(["list", "--status", "lost"], "There is no status 'lost'; use one of pending", id="status"),
         pytest.param(["restore", "missing.tar"], "holds a library already", id="restore_over_a_library"),
     ],
 )
@@ -167,9 +161,11 @@ def test_search_as_json(folder: Path) -> None:
 @pytest.mark.parametrize(
     "options, names",
     [
-        pytest.param(["-d", "budget-2026.xlsx"], {"budget-2026.xlsx"}, id="document"),
-        pytest.param(["--kind", "figure"], {"tg4-drift-report.pdf"}, id="kind"),
-        pytest.param(["--pages", "5"], {"staff-handbook.docx", "quarterly-review-q3-2025.pptx"}, id="pages"),
+        pytest.param(
+            ["--pages", "5", "-d", "staff-handbook.docx", "-d", "budget-2026.xlsx", "--method", "rrf"],
+            {"staff-handbook.docx"},
+            id="pages_and_documents",
+        ),
         pytest.param(["--meta", "subject=Skerry Technical Report SI-TR-031"], {"tg4-drift-report.pdf"}, id="metadata"),
     ],
 )
@@ -232,7 +228,7 @@ def test_show_a_page_its_chunks_and_its_image(folder: Path, tmp_path: Path) -> N
 
 def test_narrow_terminals_wrap_and_pipes_do_not(folder: Path) -> None:
     question = "Why should nobody stand in line with a stretched rubber cord?"
-    for arguments in (["list"], ["search", question], ["show", "tg4-drift-report.pdf"]):
+    for arguments in (["list"], ["search", question]):
         narrow = refdesk(folder, *arguments, COLUMNS="60")
         assert max(map(len, narrow.splitlines())) <= 60
     wide = refdesk(folder, "search", question, "-k", "1")
@@ -242,13 +238,13 @@ def test_narrow_terminals_wrap_and_pipes_do_not(folder: Path) -> None:
 
 
 def test_piped_output_has_no_control_characters(folder: Path) -> None:
-    for arguments in (["list"], ["search", "gauge"], ["doctor"], ["show", "tg4-drift-report.pdf", "--chunks"]):
+    for arguments in (["search", "gauge"], ["doctor"]):
         done = run_refdesk("--library", folder, *arguments)
         for text in (done.stdout, done.stderr):
             assert not [character for character in text if ord(character) < 32 and character != "\n"]
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["search", "gauge", "--json", "-k", "90"]])
+@pytest.mark.parametrize("arguments", [["list"], ["search", "gauge", "--json", "-k", "90"]], ids=["plain", "json"])
 def test_a_reader_that_goes_away_is_no_error(folder: Path, arguments: list[str]) -> None:
     command = [str(REFDESK), "--library", str(folder), *arguments]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -44,16 +44,16 @@ _CJK = (
     "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
 )
+_CJK_RUN = re.compile(rf"[{_CJK}]")
 # Vowel signs and other marks (Hindi, Tamil, pointed Hebrew) belong to the word; `\w` leaves them out.
 _MARKS = "".join(
-    c for c in map(chr, range(0x300, 0xFE30)) if unicodedata.category(c)[0] == "M" and not re.match(f"[{_CJK}]", c)
+    c for c in map(chr, range(0x300, 0xFE30)) if unicodedata.category(c)[0] == "M" and not _CJK_RUN.match(c)
 )
 # A number keeps its decimals ("4.2") and loses its thousands ("1,250"); CJK runs are taken apart from other letters.
 _WORD = re.compile(
     rf"\d+(?:,\d{{3}})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+(?!\w)|[{_CJK}]+"
     rf"|[^\W{_CJK}]+(?:[{_MARKS}]+[^\W{_CJK}]*)*"
 )
-_CJK_RUN = re.compile(rf"[{_CJK}]")
 _APOSTROPHE = re.compile(r"['’]s\b")
 _POINTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0640\u064b-\u065f\u0670]+")
 _LONGEST_TERM = 60  # longer "words" are base64 or DNA; their first characters are enough to find them

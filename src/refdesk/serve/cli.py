@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -320,10 +321,10 @@ def _pairs(values: list[str], option: str) -> dict[str, str]:
 def _page_range(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    first, _, last = text.partition("-")
-    if not first.isdigit() or (last and not last.isdigit()):
+    found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", text.strip())
+    if found is None:
         raise UsageError(f"--pages takes a page or a range such as 3-12, not '{text}'")
-    return int(first), int(last or first)
+    return int(found[1]), int(found[2] or found[1])
 
 
 def _write(file: Path, data: bytes) -> None:
