@@ -244,6 +244,16 @@ def test_piped_output_has_no_control_characters(folder: Path) -> None:
             assert not [character for character in text if ord(character) < 32 and character != "\n"]
 
 
+def test_a_name_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "\x1b[31m[bold]red\n.txt").write_text("The pilot boat is [blink]red.", encoding="utf-8")
+    refdesk(tmp_path / "library", "add", files)
+    assert " �[31m[bold]red�.txt " in refdesk(tmp_path / "library", "list")
+    said = refdesk(tmp_path / "library", "search", "boat")
+    assert said.startswith("1  �[31m[bold]red�.txt, page 1\n   “The pilot boat is [blink]red.”\n")
+
+
 @pytest.mark.parametrize("arguments", [["list"], ["search", "gauge", "--json", "-k", "90"]], ids=["plain", "json"])
 def test_a_reader_that_goes_away_is_no_error(folder: Path, arguments: list[str]) -> None:
     command = [str(REFDESK), "--library", str(folder), *arguments]

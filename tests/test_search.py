@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,14 @@ def test_the_order_is_the_same_every_time(examples: Refdesk) -> None:
     again.close()
     shallow = [hit.chunk.id for hit in examples.search(QUESTION, k=3)]
     assert shallow == runs[0][:3], "asking for fewer gives the beginning of the same list"
+
+
+def test_threads_search_at_once(examples: Refdesk) -> None:
+    questions = [QUESTION, "parental leave", "copper guard", "wave buoy", "検潮器"] * 8
+    alone = [[hit.chunk.id for hit in examples.search(text, k=10)] for text in questions]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda text: [hit.chunk.id for hit in examples.search(text, k=10)], questions))
+    assert together == alone
 
 
 def test_a_hit_as_a_dictionary_has_what_a_citation_needs(examples: Refdesk) -> None:

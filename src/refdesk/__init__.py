@@ -2,8 +2,9 @@
 
 from refdesk.engine import Refdesk
 from refdesk.errors import DocumentError, LibraryError, ModelError, RefdeskError, UsageError
+from refdesk.geometry import Box
 from refdesk.settings import Settings
-from refdesk.types import Added, Box, Chunk, Document, Hit, Progress, Scope
+from refdesk.types import Added, Chunk, Document, Hit, Progress, Scope
 
 __version__ = "0.1.0"
 

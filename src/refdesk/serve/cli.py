@@ -12,7 +12,6 @@ from typing import Annotated, Any, NoReturn
 
 import orjson
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from refdesk import __version__
@@ -22,6 +21,7 @@ from refdesk.serve import show
 from refdesk.serve.demo import run_demo
 from refdesk.serve.doctor import examine
 from refdesk.serve.progress import AddProgress, CountProgress
+from refdesk.serve.show import escape
 
 DONE, FAILED, USAGE, NOTHING = 0, 1, 2, 3
 
@@ -214,7 +214,7 @@ def show_document(
             if as_json:
                 _print_json({"page": page, "label": found[0].page.label, "text": found[0].text})
             else:
-                out.print(escape(found[0].text))
+                out.print(escape(found[0].text, lines=True))
         elif chunks:
             pieces = desk.chunks(document.id)
             if as_json:

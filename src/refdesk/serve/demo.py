@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 
 from refdesk.engine import Refdesk
 from refdesk.errors import UsageError
 from refdesk.serve import show
 from refdesk.serve.progress import AddProgress
+from refdesk.serve.show import escape
 
 COLLECTION = "examples"
 QUESTIONS = (

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from refdesk.serve.show import escape
 from refdesk.types import Added
 from refdesk.types import Progress as State
 

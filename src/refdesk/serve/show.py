@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import get_args
 
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
@@ -19,6 +19,7 @@ _QUOTED = 2  # sentences of a hit that are shown
 _COLOURS = {"ready": "green", "failed": "red", "pending": "yellow", "processing": "yellow"}
 _UNBROKEN = 100_000  # columns of a pipe: nothing is folded, so that grep and cut work
 _MARKERS = "-*•·– "  # what a list puts before an item
+_CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
@@ -28,6 +29,15 @@ def console(*, stderr: bool = False) -> Console:
     if not found.is_terminal and "COLUMNS" not in os.environ:
         found.width = _UNBROKEN
     return found
+
+
+def escape(text: str, *, lines: bool = False) -> str:
+    """A text that says what it says: no markup of ours, no control characters that would steer the terminal.
+
+    >>> escape("[red]a\\x1b[31m")
+    '\\\\[red]a�[31m'
+    """
+    return markup.escape(text.translate(_CONTROLS if lines else _CONTROLS | {10: "\ufffd"}))
 
 
 def added(out: Console, results: Sequence[Added]) -> None:
@@ -101,7 +111,7 @@ def document(out: Console, one: Document) -> None:
             shown = "; ".join(value) if isinstance(value, (tuple, list)) else str(value)
             if isinstance(value, dict):
                 shown = "\n".join(f"{key}: {content}" for key, content in value.items())
-            table.add_row(f"[bold]{name}[/]", escape(shown))
+            table.add_row(f"[bold]{name}[/]", escape(shown, lines=True))
     out.print(table)
 
 
@@ -109,7 +119,7 @@ def chunks(out: Console, found: Sequence[Chunk]) -> None:
     for one in found:
         head = f"[bold]{one.sequence}[/]  {one.kind}, {pages(one.pages)}, {one.token_count} tokens"
         out.print(f"{head}  [dim]{escape(' › '.join(one.heading_path))}[/]".rstrip())
-        out.print(escape(one.text) + "\n")
+        out.print(escape(one.text, lines=True) + "\n")
 
 
 def _indented(out: Console, text: str) -> None:
