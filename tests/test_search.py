@@ -211,8 +211,11 @@ def test_removed_documents_are_not_found(own_examples: Refdesk) -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        pytest.param({"k": 0}, "k must be at least 1", id="k_0"),
-        pytest.param({"k": -3}, "k must be at least 1", id="k_negative"),
+        pytest.param({"k": 0}, "k must be a whole number of at least 1, not 0", id="k_0"),
+        pytest.param({"k": -3}, "k must be a whole number of at least 1", id="k_negative"),
+        pytest.param({"k": "5"}, "k must be a whole number of at least 1, not '5'", id="k_a_text"),
+        pytest.param({"text": None}, "nothing to search for", id="none"),
+        pytest.param({"document": "half\ud800"}, r"no document 'half\?'", id="half_surrogate_in_a_name"),
         pytest.param({"method": "magic"}, "no search method 'magic'", id="method"),
         pytest.param({"document": "missing.pdf"}, "no document 'missing.pdf'", id="document"),
         pytest.param({"kind": "tabel"}, "no kind 'tabel'", id="kind"),
@@ -320,6 +323,14 @@ def test_texts_as_pairs_and_mappings(desk: Refdesk) -> None:
     assert (mapping.collection, mapping.date) == ("x/y", "2024-05-06")
     assert (more.collection, more.metadata["year"], more.title, more.format) == ("texts", "2024", "T", "markdown")
     assert desk.search("text", metadata={"year": 2024})[0].document.name == "more"  # type: ignore[dict-item]
+
+
+def test_halves_of_surrogate_pairs_do_no_harm(desk: Refdesk) -> None:
+    one = {"name": "n\ud800", "text": "A \udfff text.", "metadata": {"m\ud800": "v\ud800"}, "collection": "c\ud800"}
+    assert [added.outcome for added in desk.add_texts([one])] == ["added"]
+    assert desk.document("n\ud800").name == "n?"
+    hit = desk.search("text", collection="c\ud800", metadata={"m\ud800": "v\ud800"})[0]
+    assert hit.chunk.text == "A ? text."
 
 
 def test_the_last_text_of_a_name_wins(desk: Refdesk) -> None:

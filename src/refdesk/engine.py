@@ -183,6 +183,7 @@ class Refdesk:
 
     def document(self, name: str) -> Document:
         """By name, by id, or by the beginning of an id; a name goes before the beginning of another one's id."""
+        name = _sound(name)
         beginning = self.catalogue.document(name) if name else None
         if beginning is not None and beginning.id == name:
             return beginning
@@ -241,7 +242,7 @@ class Refdesk:
     ) -> list[Hit]:
         """The k chunks that fit a text best, each with its true scores, page and boxes."""
         chosen = self.settings.changed(settings) if settings else self.settings
-        if not text.strip():
+        if not isinstance(text, str) or not text.strip():
             raise UsageError("there is nothing to search for", hint="give a question or a few words")
         scope = Scope(
             collections=_collections(collection),
@@ -259,8 +260,8 @@ class Refdesk:
         self, text: str, embed: Callable[[str], Any], k: int, method: Method, scope: Scope, settings: Settings
     ) -> list[Hit]:
         """`search` with the query's vector given by the caller, and everything checked and resolved."""
-        if k < 1:
-            raise UsageError(f"k must be at least 1, not {k}")
+        if not isinstance(k, int) or k < 1:
+            raise UsageError(f"k must be a whole number of at least 1, not {k!r}")
         _one_of("search method", method, METHODS)
         if method == "hybrid" and settings.fusion == "rrf":
             method = "rrf"
@@ -362,8 +363,13 @@ def _date(text: Any) -> str:
         raise UsageError(f"'{text}' is not a date", hint="write 2024-01-31") from None
 
 
+def _sound(text: Any) -> str:
+    """A text that can be stored: halves of surrogate pairs, which no encoding takes, become "?"."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")
+
+
 def _collection(path: str) -> str:
-    parts = [part.strip() for part in path.split("/")]
+    parts = [part.strip() for part in _sound(path).split("/")]
     if not all(parts) or any(part in (".", "..") for part in parts):
         raise UsageError(f"'{path}' is not a collection", hint="use a name, or a path such as finance/2024")
     return "/".join(parts)
@@ -372,7 +378,7 @@ def _collection(path: str) -> str:
 def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     if metadata is not None and not isinstance(metadata, Mapping):
         raise UsageError(f"metadata is a mapping of names to values, not {metadata!r}")
-    return {str(name): str(value) for name, value in (metadata or {}).items()}
+    return {_sound(name): _sound(value) for name, value in (metadata or {}).items()}
 
 
 def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
@@ -392,10 +398,10 @@ def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
     if (format := fields.get("format") or "text") not in TEXT_FORMATS:
         raise UsageError(f"a text cannot be of the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
     metadata = _metadata(fields.get("metadata"))
-    title = str(fields.get("title") or metadata.get("title", ""))
+    title = _sound(fields.get("title") or metadata.get("title", ""))
     return Text(
-        name=str(fields["name"]),
-        text=fields["text"] if fields["text"].strip() else title,  # a title alone is worth finding
+        name=_sound(fields["name"]),
+        text=_sound(fields["text"]) if fields["text"].strip() else title,  # a title alone is worth finding
         collection=_collection(fields.get("collection") or collection),
         metadata=metadata,
         title=title,
