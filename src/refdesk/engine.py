@@ -321,6 +321,9 @@ class Refdesk:
             try:
                 self.index.refresh()
             except IndexDamaged:
+                # Only with the library's own embedder: nobody has asked for all vectors to be made anew.
+                if (space := self.catalogue.standing().space) not in ("", self.embedder.name):
+                    raise other_embedder(space, self.embedder.name) from None
                 self.reindex()
 
 

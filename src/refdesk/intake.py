@@ -243,6 +243,7 @@ class Intake:
         same = (
             known.content_hash == source.task.content_hash
             and known.metadata.items() >= source.document.metadata.items()
+            and source.document.title in ("", known.title)
         )
         if same:
             self._leave(source.document, known, "")

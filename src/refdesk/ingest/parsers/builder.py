@@ -76,8 +76,8 @@ class Builder:
         text = "".join(self._parts)
         starts = self._pages or [(0, "")]
         # The first page also owns what precedes it; a page without text is an empty range.
-        begins = [0] + [min(start, len(text)) for start, _ in starts[1:]]
-        ends = begins[1:] + [len(text)]
+        begins = [0, *(min(start, len(text)) for start, _ in starts[1:])]
+        ends = [*begins[1:], len(text)]
         pages = tuple(
             Page(number, begin, end, label=label)
             for number, (begin, end, (_, label)) in enumerate(zip(begins, ends, starts, strict=True), 1)

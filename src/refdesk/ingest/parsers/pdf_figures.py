@@ -57,7 +57,8 @@ def _drawing(caption: Run, shapes: Floats, frame: Frame) -> Box4 | None:
     )
     beside = (shapes[:, 0] < caption.right + NEAR) & (shapes[:, 2] > caption.left - NEAR)
     found = shapes[inside & beside]
-    top, members = caption.top, []
+    top = caption.top
+    members: list[tuple[float, float, float, float]] = []
     for left, upper, right, lower in found[np.argsort(-found[:, 3])].tolist():
         if top - lower > (BLANK if members else NEAR):
             break

@@ -80,7 +80,8 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> tuple[Table | Non
     """Puts the words inside the grid into its cells; a frame around running text is not a table."""
     left, top = min(cell[0] for cell in cells), min(cell[1] for cell in cells)
     right, bottom = max(cell[2] for cell in cells), max(cell[3] for cell in cells)
-    inside, outside = [], []
+    inside: list[Run] = []
+    outside: list[Run] = []
     for run in runs:
         middle = (run.left + run.right) / 2
         within = left - SNAP <= middle <= right + SNAP and top - SNAP <= run.middle <= bottom + SNAP
