@@ -172,6 +172,7 @@ class Refdesk:
             self.embedder,
             on_progress or (lambda progress: None),
             on_added or (lambda added: None),
+            self.maintenance.settle,  # also during a long add, or searches would scan ever more
         )
 
     # documents

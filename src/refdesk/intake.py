@@ -52,6 +52,7 @@ class Intake:
         embedder: Embedder,
         on_progress: Callable[[Progress], None],
         on_added: Callable[[Added], None],
+        after_store: Callable[[], object],
     ) -> None:
         self._catalogue = catalogue
         self._writer = writer
@@ -60,6 +61,7 @@ class Intake:
         self._embedder = embedder
         self._on_progress = on_progress
         self._on_added = on_added
+        self._after_store = after_store
         self._password: str | None = None
         self._run: Run | None = None
         self.results: list[Added] = []
@@ -264,6 +266,7 @@ class Intake:
         for one, (document, outcome) in zip(batch, stored, strict=True):
             self._say(Added(document.name, outcome, document))
             more += self._children(document, one.extra)
+        self._after_store()
         return more
 
     def fail(self, source: Source, error: RefdeskError) -> None:

@@ -31,7 +31,7 @@ class Settings:
     )
     dense_weight: float = _setting("rag.dense_weight", 0.75, "Share of the vector score in convex fusion", 0.0, 1.0)
     rrf_k: int = _setting("rag.rrf_k", 30, "Dampening of reciprocal rank fusion", 1, 1000)
-    candidates: int = _setting("rag.candidates", 30, "Chunks each engine hands to the fusion, at least", 1, 5000)
+    candidates: int = _setting("rag.candidates", 20, "Chunks each engine hands to the fusion, at least", 1, 5000)
     # ingest
     chunk_target: int = _setting("ingest.chunk_target", 200, "Tokens a chunk should have", 20, 8000)
     chunk_minimum: int = _setting("ingest.chunk_minimum", 60, "Tokens below which a chunk is avoided", 1, 8000)

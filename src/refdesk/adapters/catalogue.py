@@ -27,8 +27,10 @@ _CHUNK_COLUMNS = [
     chunks.c.summary,
     chunks.c.details,
 ]
+_DOCUMENT_COLUMNS = [column.name for column in documents.c]
+_DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
 _CHUNKS = f"SELECT document_key, {', '.join(column.name for column in _CHUNK_COLUMNS)} FROM chunks"
-_MOST_PARAMETERS = 900  # of one statement; SQLite builds before 3.32 allow 999
+_MAPPED = 2 << 30  # bytes of the database that a searching thread reads through the page cache
 _FETCH = 4096  # rows at a time when reading whole tables
 
 
@@ -74,6 +76,8 @@ class Catalogue:
         if reader is None:
             reader = self._per_thread.reader = self.engine.raw_connection()
             self._readers.append(reader)
+            # Halves the reading of twenty chunks from all over a large file.
+            reader.cursor().execute(f"PRAGMA mmap_size = {_MAPPED}")
         cursor = reader.cursor()
         try:
             cursor.execute(statement)
@@ -206,11 +210,10 @@ class Catalogue:
             self._known, self._known_generation = {}, generation
         known = self._known  # one dictionary per generation, so another thread's refresh cannot mix the two
         missing = [key for key in keys if key not in known]
-        for start in range(0, len(missing), _MOST_PARAMETERS):
-            query = select(documents).where(documents.c.key.in_(missing[start : start + _MOST_PARAMETERS]))
-            with self.engine.connect() as connection:
-                for row in connection.execute(query).mappings():
-                    known[row["key"]] = codec.unpack_document(row)
+        if missing:
+            for row in self._quick(f"{_DOCUMENTS} WHERE key IN ({','.join(map(str, missing))})"):
+                named = dict(zip(_DOCUMENT_COLUMNS, row, strict=True))
+                known[named["key"]] = codec.unpack_document(named)
         return {key: known[key] for key in keys if key in known}
 
     # what the indexes are derived from

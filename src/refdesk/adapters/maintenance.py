@@ -23,6 +23,7 @@ from refdesk.ports import Embedder
 from refdesk.types import Chunk, Finding
 
 TAIL_LIMIT = 8192  # vectors scanned exactly beside a snapshot: 0.3 ms; more make a new snapshot worth its seconds
+TAIL_SHARE = 0.025  # of a large library: writing a million vectors anew is worth it every 25,000
 DROPPED_LIMIT = 0.2  # share of deleted vectors at which a new snapshot is made
 _BATCH = 512
 _T = TypeVar("_T")
@@ -71,7 +72,8 @@ class Maintenance:
         gone = sum(last - first + 1 for first, last in self._catalogue.dropped())
         count = len(self._index.vectors)
         many_dropped = gone > max(EXACT_BELOW // 4, DROPPED_LIMIT * count)
-        return many_dropped or (count > EXACT_BELOW and self._index.vectors.tail_length > TAIL_LIMIT)
+        long_tail = self._index.vectors.tail_length > max(TAIL_LIMIT, TAIL_SHARE * count)
+        return many_dropped or (count > EXACT_BELOW and long_tail)
 
     def _remove_old_snapshots(self, keep: int) -> None:
         """Leaves the one before, which a reader may be opening at this moment."""
