@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from refdesk import Refdesk
 from refdesk.adapters.discover import discover
@@ -53,13 +54,29 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert missing.error == "it cannot be read: No such file or directory"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_closed_folder_is_said(tmp_path: Path) -> None:
-    write(tmp_path / "closed" / "a.txt").parent.chmod(0)
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may read everything; anybody else stays who they are."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
     try:
-        assert [found.error for found in discover(tmp_path)] == ["this folder cannot be read: Permission denied"]
+        yield
     finally:
-        (tmp_path / "closed").chmod(0o700)
+        os.seteuid(before)
+
+
+def test_a_closed_folder_is_said() -> None:
+    with tempfile.TemporaryDirectory() as place:  # not below pytest's folder, which is closed to nobody
+        folder = Path(place)
+        folder.chmod(0o755)
+        closed = write(folder / "closed" / "a.txt").parent
+        closed.chmod(0)
+        try:
+            with as_nobody():
+                assert [found.error for found in discover(folder)] == ["this folder cannot be read: Permission denied"]
+        finally:
+            closed.chmod(0o700)
 
 
 def test_a_library_below_the_folder_is_not_added_to_itself(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ LINES = ("The pilot boat leaves at seven.", "Harbour dues rise in April.")
 
 @pytest.fixture(scope="module")
 def engine() -> OcrEngine:
-    pytest.importorskip("rapidocr")
     loaded = load_ocr()
     assert loaded is not None
     return loaded
