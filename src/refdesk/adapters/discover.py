@@ -57,7 +57,10 @@ def _look(path: Path, name: str) -> Found:
 
 def _is_library(folder: Path) -> bool:
     """A library of Refdesk's below the folder that is added, perhaps the very one it is added to."""
-    return (folder / "library.db").is_file() and (folder / "files").is_dir()
+    try:
+        return (folder / "library.db").is_file() and (folder / "files").is_dir()
+    except PermissionError:  # closed; reading it will say so
+        return False
 
 
 def _is_junk(name: str) -> bool:
