@@ -47,7 +47,7 @@ class Settings:
         "ingest.max_unpacked_mb", 1024, "Largest size an archive (DOCX, XLSX, EPUB) may unpack to", 1
     )
     time_limit_s: int = _setting(
-        "ingest.time_limit_s", 300, "Seconds a document may take to parse; OCR adds 60 a page", 1
+        "ingest.time_limit_s", 300, "Seconds a document may be parsed without a page being finished", 1
     )
     memory_limit_mb: int = _setting("ingest.memory_limit_mb", 4096, "Memory one parsing worker may use", 512)
     workers: int = _setting("ingest.workers", 0, "Worker processes; 0 is one per core, 8 at most", 0, 64)
