@@ -6,6 +6,7 @@ Unchanged files are left alone, changed ones replaced in one step, unfinished on
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -64,6 +65,8 @@ class Intake:
         self._after_store = after_store
         self._password: str | None = None
         self._run: Run | None = None
+        self._begun: list[str] = []
+        self._written = 0.0
         self.results: list[Added] = []
 
     @property
@@ -91,7 +94,6 @@ class Intake:
 
     def _take_in(self, sources: list[Source], run: Run) -> None:
         self._writer.register([s.document for s in sources], [s.modified for s in sources], run.name)
-        self._writer.mark_processing([s.document.source for s in sources[: _workers(self._settings)]], run.name)
         pool = WorkerPool(_workers(self._settings), self._setup, memory_limit_mb=self._settings.memory_limit_mb)
         try:
             self._pipeline(pool).run(sources)
@@ -253,8 +255,20 @@ class Intake:
 
     # the pipeline's sink
 
+    def begin(self, source: Source) -> None:
+        """Told when a document is being worked on; written down once a second at most, each time costs a commit."""
+        self._begun.append(source.document.source)
+        if time.monotonic() - self._written > 1.0:
+            self._write_begun()
+
+    def _write_begun(self) -> None:
+        if self._run is not None and self._begun:
+            self._writer.mark_processing(self._begun, self._run.name)
+        self._begun, self._written = [], time.monotonic()
+
     def store(self, batch: Sequence[Finished]) -> list[Source]:
         """Makes documents visible; gives their attachments as further sources."""
+        self._write_begun()
         ready = []
         for one in batch:
             result: PreparedFile = one.extra

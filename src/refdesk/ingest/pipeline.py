@@ -62,6 +62,8 @@ class Workers(Protocol):
 class Sink(Protocol):
     """Where documents go; may give further sources, the attachments of what it stored."""
 
+    def begin(self, source: Source) -> None: ...
+
     def store(self, batch: Sequence[Finished]) -> Iterable[Source]: ...
 
     def fail(self, source: Source, error: RefdeskError) -> None: ...
@@ -132,6 +134,7 @@ class Pipeline:
                 self._embed(_Job(places=places))
             elif self._sources and len(self._waiting) < BACKLOG:
                 source = self._sources.popleft()
+                self._sink.begin(source)
                 self._submit(_Job(source=source), source.task, self._time_limit_s)
             else:
                 return
