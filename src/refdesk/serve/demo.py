@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -43,5 +44,6 @@ def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | N
             for quote in show.quotes(question, hit, most=1):
                 out.print(Padding(escape(quote), (0, 0, 0, 2), expand=False))
             out.print(f"  [dim]— {escape(hit.document.name)}, {show.pages(hit.chunk.pages)}[/]")
-    out.print(f'\nNow yours:  refdesk --library {escape(str(desk.folder))} search "…"')
+    # As it was called: after `make demo` the program is .venv/bin/refdesk.
+    out.print(f'\nNow yours:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} search "…"')
     return 1 if any(one.outcome == "failed" for one in results) else 0
