@@ -217,13 +217,13 @@ class Pipeline:
 
 
 class _Tally:
-    """Counts for the progress value; time left is judged by the bytes of the documents done."""
+    """Counts for the progress value; time left is judged by the chunks that the bytes read so far have given."""
 
     def __init__(self) -> None:
         self._ticket = 0
         self._started = time.monotonic()
         self._documents_total = self._documents_done = self._documents_failed = 0
-        self._bytes_total = self._bytes_done = 0
+        self._bytes_total = self._bytes_read = 0
         self._pages_before = 0
         self._pages_now: dict[int, tuple[int, int]] = {}
         self._chunks_total = 0
@@ -243,19 +243,19 @@ class _Tally:
         self._pages_now.pop(ticket, None)
         self._pages_before += len(prepared.pages)
         self._chunks_total += len(prepared.chunks)
+        self._bytes_read += source.size
 
     def stopped(self, ticket: int) -> None:
         done, _ = self._pages_now.pop(ticket, (0, 0))
         self._pages_before += done
 
     def failed(self, source: Source) -> None:
+        self._bytes_total -= source.size  # it will give no chunks
         self._documents_done += 1
         self._documents_failed += 1
-        self._bytes_done += source.size
 
     def stored(self, batch: Sequence[Finished], more: Iterable[Source]) -> None:
         self._documents_done += len(batch)
-        self._bytes_done += sum(one.source.size for one in batch)
         self._add(more)
 
     def _add(self, sources: Iterable[Source]) -> None:
@@ -268,8 +268,9 @@ class _Tally:
         done_pages = self._pages_before + sum(done for done, _ in self._pages_now.values())
         total_pages = self._pages_before + sum(total for _, total in self._pages_now.values())
         left = None
-        if self._bytes_done and seconds > 2:
-            left = seconds * (self._bytes_total - self._bytes_done) / self._bytes_done
+        if self.chunks_done and seconds > 2:
+            expected = self._chunks_total * max(1.0, self._bytes_total / self._bytes_read)
+            left = seconds * (expected - self.chunks_done) / self.chunks_done
         names = (job.source.document.name for job in jobs.values() if job.source is not None)
         return Progress(
             documents_total=self._documents_total,
