@@ -72,6 +72,7 @@ def build(folder: Path, count: int) -> tuple[Refdesk, Source, float]:
     began = time.perf_counter()
     have = desk.catalogue.counts(desk.embedder.name)["chunks"]
     if have >= count:
+        desk.maintenance.settle()  # a build that was stopped may have left that to do
         return desk, source, 0.0
     for number in range(have // CHUNKS_PER_DOCUMENT, count // CHUNKS_PER_DOCUMENT, DOCUMENTS_PER_BATCH):
         last = min(number + DOCUMENTS_PER_BATCH, count // CHUNKS_PER_DOCUMENT)
