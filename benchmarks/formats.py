@@ -23,7 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=DATA / "formats")
     options = parser.parse_args(arguments)
-    files = sorted(path for path in options.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    visible = (path for path in options.folder.rglob("*") if "/." not in path.as_posix())
+    files = sorted(path for path in visible if path.is_file())
     with tempfile.TemporaryDirectory() as place, Refdesk(place) as desk:
         began = time.perf_counter()
         last = Progress()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from conftest import run_refdesk
 from refdesk import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -26,3 +30,22 @@ def test_every_setting_is_described() -> None:
 def test_every_exit_code_is_described() -> None:
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert all(f"\n| {code} |" in page for code in (0, 1, 2, 3, 130))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_python_of_the_readme_runs(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    code = code.replace("~/library", str(own_folder)).replace("reports/", str(ROOT / "examples" / "documents"))
+    exec(compile(code, "README.md", "exec"), {})
+    assert "budget-2026.xlsx" in capsys.readouterr().out
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in set(re.findall(r"(?:^|bin/)refdesk (?:--library \S+ )?([a-z]+)", text, re.MULTILINE)):
+        assert run_refdesk(command, "--help").returncode == 0, command
