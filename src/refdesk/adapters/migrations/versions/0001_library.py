@@ -12,6 +12,11 @@ KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
+    _create_documents()
+    _create_content()
+
+
+def _create_documents() -> None:
     op.create_table(
         "state",
         sa.Column("name", sa.String(40), primary_key=True),
@@ -48,6 +53,9 @@ def upgrade() -> None:
     op.create_index("documents_by_hash", "documents", ["content_hash"])
     op.create_index("documents_by_parent", "documents", ["parent_id"])
     op.create_index("documents_by_language", "documents", ["status", "language"])
+
+
+def _create_content() -> None:
     op.create_table(
         "pages",
         sa.Column("document_key", KEY, sa.ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
