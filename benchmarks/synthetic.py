@@ -11,12 +11,14 @@ import numpy as np
 from benchmarks.common import DATA, read_jsonl
 from refdesk import Refdesk
 from refdesk.adapters.writer import Ready
+from refdesk.geometry import Box
 from refdesk.ports import Embedded
 from refdesk.types import Chunk, Document, Page, Prepared, Sentence, Span
 
 CHUNKS_PER_DOCUMENT = 50
 DOCUMENTS_PER_BATCH = 40
 CLUSTERS = 2000
+LINE = 90  # characters
 
 
 class Source:
@@ -50,15 +52,18 @@ class Source:
                     text=text,
                     heading_path=(f"{page} Section",),
                     pages=(page,),
-                    spans=(Span(0, len(text), 0, page),),
-                    sentences=(Sentence(0, len(text), page),),
+                    spans=_lines(text, page),
+                    sentences=_sentences(text, page),
                     token_count=len(text) // 4,
                     context=name,
                 )
             )
         vectors = self.vectors(chunks)
-        sentences = np.rint(vectors * 127).astype(np.int8)
-        embedded = [Embedded(vector, row[None, :]) for vector, row in zip(vectors, sentences, strict=True)]
+        rows = np.rint(vectors * 127).astype(np.int8)
+        embedded = [
+            Embedded(vector, np.repeat(row[None, :], len(piece.sentences), axis=0))
+            for vector, row, piece in zip(vectors, rows, pieces, strict=True)
+        ]
         collection = f"part/{number % 20}"
         document = Document("", name, collection, f"{number:064d}", "ready", title=name, language="en", format="text")
         pages = tuple(Page(page, 0, 0) for page in range(1, (chunks + 1) // 2 + 1))
@@ -79,6 +84,28 @@ def build(folder: Path, count: int) -> tuple[Refdesk, Source, float]:
         desk.writer.store([source.document(one) for one in range(number, last)])
     desk.maintenance.settle(force=True)
     return desk, source, time.perf_counter() - began
+
+
+def _lines(text: str, page: int) -> tuple[Span, ...]:
+    """As a PDF has them: a box for every line."""
+    return tuple(
+        Span(start, min(start + LINE, len(text)), start, page, _box(row, page))
+        for row, start in enumerate(range(0, len(text), LINE))
+    )
+
+
+def _sentences(text: str, page: int) -> tuple[Sentence, ...]:
+    found, start = [], 0
+    for part in text.split(". "):
+        end = min(len(text), start + len(part) + 1)
+        boxes = tuple(_box(row, page) for row in range(start // LINE, end // LINE + 1))
+        found.append(Sentence(start, end, page, boxes))
+        start = end + 1
+    return tuple(found)
+
+
+def _box(row: int, page: int) -> Box:
+    return Box(page, 10.123, 5.5 + 1.52 * row, 79.456, 1.152)
 
 
 def _halves(text: str) -> tuple[str, str]:
