@@ -6,7 +6,7 @@ ranges of that text, so "where is this sentence?" is answered the same way for e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -112,8 +112,8 @@ class Chunk:
     text: str
     heading_path: tuple[str, ...]
     pages: tuple[int, ...]
-    spans: tuple[Span, ...]
-    sentences: tuple[Sentence, ...]
+    spans: Sequence[Span]
+    sentences: Sequence[Sentence]
     token_count: int
     context: str = ""
     summary: str = ""

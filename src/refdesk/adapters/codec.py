@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import orjson
@@ -18,6 +18,7 @@ _WORD = np.dtype(
 )  # start and line count from the page's first
 _EDGE_SCALE = 600.0  # per cent -> 16 bits: steps of 0.0017 %, a hundredth of a point on A4
 _LONGEST_WORD = 65_535
+_T = TypeVar("_T")
 
 
 def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]:
@@ -45,9 +46,60 @@ def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]
     }
 
 
-# A search makes some thousand of these; made as the tuples they are, they cost a third less than by their names.
-_new = tuple.__new__
-_box = partial(_new, Box)
+class Rows(Sequence[_T]):
+    """Rows that become values when they are looked at: a search gives twenty chunks, its caller looks into a few.
+
+    To everybody else it is the tuple it stands for.
+    """
+
+    __slots__ = ("_make", "_rows", "_values")
+
+    def __init__(self, rows: list[Any], make: Callable[[Any], _T]) -> None:
+        self._rows = rows
+        self._make = make
+        self._values: tuple[_T, ...] | None = None
+
+    def _all(self) -> tuple[_T, ...]:
+        if self._values is None:
+            self._values = tuple(map(self._make, self._rows))
+        return self._values
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> _T: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[_T, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> _T | tuple[_T, ...]:
+        return self._all()[place]
+
+    def __iter__(self) -> Iterator[_T]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (Rows, tuple)) and self._all() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._all(),)
+
+
+def _span(row: list[Any]) -> Span:
+    start, end, origin, page, box = row
+    return Span(start, end, origin, page, None if box is None else Box(page, *box))
+
+
+def _sentence(row: list[Any]) -> Sentence:
+    start, end, page, boxes = row
+    return Sentence(start, end, page, tuple(map(Box._make, boxes)))
 
 
 def unpack_chunk(row: Any, document_id: str) -> Chunk:
@@ -61,18 +113,8 @@ def unpack_chunk(row: Any, document_id: str) -> Chunk:
         text=text,
         heading_path=tuple(more["path"]),
         pages=tuple(more["pages"]),
-        spans=tuple(
-            [
-                _new(Span, (start, end, origin, page, None if box is None else _new(Box, (page, *box))))
-                for start, end, origin, page, box in more["spans"]
-            ]
-        ),
-        sentences=tuple(
-            [
-                _new(Sentence, (start, end, page, tuple(map(_box, boxes))))
-                for start, end, page, boxes in more["sentences"]
-            ]
-        ),
+        spans=Rows(more["spans"], _span),
+        sentences=Rows(more["sentences"], _sentence),
         token_count=token_count,
         context=context,
         summary=summary,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import tantivy
 from tantivy import FieldType, Occur, Query
 
@@ -15,8 +16,8 @@ from refdesk.ports import Scored
 from refdesk.types import Range, Scope
 
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
-SEGMENTS_WANTED = 12  # tantivy merges from 8 segments of a size on, if somebody waits for it
-SEGMENTS_BORNE = 40  # during a long add; each costs a search some 20 µs
+SMALL_SEGMENT = 10_000  # chunks; tantivy's merge policy takes all below this for one size …
+MERGED_AT = 8  # … and joins segments from eight of a size on. Each one costs a search some 20 µs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ class LexicalIndex:
 
     @property
     def is_scattered(self) -> bool:
-        return int(self._searcher.num_segments) > SEGMENTS_WANTED
+        """Whether tantivy begins to merge at each commit: in vain, unless somebody waits for it."""
+        segments = orjson.loads((self.folder / "meta.json").read_bytes())["segments"]
+        return len([one for one in segments if one["max_doc"] < SMALL_SEGMENT]) >= MERGED_AT
 
     # writing
 
@@ -83,16 +86,15 @@ class LexicalIndex:
         finally:
             del writer  # gives tantivy's own lock back, which a traceback would hold on to
 
-    def merge(self, at_segments: int = SEGMENTS_WANTED) -> None:
+    def merge(self) -> None:
         """Joins small segments, when there are many, into larger ones."""
-        self._index.reload()
-        if self._index.searcher().num_segments > at_segments:
+        if self.is_scattered:
             writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
             try:
                 writer.commit()
                 writer.wait_merging_threads()
             finally:
-                del writer
+                del writer  # a failure's traceback would keep tantivy's own lock
 
     # searching
 

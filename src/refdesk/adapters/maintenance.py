@@ -43,9 +43,6 @@ class Maintenance:
     def settle(self, *, force: bool = False) -> bool:
         """Makes a new snapshot of the vectors when the tail or the list of dropped ids has grown long."""
         standing = self._index.refresh()
-        if self._index.lexical_index.is_scattered:
-            with self._writer.locked():
-                self._index.lexical_index.merge()
         if not (force or self._is_worthwhile()):
             return False
         with self._writer.locked():

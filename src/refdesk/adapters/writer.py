@@ -27,7 +27,6 @@ from refdesk.adapters import codec
 from refdesk.adapters.catalogue import Catalogue, read_standing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
-from refdesk.adapters.lexical_tantivy import SEGMENTS_BORNE
 from refdesk.adapters.rows import (
     bump,
     by_key,
@@ -190,7 +189,7 @@ class LibraryWriter:
                 gone = unused(connection, before)
             self._files.remove(gone)
             self._purge()
-            self._index.lexical_index.merge(SEGMENTS_BORNE)
+            self._index.lexical_index.merge()
         return stored
 
     def remove(self, document_ids: Sequence[str]) -> list[Document]:
