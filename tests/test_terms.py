@@ -9,7 +9,7 @@ import bm25s
 import pytest
 
 from refdesk import Refdesk, Scope
-from refdesk.terms import STEMMERS, STOP_WORDS, query_terms, terms, words
+from refdesk.terms import STEMMERS, QUERY_STOP_WORDS, query_terms, terms, words
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_every_stemmer_exists() -> None:
 
 def test_stop_words_are_terms_of_documents() -> None:
     assert terms("The Who") == ["the", "who"]
-    assert {"the", "who", "of"} <= STOP_WORDS
+    assert {"the", "who", "of"} <= QUERY_STOP_WORDS
 
 
 def test_threads_do_not_share_a_stemmer() -> None:

@@ -37,7 +37,7 @@ _SMALL = """
     if in into is it its me my no nor not of on or our ours should so such than that the their them then there these
     they this those to was we were what when where which while who whom whose why will with would you your
 """
-STOP_WORDS = frozenset(_SMALL.split())
+QUERY_STOP_WORDS = frozenset(_SMALL.split())
 
 _CJK = (
     "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
@@ -92,7 +92,7 @@ def terms(text: str, language: str = "en") -> list[str]:
 def query_terms(text: str, languages: Sequence[str] = ("en",)) -> list[str]:
     """The distinct terms to search for: stop words dropped unless nothing else is left, stemmed in each language."""
     all_words = words(text)
-    content = [word for word in all_words if word not in STOP_WORDS] or all_words
+    content = [word for word in all_words if word not in QUERY_STOP_WORDS] or all_words
     return list(dict.fromkeys(term for language in languages or ("en",) for term in _stem(content, language)))
 
 
