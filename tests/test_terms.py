@@ -9,7 +9,7 @@ import bm25s
 import pytest
 
 from refdesk import Refdesk, Scope
-from refdesk.terms import STEMMERS, QUERY_STOP_WORDS, query_terms, terms, words
+from refdesk.terms import QUERY_STOP_WORDS, STEMMERS, query_terms, terms, words
 
 
 @pytest.mark.parametrize(
