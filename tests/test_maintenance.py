@@ -47,6 +47,21 @@ CHUNKS_EACH = 500
 # the lexical index
 
 
+def test_what_a_commit_that_was_killed_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        for number in range(3):
+            desk.add_text(f"note {number}", f"Note {number} speaks of {word(number)}.")
+        (folder,) = (tmp_path / "library" / "index").glob("lexical-*")
+        meta = json.loads((folder / "meta.json").read_text())
+        for segment in meta["segments"]:
+            for stamp in range(meta["opstamp"], meta["opstamp"] + 10):
+                (folder / f"{segment['segment_id'].replace('-', '')}.{stamp}.del").write_bytes(b"half a list")
+        desk.remove("note 1")
+        assert [hit.document.name for hit in desk.search(word(2), k=1, method="bm25")] == ["note 2"]
+        assert desk.search(word(1), method="bm25") == []
+        assert_whole(desk)
+
+
 @pytest.fixture(scope="module")
 def texts_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("texts") / "library"

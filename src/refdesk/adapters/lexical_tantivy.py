@@ -74,7 +74,7 @@ class LexicalIndex:
 
     def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
         """Drops ranges of chunk ids, adds entries, and makes both durable in one commit."""
-        writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
+        writer = self._open_writer()
         try:
             for first, last in drop:
                 writer.delete_documents_by_query(
@@ -89,12 +89,30 @@ class LexicalIndex:
     def merge(self) -> None:
         """Joins small segments, when there are many, into larger ones."""
         if self.is_scattered:
-            writer = self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
+            writer = self._open_writer()
             try:
                 writer.commit()
                 writer.wait_merging_threads()
             finally:
                 del writer  # a failure's traceback would keep tantivy's own lock
+
+    def _open_writer(self) -> Any:
+        """A writer, after clearing what one that was killed in its commit has left.
+
+        Lists of deleted chunks are named by the commit they belong to; the next commit counts on from the last whole
+        one, takes the same name, and fails on a file that is there. No reader knows a list as new as that.
+        """
+        meta = orjson.loads((self.folder / "meta.json").read_bytes())
+        living = {
+            f"{one['segment_id'].replace('-', '')}.{one['deletes']['opstamp']}.del"
+            for one in meta["segments"]
+            if one["deletes"]
+        }
+        for path in self.folder.glob("*.del"):
+            stamp = path.name.split(".")[1]
+            if path.name not in living and stamp.isdigit() and int(stamp) >= meta["opstamp"]:
+                path.unlink()
+        return self._index.writer(heap_size=WRITER_HEAP, num_threads=1)
 
     # searching
 
