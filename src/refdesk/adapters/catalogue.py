@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, PoolProxiedConnection, and_, func, or_, select
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, and_, false, func, or_, select
 
 from refdesk.adapters import codec
 from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
@@ -312,19 +312,10 @@ def _standing(rows: Iterable[Any]) -> Standing:
 def document_conditions(scope: Scope) -> list[Any]:
     """SQL conditions on documents for all of a scope but its metadata, which is JSON and checked after."""
     conditions: list[Any] = []
+    if scope.access is not None:
+        conditions.append(_within(scope.access))
     if scope.collections:
-        conditions.append(
-            or_(
-                *(
-                    or_(
-                        documents.c.collection == collection,
-                        # not LIKE, which ignores case in SQLite: "HR" must not admit "hr/salaries"
-                        func.substr(documents.c.collection, 1, len(collection) + 1) == collection + "/",
-                    )
-                    for collection in scope.collections
-                )
-            )
-        )
+        conditions.append(_within(scope.collections))
     if scope.documents:
         conditions.append(documents.c.id.in_(scope.documents))
     if scope.date_from:
@@ -332,6 +323,22 @@ def document_conditions(scope: Scope) -> list[Any]:
     if scope.date_to:
         conditions.append(and_(documents.c.date != "", documents.c.date <= scope.date_to))
     return conditions
+
+
+def _within(collections: Sequence[str]) -> Any:
+    """In one of these collections or below one; in none when there are none."""
+    if not collections:
+        return false()
+    return or_(
+        *(
+            or_(
+                documents.c.collection == collection,
+                # not LIKE, which ignores case in SQLite: "HR" must not admit "hr/salaries"
+                func.substr(documents.c.collection, 1, len(collection) + 1) == collection + "/",
+            )
+            for collection in collections
+        )
+    )
 
 
 def _chunk_conditions(scope: Scope) -> Iterable[Any]:

@@ -121,6 +121,10 @@ class LocalIndex:
     def dense(self, vector: NDArray[np.float32], k: int, scope: Scope) -> list[Scored]:
         return self.vectors.search(vector, k, None if scope.is_open else self._allowed_ids(scope))
 
+    def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
+        found = self.lexical_index.resembling(terms, distance, k, scope)
+        return [chunk_id for chunk_id in found if not self._is_unpurged(chunk_id)]
+
     def lexical_scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
         return self.lexical_index.scores(terms, chunk_ids)
 

@@ -130,6 +130,12 @@ class LexicalIndex:
         )
         return dict(self._run(_filtered(self._terms(terms), [wanted]), len(chunk_ids)))
 
+    def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
+        """Chunks that hold a term within an edit distance (2 at most; two letters swapped count once)."""
+        alike = [Query.fuzzy_term_query(self._schema, "body", term, distance=distance) for term in terms]
+        query = Query.boolean_query([(Occur.Should, one) for one in alike])
+        return [chunk_id for chunk_id, _ in self._run(_filtered(query, self._filters(scope)), k)] if alike else []
+
     def frequency(self, term: str) -> int:
         """The number of chunks that hold a term."""
         return int(self._searcher.doc_freq("body", term))
@@ -151,7 +157,7 @@ class LexicalIndex:
         return [(int(chunk_id), float(score)) for chunk_id, (score, _) in zip(ids, hits, strict=True)]
 
     def _filters(self, scope: Scope) -> list[Query]:
-        filters = []
+        filters = [] if scope.access is None else [self._any_of("collection", scope.access)]
         for field, values in (("collection", scope.collections), ("document", scope.documents), ("kind", scope.kinds)):
             if values:
                 filters.append(self._any_of(field, values))

@@ -1,4 +1,4 @@
-"""Which chunks answer this? Candidates from the engines, their true scores, one ranking."""
+"""Which chunks match a query? Candidates from the engines, their true scores, one ranking."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Candidate:
     score: float
 
 
-def retrieve(
+def search(
     index: Index,
     terms: Sequence[str],
     vector: NDArray[np.float32],

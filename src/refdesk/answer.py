@@ -1,0 +1,303 @@
+"""The frozen values that travel when a question is asked; nothing here does any work.
+
+Question → Query → Plan → Retrieved → Context → Answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from refdesk.geometry import Box
+from refdesk.types import Chunk, Document, Hit, Range, Scope
+
+Role = Literal["user", "assistant"]
+Route = Literal["needs_retrieval", "conversational", "out_of_scope"]
+Intent = Literal["factual", "summary", "comparison", "list", "analytical"]
+Complexity = Literal["simple", "moderate", "complex"]
+Strategy = Literal["dense", "hybrid", "two_stage", "fusion", "hierarchical", "survey"]
+Level = Literal["basic", "standard", "enhanced", "maximum"]
+Mode = Literal["chat", "general", "agent", "vision"]
+ResponseMode = Literal["quick", "standard", "thorough"]
+Verdict = Literal["supported", "partly", "unsupported", "contradicted"]
+ConfidenceLevel = Literal["high", "medium", "low"]
+VerificationStatus = Literal["off", "verified", "disputed", "reconciled", "failed"]
+Cached = Literal["no", "exact", "semantic"]
+Resolution = Literal["full", "sentences", "summary"]
+
+
+EVERYTHING = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a caller asks, checked and resolved; nothing of it is understood yet."""
+
+    text: str
+    scope: Scope = EVERYTHING
+    level: Level = "standard"
+    mode: Mode = "chat"
+    response_mode: ResponseMode = "quick"
+    history: tuple[Turn, ...] = ()  # handed in by the caller; else that of `conversation_id`
+    conversation_id: str = ""
+    verbatim: bool = False  # no spell correction, no rewriting
+    k: int | None = None
+    max_context_chars: int | None = None
+    use_cache: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What an intent asks of the search and of the prompt; seed 001 step 4."""
+
+    top_k: int = 10
+    use_mmr: bool = False
+    use_reasoning: bool = False
+    use_graph: bool = False
+    template: Intent = "factual"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """A question understood: corrected, made to stand alone, classified, embedded.
+
+    `terms` are the distinct stems to search for; `parts` are the sides of a comparison, each to be searched for itself.
+    `embed` of `standalone` is `vector`.
+    """
+
+    question: str  # as typed
+    standalone: str  # what is searched for
+    vector: Any  # NDArray[np.float32], unit length
+    terms: tuple[str, ...]
+    corrected: str = ""  # "" when spelling changed nothing
+    corrections: tuple[tuple[str, str], ...] = ()  # (typed, searched for)
+    route: Route = "needs_retrieval"
+    intent: Intent = "factual"
+    complexity: Complexity = "moderate"
+    hints: Hints = Hints()
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be searched, how deep, and what will be checked; `skipped` is what the level asks for and is not here.
+
+    `engines` and the four switches after `reasoning` have their place for engines to come; today they stay off.
+    """
+
+    strategy: Strategy
+    k: int
+    candidates: int
+    rerank: bool = True
+    check_relevance: bool = True
+    use_mmr: bool = False
+    reasoning: bool = False
+    engines: tuple[str, ...] = ("bm25", "dense")
+    template: Intent = "factual"
+    use_llm: bool = False
+    check_claims: bool = True
+    verify: bool = False
+    reconcile: bool = False
+    skipped: tuple[tuple[str, str], ...] = ()  # (what, why)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Retrieved:
+    """What a search gave: the hits to be read, best first, and everything that was looked at.
+
+    `sentence_vectors` holds int8 rows per chunk id, one per sentence (unit vectors scaled by 127); `idf` the weight of
+    each of the query's terms in this library.
+    """
+
+    hits: tuple[Hit, ...]
+    considered: tuple[Hit, ...]
+    sentence_vectors: Mapping[int, Any]
+    idf: Mapping[str, float]
+    preferred_documents: tuple[str, ...] = ()  # ids that the question names
+    refined: str = ""  # what the second search asked, "" when one was enough
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A hit as it stands in the context: numbered, its neighbours joined; `chunks` in the document's order.
+
+    `text` is what is read; the sentences of `chunks` are what can be cited.
+    """
+
+    number: int
+    hit: Hit
+    chunks: tuple[Chunk, ...]
+    text: str
+    resolution: Resolution = "full"
+
+    @property
+    def document(self) -> Document:
+        return self.hit.document
+
+    @property
+    def pages(self) -> tuple[int, ...]:
+        return tuple(sorted({page for chunk in self.chunks for page in chunk.pages}))
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The numbered passages and the bytes a model is given of them."""
+
+    passages: tuple[Passage, ...]
+    text: str
+    token_count: int
+    dropped: int = 0  # passages that found no room
+
+    def passage(self, number: int) -> Passage | None:
+        return self.passages[number - 1] if 1 <= number <= len(self.passages) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Where a claim is proved: the quoted sentence and the boxes it stands in.
+
+    `located` is false when only the page is known; `origin` is the range of the quote in the document's text, which
+    places it in formats without boxes.
+    """
+
+    marker: int
+    document_id: str
+    document_name: str
+    chunk_id: int
+    chunk_sequence: int
+    heading_path: tuple[str, ...]
+    page: int
+    boxes: tuple[Box, ...]
+    located: bool
+    quote: str
+    relevance_score: float
+    similarity_score: float
+    origin: Range = (0, 0)
+    url: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return own | {"heading_path": list(self.heading_path), "boxes": [box.to_dict() for box in self.boxes]}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence of the answer: characters `start..end` of its content, the markers it carries, and its verdict."""
+
+    text: str
+    start: int
+    end: int
+    citations: tuple[int, ...]
+    verdict: Verdict
+    score: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A cited document, once; `markers` are the citations that point at it."""
+
+    document_id: str
+    document_name: str
+    title: str = ""
+    pages: tuple[int, ...] = ()
+    markers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    score: float
+    level: ConfidenceLevel
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The same thing with different values in two sources."""
+
+    text: str
+    markers: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sufficiency:
+    is_sufficient: bool
+    coverage_score: float
+    has_conflicts: bool = False
+    conflicts: tuple[Conflict, ...] = ()
+    missing_aspects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    status: VerificationStatus = "off"
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money; `cost_usd` is 0 for models that cost nothing and None where no price is known."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+    calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            self.calls + other.calls,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What comes back: text with [1] markers, and for every sentence what proves it."""
+
+    id: str
+    question: str
+    content: str
+    claims: tuple[Claim, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    sources: tuple[Source, ...] = ()
+    related_documents: tuple[Source, ...] = ()  # retrieved but not cited
+    confidence: Confidence = Confidence(0.0, "low", "")
+    sufficiency: Sufficiency = Sufficiency(is_sufficient=False, coverage_score=0.0)
+    verification: Verification = Verification()
+    suggested_questions: tuple[str, ...] = ()
+    corrected_question: str = ""
+    standalone_question: str = ""
+    route: Route = "needs_retrieval"
+    intent: Intent = "factual"
+    strategy: Strategy = "hybrid"
+    level: Level = "standard"
+    mode: Mode = "chat"
+    response_mode: ResponseMode = "quick"
+    model: str = "extractive"
+    usage: Usage = Usage()
+    metrics: Mapping[str, float] = field(default_factory=dict)  # stage -> ms, and counts
+    cached: Cached = "no"
+    conversation_id: str = ""
+    trace_id: str = ""
+    settings_fingerprint: str = ""
+    is_answered: bool = True  # False: the documents do not say it
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in self.__slots__}
+        for name in ("claims", "sources", "related_documents"):
+            own[name] = [asdict(one) for one in own[name]]
+        for name in ("confidence", "sufficiency", "verification", "usage"):
+            own[name] = asdict(own[name])
+        return own | {"citations": [one.to_dict() for one in self.citations], "metrics": dict(self.metrics)}

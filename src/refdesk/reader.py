@@ -1,0 +1,136 @@
+"""How is the library read? The `Library` port over SQL and the local index: searching, neighbours, words, vectors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.adapters.catalogue import Catalogue, Standing
+from refdesk.adapters.index_local import LocalIndex
+from refdesk.adapters.writer import other_embedder
+from refdesk.ask.search import Candidate, Weights, search
+from refdesk.errors import IndexDamaged
+from refdesk.ports import Embedder
+from refdesk.settings import Settings
+from refdesk.terms import query_terms, terms, words
+from refdesk.types import Chunk, Document, Hit, Method, Scope
+
+MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
+SCOPES_KEPT = 64  # lists of documents remembered for one generation
+SIMILAR_CHUNKS = 50  # chunks read for the words that resemble a misspelled one
+
+
+class LibraryReader:
+    """One process's view of a library; safe to share between threads."""
+
+    def __init__(
+        self, catalogue: Catalogue, index: LocalIndex, embedder: Embedder, rebuild: Callable[[], object]
+    ) -> None:
+        self._catalogue = catalogue
+        self._index = index
+        self._embedder = embedder
+        self._rebuild = rebuild
+        self._healing = threading.Lock()
+        self._documents: tuple[int, dict[Scope, tuple[Document, ...]]] = (-1, {})
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self._index.languages[:MOST_LANGUAGES]
+
+    @property
+    def chunk_count(self) -> int:
+        return self._index.lexical_index.count
+
+    def generation(self) -> int:
+        return self.refresh().generation
+
+    def search(
+        self, text: str, vector: NDArray[np.float32], k: int, method: Method, scope: Scope, settings: Settings
+    ) -> list[Hit]:
+        if method == "hybrid" and settings.fusion == "rrf":
+            method = "rrf"
+        weights = Weights(settings.dense_weight, settings.rrf_k, settings.candidates)
+        depth: int = k
+        hits: list[Hit] = []
+        for _ in range(4):
+            standing = self.refresh()
+            if method != "bm25" and standing.space not in ("", self._embedder.name):
+                raise other_embedder(standing.space, self._embedder.name)
+            wanted = query_terms(text, self.languages)
+            found = search(self._index, wanted, vector, k=depth, method=method, scope=scope, weights=weights)
+            hits = self._hits(found, standing.generation)
+            # A chunk that vanished between index and SQL was replaced or deleted this very moment: look again.
+            if len(hits) >= min(k, len(found)):
+                break
+            depth += len(found) - len(hits)
+        return hits[:k]
+
+    def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
+        rows = self._catalogue.hydrate([one.chunk_id for one in found], generation)
+        return [
+            Hit(*rows[one.chunk_id], lexical_score=one.lexical_score, cosine=one.cosine, score=one.score)
+            for one in found
+            if one.chunk_id in rows
+        ]
+
+    def documents(self, scope: Scope) -> tuple[Document, ...]:
+        generation = self.generation()
+        if self._documents[0] != generation:
+            self._documents = (generation, {})
+        known = self._documents[1]  # one dictionary per generation
+        if scope not in known:
+            if len(known) >= SCOPES_KEPT:
+                known.clear()
+            known[scope] = tuple(self._catalogue.documents(scope, "ready"))
+        return known[scope]
+
+    def neighbours(self, chunk: Chunk, before: int, after: int) -> list[Chunk]:
+        # The ids of a document's chunks follow its sequence numbers.
+        around = [chunk.id + step for step in range(-before, after + 1) if step]
+        rows = self._catalogue.hydrate(around, self.generation())
+        found = (rows[chunk_id][0] for chunk_id in around if chunk_id in rows)
+        return [one for one in found if one.document_id == chunk.document_id]
+
+    def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
+        return self._catalogue.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)
+
+    def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
+        lexical = self._index.lexical_index
+        return {term: lexical.frequency(term) for term in terms}
+
+    def similar_words(self, word: str, distance: int, scope: Scope) -> list[tuple[str, int]]:
+        """Words of chunks in scope whose stem resembles this one's; the caller measures how near the words are."""
+        self.refresh()
+        stems = query_terms(word, self.languages)
+        ids = self._index.resembling(stems, distance, SIMILAR_CHUNKS, scope)
+        rows = self._catalogue.hydrate(ids, self.generation())
+        found: dict[str, int] = {}
+        for chunk, document in rows.values():
+            for one in set(words(chunk.text)):
+                if one not in found and abs(len(one) - len(word)) <= distance:
+                    stem = terms(one, document.language or "en")
+                    found[one] = self._index.lexical_index.frequency(stem[0]) if stem else 0
+        return sorted(found.items())
+
+    # keeping it sound
+
+    def refresh(self) -> Standing:
+        try:
+            return self._index.refresh()
+        except IndexDamaged:
+            self.heal()
+            return self._index.refresh()
+
+    def heal(self) -> None:
+        """Rebuilds a search index that does not open; SQL has everything it takes."""
+        with self._healing:
+            try:
+                self._index.refresh()
+            except IndexDamaged:
+                # Only with the library's own embedder: nobody has asked for all vectors to be made anew.
+                if (space := self._catalogue.standing().space) not in ("", self._embedder.name):
+                    raise other_embedder(space, self._embedder.name) from None
+                self._rebuild()

@@ -1,0 +1,98 @@
+"""What did each stage take, give, cost and skip?
+
+    with trace.stage("rerank", hits=20) as stage:
+        hits = …
+        stage.gave(hits=8)
+    trace.skip("graph", "no entity graph in this library")
+
+Stages nest: a stage begun within another one is its child. A trace belongs to one question and is not shared.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Stage:
+    """One stage as it ran; times in milliseconds since the question came in."""
+
+    name: str
+    started_ms: float
+    depth: int = 0
+    took_ms: float = 0.0
+    took: dict[str, Any] = field(default_factory=dict)  # sizes of what went in
+    output: dict[str, Any] = field(default_factory=dict)  # sizes of what came out
+    skipped: str = ""  # why it did not run
+    error: str = ""  # why it ended early
+    cost_usd: float = 0.0
+
+    def gave(self, **sizes: Any) -> None:
+        self.output.update(sizes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "depth": self.depth,
+            "started_ms": round(self.started_ms, 3),
+            "took_ms": round(self.took_ms, 3),
+            "input": self.took,
+            "output": self.output,
+            "skipped": self.skipped,
+            "error": self.error,
+            "cost_usd": self.cost_usd,
+        }
+
+
+class Trace:
+    """The stages of one question, in the order they began."""
+
+    def __init__(self) -> None:
+        self.id = uuid.uuid4().hex
+        self.stages: list[Stage] = []
+        self._began = time.perf_counter()
+        self._depth = 0
+
+    @contextmanager
+    def stage(self, name: str, **sizes: Any) -> Iterator[Stage]:
+        """Times what happens within; an exception is written down and goes on."""
+        stage = Stage(name, self.elapsed_ms, self._depth, took=sizes)
+        self.stages.append(stage)
+        self._depth += 1
+        try:
+            yield stage
+        except BaseException as error:
+            stage.error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self._depth -= 1
+            stage.took_ms = self.elapsed_ms - stage.started_ms
+
+    @contextmanager
+    def optional(self, name: str, **sizes: Any) -> Iterator[Stage]:
+        """`stage`, but an error is written down and the question goes on without it; a cancellation goes on."""
+        try:
+            with self.stage(name, **sizes) as stage:
+                yield stage
+        except Exception:
+            pass  # the stage holds it
+
+    def skip(self, name: str, why: str) -> None:
+        self.stages.append(Stage(name, self.elapsed_ms, self._depth, skipped=why))
+
+    @property
+    def elapsed_ms(self) -> float:
+        return (time.perf_counter() - self._began) * 1000
+
+    def milliseconds(self) -> dict[str, float]:
+        """Of every stage that ran at the top, and in all."""
+        own = {f"{one.name}_ms": round(one.took_ms, 3) for one in self.stages if one.depth == 0 and not one.skipped}
+        return own | {"total_ms": round(self.elapsed_ms, 3)}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"id": self.id, "total_ms": round(self.elapsed_ms, 3), "stages": [one.to_dict() for one in self.stages]}
