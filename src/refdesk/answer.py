@@ -163,7 +163,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a claim is proved: the quoted sentence and the boxes it stands in.
+    """Where a claim is proved: the quoted sentence and the boxes it stands in. One per marker and sentence.
 
     `located` is false when only the page is known; `origin` is the range of the quote in the document's text, which
     places it in formats without boxes.
@@ -191,11 +191,16 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence of the answer: characters `start..end` of its content, the markers it carries, and its verdict."""
+    """A sentence of the answer: characters `start..end` of its content, markers included, and its verdict.
 
-    text: str
+    `markers` are the numbers it carries; `citations` are places in the answer's `citations`, from 0, because two claims
+    may cite one passage with different sentences of it.
+    """
+
+    text: str  # without markers
     start: int
     end: int
+    markers: tuple[int, ...]
     citations: tuple[int, ...]
     verdict: Verdict
     score: float

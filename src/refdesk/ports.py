@@ -138,11 +138,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a streamed completion; the last one carries the usage and why it ended."""
+    """A part of a streamed completion; the last one carries the usage and why it ended.
+
+    `restarted`: the stream broke and another model begins anew; all text before is void, and `model` names the new one.
+    """
 
     text: str = ""
     usage: Usage | None = None
     finish: str = ""  # stop, length
+    model: str = ""
+    restarted: bool = False
 
 
 class LLM(Protocol):
