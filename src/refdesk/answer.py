@@ -104,7 +104,6 @@ class Plan:
     engines: tuple[str, ...] = ("bm25", "dense")
     template: Intent = "factual"
     use_llm: bool = False
-    check_claims: bool = True
     verify: bool = False
     reconcile: bool = False
     skipped: tuple[tuple[str, str], ...] = ()  # (what, why)

@@ -1,0 +1,88 @@
+"""What will be done for this question? Level, intent and complexity become a plan. Pure.
+
+    level      strategy                                checks
+    basic      dense                                   none beyond the citations
+    standard   hybrid; two stages when it is not easy  relevance, claims, verifier
+    enhanced   two stages                              + reasoning, thorough reading; graph and variants when there
+    maximum    two stages, deep                        + reconciler; all engines and voting when there
+
+Engines that are not built yet are written into `skipped`, so that the trace says what a level did not do.
+"""
+
+from __future__ import annotations
+
+from refdesk.answer import Plan, Query, Question, Strategy
+from refdesk.settings import Settings
+
+BASIC_K = 5  # seed 001 step 5: dense only, five chunks
+DEEP = 50  # candidates of the first of two stages
+DEEPEST = 100
+USUAL_TOP_K = 10  # what the hints of an intent are given for; rag.top_k scales them
+
+NOT_BUILT = {
+    "fusion": "query variants are not built in",
+    "hierarchical": "document summaries are not built in",
+    "survey": "the router over all summaries is not built in",
+    "graph": "there is no entity graph",
+    "variants": "query variants are not built in",
+    "voting": "several answers are not compared",
+}
+
+
+def make_plan(
+    question: Question, query: Query, settings: Settings, *, has_llm: bool, has_verifier: bool, has_reconciler: bool
+) -> Plan:
+    """The plan of one question; it holds no model and no clock, so the same question gives the same plan."""
+    strategy, skipped = _strategy(question, query, settings)
+    is_deep = strategy == "two_stage"
+    k = question.k or _top_k(question, query, settings)
+    verify = question.response_mode != "quick" and question.level != "basic"
+    reconcile = question.response_mode == "thorough" or question.level == "maximum"
+    wants_graph = settings.knowledge_graph_enabled or question.level in ("enhanced", "maximum")
+    wants_variants = settings.query_expansion_enabled or settings.hyde_enabled or question.level != "standard"
+    if wants_graph:
+        skipped.append(("graph", NOT_BUILT["graph"]))
+    if wants_variants and question.level != "basic":
+        skipped.append(("variants", NOT_BUILT["variants"]))
+    if settings.ensemble_voting or question.level == "maximum":
+        skipped.append(("voting", NOT_BUILT["voting"]))
+    if verify and has_llm and not has_verifier:
+        skipped.append(("verify", "no verifier model is named; the built-in check stands"))
+    return Plan(
+        strategy=strategy,
+        k=k,
+        candidates=max(k, settings.candidates, (DEEPEST if question.level == "maximum" else DEEP) if is_deep else 0),
+        rerank=settings.rerank and strategy != "dense",
+        check_relevance=settings.verification_enabled and question.level != "basic",
+        use_mmr=query.hints.use_mmr and question.level != "basic",
+        reasoning=has_llm and _reasons(question, query, settings),
+        engines=("dense",) if strategy == "dense" else ("bm25", "dense"),
+        template=query.hints.template,
+        use_llm=has_llm,
+        verify=verify,
+        reconcile=reconcile,
+        skipped=tuple(skipped),
+    )
+
+
+def _strategy(question: Question, query: Query, settings: Settings) -> tuple[Strategy, list[tuple[str, str]]]:
+    asked = settings.strategy
+    if asked in ("fusion", "hierarchical", "survey"):
+        return "two_stage", [(asked, NOT_BUILT[asked])]
+    if asked in ("dense", "hybrid", "two_stage"):
+        return asked, []  # type: ignore[return-value]
+    if question.level == "basic" or not settings.use_hybrid_search:
+        return "dense", []
+    # Dense alone for easy questions, as seed 001 has it, loses a seventh of the answers (docs/evals.md) for 1 ms.
+    is_easy = query.complexity != "complex" and query.intent in ("factual", "analytical")
+    return ("hybrid" if is_easy and question.level == "standard" else "two_stage"), []
+
+
+def _top_k(question: Question, query: Query, settings: Settings) -> int:
+    if question.level == "basic":
+        return min(BASIC_K, settings.top_k)
+    return max(1, round(query.hints.top_k * settings.top_k / USUAL_TOP_K))
+
+
+def _reasons(question: Question, query: Query, settings: Settings) -> bool:
+    return settings.reasoning or (query.hints.use_reasoning and question.level in ("enhanced", "maximum"))
