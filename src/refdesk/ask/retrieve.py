@@ -1,0 +1,263 @@
+"""Which chunks will be read? Search, prefer named documents, rerank, check, look again once, thin out.
+
+A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import Plan, Query, Retrieved, Strategy
+from refdesk.ask.fuse import convex, reciprocal_rank
+from refdesk.ask.prefer import prefer
+from refdesk.ask.select import (
+    best_first,
+    best_sentence,
+    diverse,
+    idf,
+    interleave,
+    penalise,
+    raise_preferred,
+    relevant,
+    without_repeats,
+)
+from refdesk.ports import Embedder, Library, Reranker
+from refdesk.settings import Settings
+from refdesk.terms import query_terms, words
+from refdesk.trace import Trace
+from refdesk.types import Hit, Method, Scope
+
+PREFERENCE = 0.2  # added to the score of a hit in the document the question names (benchmarks/filings.py)
+PREFERRED_SHARE = 0.5  # of the candidates, looked for in the named documents alone
+TOO_FEW = 3  # hits below which a second search is worth its milliseconds
+TELLING = 0.5  # share of the rarest term's weight that a term needs to stay in the second search
+FEEDBACK = 0.4  # share of the best sentence in the vector of the second search
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every step of one retrieval is handed; `rows` and `weights` are filled as chunks come in."""
+
+    plan: Plan
+    scope: Scope
+    library: Library
+    embedder: Embedder
+    reranker: Reranker
+    settings: Settings
+    trace: Trace
+    rows: dict[int, NDArray[np.int8]] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    preferred: dict[str, float] = field(default_factory=dict)
+
+
+def retrieve(
+    query: Query,
+    plan: Plan,
+    scope: Scope,
+    library: Library,
+    embedder: Embedder,
+    reranker: Reranker,
+    settings: Settings,
+    trace: Trace,
+) -> Retrieved:
+    """The hits to be read, best first, with what the later stages need to know of them."""
+    job = Job(plan, scope, library, embedder, reranker, settings, trace)
+    sides = [query, *_sides(job, query)]
+    ranked = [_ranked(job, side) for side in sides]
+    considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
+    kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
+    kept, refined = _enough(job, query, kept)
+    hits = _thinned(job, interleave(kept) if len(kept) > 1 else kept[0])
+    _load_neighbours(job, hits)
+    return Retrieved(
+        hits=tuple(hits),
+        considered=tuple(considered),
+        sentence_vectors=job.rows,
+        idf={term: job.weights[term] for term in query.terms},
+        preferred_documents=tuple(job.preferred),
+        refined=refined,
+    )
+
+
+# --- searching: one function per strategy ----------------------------------------------------------------------------
+
+Search = Callable[[Job, Query, Scope, int], list[Hit]]
+
+
+def _by(method: Method) -> Search:
+    def search(job: Job, query: Query, scope: Scope, k: int) -> list[Hit]:
+        return job.library.search(query.standalone, query.vector, k, method, scope, job.settings)
+
+    return search
+
+
+# A strategy to come (fusion, hierarchical, survey) is one more line here; until then the plan names another one.
+SEARCHES: Mapping[Strategy, Search] = {
+    "dense": _by("dense"),
+    "hybrid": _by("hybrid"),
+    "two_stage": _by("hybrid"),  # with the plan's deeper candidates; the second stage is the reranker
+}
+
+
+def _sides(job: Job, query: Query) -> list[Query]:
+    """The sides of a comparison as queries of their own; each costs one embedding."""
+    if len(query.parts) < 2:
+        return []
+    with job.trace.stage("sides", parts=len(query.parts)):
+        languages = job.library.languages
+        return [
+            replace(
+                query,
+                standalone=part,
+                vector=job.embedder.embed_query(part),
+                terms=tuple(query_terms(part, languages)),
+                parts=(),
+            )
+            for part in query.parts
+        ]
+
+
+def _ranked(job: Job, query: Query) -> list[Hit]:
+    """The candidates of one query, in the order they answer it."""
+    search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
+    with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
+        hits = search(job, query, job.scope, job.plan.candidates)
+        stage.gave(hits=len(hits))
+    strengths = _strengths(job, query)
+    if strengths:
+        with job.trace.stage("prefer", hits=len(hits), documents=len(strengths)) as stage:
+            named = replace(job.scope, documents=tuple(strengths))
+            own = search(job, query, named, max(job.plan.k, round(job.plan.candidates * PREFERRED_SHARE)))
+            hits = merged(hits, own, job.settings)
+            stage.gave(hits=len(hits))
+    _weigh(job, query.terms)
+    _load(job, (hit.chunk.id for hit in hits))
+    if not job.plan.rerank:
+        job.trace.skip("rerank", "the plan does without")
+    elif len(hits) > 1:
+        with job.trace.optional("rerank", hits=len(hits), reranker=job.reranker.name):
+            weights = {term: job.weights[term] for term in query.terms}
+            hits = job.reranker.rerank(query, hits, job.rows, weights)
+    return raise_preferred(penalise(hits, job.settings), strengths, PREFERENCE)
+
+
+def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings) -> list[Hit]:
+    """Two lists as one; their scores are made anew, because each was made relative to its own best hit."""
+    every = {hit.chunk.id: hit for hit in (*others, *hits)}
+    if settings.fusion == "rrf":
+        ranked = reciprocal_rank([[hit.chunk.id for hit in one] for one in (hits, others)], settings.rrf_k)
+    else:
+        lexical = {chunk_id: hit.lexical_score for chunk_id, hit in every.items() if hit.lexical_score}
+        cosines = {chunk_id: hit.cosine for chunk_id, hit in every.items()}
+        ranked = convex(lexical, cosines, settings.dense_weight)
+    return [replace(every[chunk_id], score=score) for chunk_id, score in ranked]
+
+
+def _strengths(job: Job, query: Query) -> dict[str, float]:
+    """The documents that this query names; none when the caller has chosen the document himself."""
+    if not job.settings.prefer_documents or len(job.scope.documents) == 1:
+        job.trace.skip("prefer", "switched off" if not job.settings.prefer_documents else "one document is in scope")
+        return {}
+    strengths = prefer(query.standalone, job.library.documents(job.scope))
+    if not strengths:
+        job.trace.skip("prefer", "the question names no document")
+    for document_id, strength in strengths.items():
+        job.preferred[document_id] = max(strength, job.preferred.get(document_id, 0.0))
+    return strengths
+
+
+def _weigh(job: Job, terms: Iterable[str]) -> None:
+    new = [term for term in terms if term not in job.weights]
+    total = job.library.chunk_count
+    job.weights.update((term, idf(count, total)) for term, count in job.library.frequencies(new).items())
+
+
+def _load(job: Job, chunk_ids: Iterable[int]) -> None:
+    if missing := [chunk_id for chunk_id in chunk_ids if chunk_id not in job.rows]:
+        job.rows.update(job.library.sentence_vectors(missing))
+
+
+def _load_neighbours(job: Job, hits: Sequence[Hit]) -> None:
+    """Sentence vectors of the chunks that may be joined to a hit: they are quoted and checked like its own."""
+    if around := job.settings.neighbours:
+        found = (one.id for hit in hits for one in job.library.neighbours(hit.chunk, around, around))
+        _load(job, dict.fromkeys(found))
+
+
+# --- choosing --------------------------------------------------------------------------------------------------------
+
+
+def _checked(job: Job, query: Query, hits: Sequence[Hit]) -> list[Hit]:
+    """Without the hits that do not bear on the question (self-RAG)."""
+    if not job.plan.check_relevance:
+        job.trace.skip("check", "the plan does without")
+        return list(hits)
+    with job.trace.stage("check", hits=len(hits)) as stage:
+        kept = relevant(hits, query, job.rows, job.weights, job.settings.similarity_threshold)
+        stage.gave(hits=len(kept))
+    return kept
+
+
+def _enough(job: Job, query: Query, kept: Sequence[Sequence[Hit]]) -> tuple[list[list[Hit]], str]:
+    """The hits as they are, or after one more search for what is telling in the question when too few are left."""
+    sides = [list(hits) for hits in kept]
+    found = {hit.chunk.id for hits in sides for hit in hits}
+    if not job.plan.check_relevance or len(found) >= min(TOO_FEW, job.plan.k, job.library.chunk_count):
+        return sides, ""
+    again = refine(query, sides[0], job.rows, job.weights)
+    with job.trace.optional("refine", hits=len(found), query=again.standalone) as stage:
+        more = [hit for hit in _ranked(job, again) if hit.chunk.id not in found]
+        more = relevant(more, query, job.rows, job.weights, job.settings.similarity_threshold)
+        sides[0] = best_first([*sides[0], *more])
+        stage.gave(hits=len(sides[0]))
+    return sides, again.standalone
+
+
+def refine(
+    query: Query, hits: Sequence[Hit], rows: Mapping[int, NDArray[np.int8]], weights: Mapping[str, float]
+) -> Query:
+    """The question reduced to its names and rare words, its vector moved towards the best sentence found so far.
+
+    >>> refine(query("please tell me about the mooring of buoy W7"), …).standalone
+    'mooring buoy W7'
+    """
+    telling = TELLING * max((weights.get(term, 0.0) for term in query.terms), default=0.0)
+    kept = []
+    for word in query.standalone.split():
+        stems = query_terms(word) if words(word) else []
+        is_name = (word[:1].isupper() and bool(kept)) or any(letter.isdigit() for letter in word)
+        if is_name or any(weights.get(stem, 0.0) >= telling for stem in stems if stem in weights):
+            kept.append(word.strip("?!.,;:"))
+    text = " ".join(kept) or query.standalone
+    return replace(query, standalone=text, vector=_towards(query.vector, hits, rows))
+
+
+def _towards(
+    vector: NDArray[np.float32], hits: Sequence[Hit], rows: Mapping[int, NDArray[np.int8]]
+) -> NDArray[np.float32]:
+    """Pseudo relevance feedback (Rocchio) with one sentence, the nearest."""
+    nearest = [(*best_sentence(vector, rows.get(hit.chunk.id)), hit.chunk.id) for hit in hits]
+    cosine, place, chunk_id = max(nearest, default=(-1.0, -1, 0))
+    if cosine <= 0.0:
+        return vector
+    moved = (1.0 - FEEDBACK) * vector + FEEDBACK * rows[chunk_id][place].astype(np.float32) / 127.0
+    return np.asarray(moved / np.linalg.norm(moved), dtype=np.float32)
+
+
+def _thinned(job: Job, hits: Sequence[Hit]) -> list[Hit]:
+    """Without repeats, diverse where the plan asks for it, as many as the plan reads."""
+    with job.trace.stage("deduplicate", hits=len(hits)) as stage:
+        # Twice as many as are read leaves room for what is dropped; the rest cannot come in.
+        unique = without_repeats(hits[: 2 * job.plan.k], job.rows, job.settings.deduplication)
+        stage.gave(hits=len(unique))
+    if not job.plan.use_mmr:
+        job.trace.skip("diversify", "the question does not ask for breadth")
+        return unique[: job.plan.k]
+    with job.trace.stage("diversify", hits=len(unique)) as stage:
+        chosen = diverse(unique, job.rows, job.settings.mmr_lambda, job.plan.k)
+        stage.gave(hits=len(chosen))
+    return chosen

@@ -1,0 +1,175 @@
+"""Which of the hits are worth reading, and in which order? Penalties, relevance, repeats, diversity, sides. Pure.
+
+Every function takes hits best first and gives hits best first; none looks anything up.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import Query
+from refdesk.settings import Settings
+from refdesk.types import Hit
+
+Rows = Mapping[int, NDArray[np.int8]]  # sentence vectors by chunk id, scaled by 127
+
+BM25_CEILING = 2.2  # k1 + 1: what a term adds at most for each unit of its idf
+SHARED_WORDS = 0.2  # share of the question's weight in words, above which a chunk bears on it (benchmarks/filings.py)
+STRONG_SENTENCE = 0.1  # cosine above the threshold that one sentence alone needs
+
+_FACT = re.compile(r"[^\W_]*(?:\d|[^\W\d_a-z])[\w.,]*\w|\d|[A-Z]")  # words with a digit or a capital letter
+
+
+def idf(frequency: int, total: int) -> float:
+    """How telling a term is that stands in `frequency` of `total` chunks; BM25's own weight."""
+    return math.log1p((max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
+
+
+def penalise(hits: Sequence[Hit], settings: Settings) -> list[Hit]:
+    """Glossaries, credits and tables of contents name much and answer little; seed 001 step 7."""
+    taken = {
+        "glossary": settings.glossary_penalty,
+        "credits": settings.credits_penalty,
+        "toc": settings.toc_penalty,
+    }
+    lowered = [
+        replace(hit, score=hit.score * (1.0 - taken[hit.chunk.kind])) if hit.chunk.kind in taken else hit
+        for hit in hits
+    ]
+    return best_first(lowered)
+
+
+def raise_preferred(hits: Sequence[Hit], strengths: Mapping[str, float], bonus: float) -> list[Hit]:
+    """Hits of documents that the question names move up by at most `bonus`; the others can still win."""
+    raised = [
+        replace(hit, score=hit.score + bonus * strengths[hit.document.id]) if hit.document.id in strengths else hit
+        for hit in hits
+    ]
+    return best_first(raised)
+
+
+def best_first(hits: Iterable[Hit]) -> list[Hit]:
+    """Sorted by score; equal scores keep the order of the library, so that the same question gives the same hits."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
+
+
+# --- relevance -------------------------------------------------------------------------------------------------------
+
+
+def relevant(
+    hits: Sequence[Hit], query: Query, rows: Rows, weights: Mapping[str, float], threshold: float
+) -> list[Hit]:
+    """The hits that bear on the question: near in meaning, or sharing telling words, or holding one near sentence.
+
+    The best hit of all always stays: whether it answers is judged later, on all the evidence.
+    """
+    ceiling = BM25_CEILING * sum(weights.get(term, 0.0) for term in query.terms) or 1.0
+    return [
+        hit
+        for place, hit in enumerate(hits)
+        if place == 0
+        or hit.cosine >= threshold
+        or hit.lexical_score >= SHARED_WORDS * ceiling
+        or best_sentence(query.vector, rows.get(hit.chunk.id))[0] >= threshold + STRONG_SENTENCE
+    ]
+
+
+def best_sentence(vector: NDArray[np.float32], rows: NDArray[np.int8] | None) -> tuple[float, int]:
+    """(cosine, place) of the sentence nearest to a vector; (-1, -1) without sentences."""
+    if rows is None or not len(rows):
+        return -1.0, -1
+    cosines = rows.astype(np.float32) @ vector / 127.0
+    place = int(cosines.argmax())
+    return float(cosines[place]), place
+
+
+# --- repeats and diversity -------------------------------------------------------------------------------------------
+
+
+def chunk_vectors(hits: Sequence[Hit], rows: Rows) -> NDArray[np.float32]:
+    """One unit vector per hit: the mean of its sentences; zeros where the library holds none."""
+    width = next((one.shape[1] for one in rows.values() if len(one)), 1)
+    found = np.zeros((len(hits), width), dtype=np.float32)
+    for place, hit in enumerate(hits):
+        own = rows.get(hit.chunk.id)
+        if own is not None and len(own):
+            mean = own.astype(np.float32).mean(axis=0)
+            found[place] = mean / (np.linalg.norm(mean) or 1.0)
+    return found
+
+
+def without_repeats(hits: Sequence[Hit], rows: Rows, threshold: float) -> list[Hit]:
+    """Hits that say again what a better one said are left out.
+
+    Nearness alone is not enough: the same table of another year is as near as a copy. What is dropped must hold no
+    number and no name that the better hit does not hold.
+    """
+    if len(hits) < 2:
+        return list(hits)
+    vectors = chunk_vectors(hits, rows)
+    likeness = vectors @ vectors.T
+    kept: list[int] = []
+    for place, hit in enumerate(hits):
+        near = [
+            other for other in kept if likeness[place, other] > threshold or hit.chunk.text == hits[other].chunk.text
+        ]
+        if not any(facts(hit.chunk.text) <= facts(hits[other].chunk.text) for other in near):
+            kept.append(place)
+    return [hits[place] for place in kept]
+
+
+def facts(text: str) -> frozenset[str]:
+    """The numbers, codes and names of a text: every word with a digit or a capital letter.
+
+    >>> facts("Buoy W-7 cost $3,500.")
+    frozenset({'Buoy', 'W', '7', '3,500'})
+    """
+    return frozenset(_FACT.findall(text))
+
+
+def diverse(hits: Sequence[Hit], rows: Rows, share: float, k: int) -> list[Hit]:
+    """Maximal marginal relevance: each next hit is relevant and unlike those before it; the best hit stays first.
+
+    Scores are spread over 0 … 1 first, so that `share` (lambda) weighs relevance against likeness on one scale.
+    """
+    if len(hits) <= 2:
+        return list(hits[:k])
+    scores = np.array([hit.score for hit in hits], dtype=np.float32)
+    scores = (scores - scores.min()) / (float(np.ptp(scores)) or 1.0)
+    vectors = chunk_vectors(hits, rows)
+    chosen = [0]
+    nearest = vectors @ vectors[0]
+    while len(chosen) < min(k, len(hits)):
+        worth = share * scores - (1.0 - share) * nearest
+        worth[chosen] = -np.inf
+        chosen.append(int(worth.argmax()))
+        nearest = np.maximum(nearest, vectors @ vectors[chosen[-1]])
+    return [hits[place] for place in chosen]
+
+
+def interleave(sides: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """One hit of each side in turn, each chunk once: both sides of a comparison get their share."""
+    found: dict[int, Hit] = {}
+    for row in zip_longest(*sides):
+        for hit in row:
+            if hit is not None:
+                found.setdefault(hit.chunk.id, hit)
+    return list(found.values())
+
+
+def sandwich(count: int) -> list[int]:
+    """Places by rank so that the best stand first and last and the weakest in the middle.
+
+    A model reads the beginning and the end of a long context best (Liu et al. 2023, "Lost in the Middle").
+
+    >>> sandwich(5)
+    [0, 2, 4, 3, 1]
+    """
+    return [*range(0, count, 2), *reversed(range(1, count, 2))]
