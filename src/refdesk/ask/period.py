@@ -6,26 +6,8 @@ import re
 from dataclasses import dataclass
 
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
-_MONTHS = {
-    name: number
-    for number, name in enumerate(
-        [
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ],
-        1,
-    )
-}
+_MONTH_NAMES = "january february march april may june july august september october november december"
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
 _MONTH = "|".join(_MONTHS) + "|" + "|".join(name[:3] for name in _MONTHS)
 # "2018", "FY2018", "2024Q2", "Q22023": four digits that no other digit or decimal touches.
 _YEAR = re.compile(r"(?<![\d.,$€£#])(?:fy\s?)?((?:19|20)\d\d)(?![\d%])(?![.,]\d)", re.IGNORECASE)

@@ -28,62 +28,12 @@ LONGEST_JOIN = 3  # "Best Buy" is BESTBUY, "Johnson & Johnson Inc" is not looked
 INDEXES_KEPT = 8
 
 # Words of names that tell no document from another.
-_GENERIC = frozenset(
-    [
-        "inc",
-        "corp",
-        "corporation",
-        "company",
-        "companies",
-        "co",
-        "com",
-        "ltd",
-        "limited",
-        "llc",
-        "llp",
-        "plc",
-        "gmbh",
-        "ag",
-        "sa",
-        "se",
-        "nv",
-        "bv",
-        "group",
-        "holding",
-        "holdings",
-        "international",
-        "form",
-        "report",
-        "reports",
-        "annual",
-        "quarterly",
-        "filing",
-        "filings",
-        "document",
-        "documents",
-        "file",
-        "copy",
-        "final",
-        "draft",
-        "version",
-        "scan",
-        "page",
-        "pages",
-        "untitled",
-        "new",
-        "the",
-        "and",
-        "for",
-        "pdf",
-        "docx",
-        "doc",
-        "txt",
-        "html",
-        "earnings",
-        "fy",
-        "dated",
-    ]
-)
+_GENERIC_WORDS = """
+    inc corp corporation company companies co com ltd limited llc llp plc gmbh ag sa se nv bv group holding holdings
+    international form report reports annual quarterly filing filings document documents file copy final draft version
+    scan page pages untitled new the and for pdf docx doc txt html earnings fy dated
+"""
+_GENERIC = frozenset(_GENERIC_WORDS.split())
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATORS = re.compile(r"[_\-–—.,;:/\\()\[\]{}+\s]+")
 _TOKEN = re.compile(r"[^\W_]+(?:&[^\W_]+)?")

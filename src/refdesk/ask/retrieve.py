@@ -226,7 +226,7 @@ def refine(
     'mooring buoy W7'
     """
     telling = TELLING * max((weights.get(term, 0.0) for term in query.terms), default=0.0)
-    kept = []
+    kept: list[str] = []
     for word in query.standalone.split():
         stems = query_terms(word) if words(word) else []
         is_name = (word[:1].isupper() and bool(kept)) or any(letter.isdigit() for letter in word)
