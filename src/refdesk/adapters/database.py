@@ -14,7 +14,8 @@ from sqlalchemy.pool import QueuePool
 
 from refdesk.errors import DiskFull, LibraryDamaged, LibraryError, LibraryTooNew
 
-HEAD = "0001"  # the newest migration; a test compares it with the folder
+HEAD = "0002"  # the newest migration; a test compares it with the folder
+_WRITES = "refdesk_writes"
 BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
 
 
@@ -50,7 +51,22 @@ def _configure(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def writing(engine: Engine) -> Engine:
+    """The same engine, whose transactions hold the database's write lock from their beginning.
+
+    SQLite refuses at once, without waiting, to let a transaction write that has read before another one's commit; and
+    questions are written down while documents are added.
+    """
+    return engine.execution_options(**{_WRITES: True})
+
+
+def storable(text: str) -> str:
+    """A text that SQLite and PostgreSQL both take: no zero characters, no halves of surrogate pairs."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def _version(engine: Engine) -> str | None:

@@ -12,6 +12,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from refdesk.adapters import codec
 from refdesk.adapters.catalogue import Catalogue
+from refdesk.adapters.database import writing
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.lexical_tantivy import LexicalIndex
 from refdesk.adapters.rows import bump, lexical_entry, set_state
@@ -38,7 +39,7 @@ class Maintenance:
         self._catalogue = catalogue
         self._index = index
         self._writer = writer
-        self._engine = catalogue.engine
+        self._engine = writing(catalogue.engine)
 
     def settle(self, *, force: bool = False) -> bool:
         """Makes a new snapshot of the vectors when the tail or the list of dropped ids has grown long."""

@@ -28,7 +28,7 @@ _Key = BigInteger().with_variant(Integer(), "sqlite")
 state = Table(
     "state",
     metadata,
-    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space
+    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space, settings, cache
     Column("value", Text, nullable=False),
 )
 
@@ -122,4 +122,71 @@ dropped = Table(
     Column("first_chunk", BigInteger, primary_key=True, autoincrement=False),
     Column("last_chunk", BigInteger, nullable=False),
     Column("purged", Integer, nullable=False, default=0),  # 1: gone from the lexical index too
+)
+
+# --- what asking remembers -------------------------------------------------------------------------------------------
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", String(80), primary_key=True),
+    Column("value", Text, nullable=False),  # JSON
+    Column("updated_at", String(32), nullable=False),
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("id", String(80), primary_key=True),
+    Column("title", Text, nullable=False, default=""),
+    Column("owner", String(80), nullable=False, default=""),  # the id of a key; "" is who sits at the machine
+    Column("summary", Text, nullable=False, default=""),
+    Column("summarised_until", BigInteger, nullable=False, default=0),  # the last message that is in the summary
+    Column("created_at", String(32), nullable=False),
+    Column("updated_at", String(32), nullable=False),
+    Index("conversations_by_owner", "owner", "updated_at"),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("conversation_id", String(80), ForeignKey("conversations.id", ondelete="CASCADE"), nullable=False),
+    Column("role", String(12), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("answer_id", String(40), nullable=False, default=""),
+    Column("created_at", String(32), nullable=False),
+    Index("messages_by_conversation", "conversation_id", "key"),
+)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("conversation_id", String(80), nullable=False, default=""),
+    Column("owner", String(80), nullable=False, default=""),
+    Column("question", Text, nullable=False),
+    Column("answer", LargeBinary, nullable=False),  # JSON, compressed; empty when there was none
+    Column("trace", LargeBinary, nullable=False),  # JSON, compressed
+    Column("collections", Text, nullable=False, default="[]"),  # JSON: those its sources are in
+    Column("created_at", String(32), nullable=False),
+    Index("answers_by_time", "created_at"),
+    Index("answers_by_conversation", "conversation_id"),
+)
+
+answer_cache = Table(
+    "answer_cache",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("realm", String(80), nullable=False),
+    Column("digest", String(32), nullable=False),  # of the question, which may be too long for an index
+    Column("generation", BigInteger, nullable=False),  # of the corpus
+    Column("question", Text, nullable=False),
+    Column("vector", LargeBinary),  # float16; None: found by the very same question only
+    Column("answer", LargeBinary, nullable=False),
+    Column("created_at", Float, nullable=False),  # seconds since 1970
+    Index("answer_cache_by_question", "realm", "digest", unique=True),
+    Index("answer_cache_by_generation", "generation"),
+    Index("answer_cache_by_time", "created_at"),
+    sqlite_autoincrement=True,  # a key is never used twice, so "greater than the last one seen" is "new"
 )

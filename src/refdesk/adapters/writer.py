@@ -25,6 +25,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from refdesk.adapters import codec
 from refdesk.adapters.catalogue import Catalogue, read_standing
+from refdesk.adapters.database import writing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.rows import (
@@ -71,7 +72,7 @@ class LibraryWriter:
     def __init__(
         self, engine: Engine, catalogue: Catalogue, index: LocalIndex, files: FileStore, lock: Path, space: str
     ) -> None:
-        self._engine = engine
+        self._engine = writing(engine)
         self._catalogue = catalogue
         self._index = index
         self._files = files

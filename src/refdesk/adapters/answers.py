@@ -1,0 +1,125 @@
+"""Answers and their traces by id, written in the background so that no answer waits for the disk."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Engine, delete, insert, select
+
+from refdesk.adapters.background import BackgroundWriter
+from refdesk.adapters.database import storable, writing
+from refdesk.adapters.rows import now
+from refdesk.adapters.schema import answers
+from refdesk.errors import UsageError
+
+_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+_FETCH = 200  # rows at a time while looking for those that may be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question that was asked, without its answer: a line in a list."""
+
+    id: str
+    question: str
+    conversation_id: str
+    owner: str
+    collections: tuple[str, ...]
+    created_at: str
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return own | {"collections": list(self.collections)}
+
+
+class AnswerStore:
+    """What was answered, and how. `owner` and `access` narrow what is seen; None is no limit.
+
+    `access` are collections: an answer is seen by who may read every collection that its sources are in.
+    """
+
+    def __init__(self, engine: Engine, background: BackgroundWriter) -> None:
+        self._engine = engine
+        self._background = background
+
+    def put(
+        self,
+        answer_id: str,
+        *,
+        question: str,
+        answer: bytes,
+        trace: Mapping[str, Any],
+        conversation_id: str = "",
+        owner: str = "",
+        collections: Sequence[str] = (),
+    ) -> None:
+        """Returns at once. `answer` is what `encode_answer` gives, empty when the question ended in an error."""
+        packed = orjson.dumps(trace, default=str, option=_OPTIONS)  # now: the caller may go on changing it
+        row = {
+            "id": answer_id,
+            "conversation_id": conversation_id,
+            "owner": owner,
+            "question": storable(question),
+            "collections": orjson.dumps(sorted(set(collections))).decode(),
+            "created_at": now(),
+        }
+        self._background.submit(lambda connection: _write(connection, row, answer, packed))
+
+    def get(
+        self, answer_id: str, *, owner: str | None = None, access: Sequence[str] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """(answer, trace) as JSON values, the answer empty where there was none; None when nobody knows the id."""
+        self._background.flush()
+        query = select(answers).where(answers.c.id == answer_id)
+        if owner is not None:
+            query = query.where(answers.c.owner == owner)
+        with self._engine.connect() as connection:
+            row = connection.execute(query).first()
+        if row is None or not _may_see(orjson.loads(row.collections), access):
+            return None
+        return orjson.loads(zlib.decompress(row.answer)), orjson.loads(zlib.decompress(row.trace))
+
+    def recent(self, limit: int = 50, *, owner: str | None = None, access: Sequence[str] | None = None) -> list[Asked]:
+        """The last questions, the newest first."""
+        self._background.flush()
+        wanted = [answers.c[name] for name in Asked.__slots__]
+        query = select(*wanted).order_by(answers.c.created_at.desc(), answers.c.id)
+        if owner is not None:
+            query = query.where(answers.c.owner == owner)
+        found: list[Asked] = []
+        with self._engine.connect() as connection:
+            for rows in connection.execute(query).partitions(_FETCH):
+                for row in rows:
+                    collections = tuple(orjson.loads(row.collections))
+                    if len(found) < limit and _may_see(collections, access):
+                        found.append(Asked(**dict(row._mapping) | {"collections": collections}))
+                if len(found) >= limit:
+                    break
+        return found
+
+    def prune(self, days: float) -> int:
+        """Removes what is older; gives how many went."""
+        if not 0 <= days < 100_000:
+            raise UsageError(f"answers are kept for a number of days, not {days}")
+        before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
+        self._background.flush()
+        with writing(self._engine).begin() as connection:
+            return connection.execute(delete(answers).where(answers.c.created_at < before)).rowcount
+
+
+def _write(connection: Connection, row: dict[str, Any], answer: bytes, trace: bytes) -> None:
+    packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
+    connection.execute(delete(answers).where(answers.c.id == row["id"]))
+    connection.execute(insert(answers).values(row | packed))
+
+
+def _may_see(collections: Sequence[str], access: Sequence[str] | None) -> bool:
+    """In each of the collections, or above it."""
+    if access is None:
+        return True
+    return all(any(one == open or one.startswith(f"{open}/") for open in access) for one in collections)

@@ -1,0 +1,61 @@
+"""Reads that every question makes, in a few microseconds: straight from the driver, on a thread's own connection.
+
+SQLAlchemy's checkout, BEGIN, execution and ROLLBACK take 0.2 ms; an answer from the cache has 2 ms in all.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from sqlalchemy import Engine, PoolProxiedConnection, Select
+
+
+class Prepared:
+    """A SELECT written out once in the database's own dialect."""
+
+    def __init__(self, engine: Engine, statement: Select[Any]) -> None:
+        self._compiled = statement.compile(dialect=engine.dialect)
+        self.text = str(self._compiled)
+
+    def parameters(self, values: dict[str, Any]) -> Any:
+        every = self._compiled.construct_params(values)
+        order = self._compiled.positiontup
+        return every if order is None else tuple(every[name] for name in order)
+
+
+class QuickReader:
+    """Runs prepared SELECTs; safe to use from several threads. Each read sees what is committed at that moment."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._per_thread = threading.local()
+        self._open: list[PoolProxiedConnection] = []
+
+    def prepare(self, statement: Select[Any]) -> Prepared:
+        return Prepared(self.engine, statement)
+
+    def rows(self, prepared: Prepared, **values: Any) -> list[Any]:
+        cursor = self._connection().cursor()
+        try:
+            cursor.execute(prepared.text, prepared.parameters(values))
+            return list(cursor.fetchall())
+        finally:
+            cursor.close()
+
+    def _connection(self) -> PoolProxiedConnection:
+        found: PoolProxiedConnection | None = getattr(self._per_thread, "connection", None)
+        if found is None:
+            found = self.engine.raw_connection()
+            if self.engine.dialect.name != "sqlite":  # SQLite's are opened so, see database.py
+                found.driver_connection.autocommit = True  # type: ignore[union-attr]
+            found.detach()  # never goes back to the pool with a mode of its own
+            self._per_thread.connection = found
+            self._open.append(found)
+        return found
+
+    def close(self) -> None:
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+        self._per_thread = threading.local()
