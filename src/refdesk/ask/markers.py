@@ -1,0 +1,394 @@
+"""Which markers does the streamed text carry, and what may be shown of it now? Pure; works at any token boundary.
+
+    "Growth was 4 % [Source 3, 9]. It is warm [12]."  ->  "Growth was 4 % [1]. It is warm."   order == (3,)
+
+Known markers are written as `[1][2]`, numbered by first use, none twice in a row of them; unknown ones go, and the
+space before them. Text is held back only while it may still become a marker: a bracket, an inline code span, the
+first characters of a line.
+
+Decisions (each has its test):
+- Code (fences, and spans that close on their line) stays as it is; brackets in it are not citations.
+- Markdown links and images stay whole, unless their text is a marker: then both go, for a link is no passage.
+- `[1]: http…` and `[^1]: …` at the start of a line are definitions of notes: the line goes. So does a closing list
+  of "Sources:", which the answer carries itself, checked.
+- A number right after a word (`growth[1].`) is a marker; an index (`rows[3] = x`, `a_b[3]`, `list[3]`) is not and is
+  written `rows[ 3 ]`, so that every `[n]` outside code is a citation.
+- `(Source 1)` is a marker; `(1)` is not.
+- A bracketed title that no passage owns goes at the end of a clause, and loses its brackets within one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from refdesk.answer import Context
+from refdesk.ask.owners import LONGEST, Owners
+
+_LONGEST_LINK = 600
+_OPEN, _CLOSE = (
+    r"\\?\[|【|［|〔|⟦|&#0{0,3}91;|&#[xX]0{0,3}5[bB];|&lbrack;|&lsqb;",
+    r"\\?\]|】|］|〕|⟧|&#0{0,3}93;|&#[xX]0{0,3}5[dD];|&rbrack;|&rsqb;",
+)
+_OPENER, _CLOSER = re.compile(_OPEN), re.compile(_CLOSE)
+_EDGE = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})|(?P<blank>\n[^\S\n]*\n)")
+_PARTIAL_ENTITY = re.compile(r"&(?:#[xX]?[0-9a-fA-F]{0,6}|[lr][a-z]{0,6})?\Z")
+_PLAIN = re.compile(r"[^\s\\\[\]【】［］〔〕⟦⟧&`(!]+")
+_SPACES = re.compile(r"[^\S\n]+")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^`\n]*(?:\n|\Z)")
+_GAP = r"[^\S\n]"
+_LINK = re.compile(
+    rf"\({_GAP}*(?:<[^<>\n]*>|(?:[^\s()]|\([^\s()]*\))*)(?:{_GAP}+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?{_GAP}*\)"
+)
+_ROUND_WORDS = ("sources", "source", "passages", "passage")
+_ROUND = re.compile(
+    r"\((?:sources?|passages?)\s*[:#]?\s*\d+(?:\s*(?:,|;|and|&|-|–)\s*(?:(?:source|passage)s?\s*)?\d+)*\s*\)", re.I
+)
+_LISTED = re.compile(
+    r"[#*_\s]*(?:sources?(?: used| cited)?|references?|bibliography|citations?|works cited)[\s:*_]*", re.IGNORECASE
+)
+_LISTED_WORDS = ("sources used", "sources cited", "source", "references", "bibliography", "citations", "works cited")
+_INDEXED = frozenset(
+    ("array", "arr", "list", "args", "argv", "matrix", "vec", "vector", "tuple", "dict", "buf", "rows")
+)
+_ADDRESS = re.compile(r"[^\S\n]*(?:https?:|www\.|ftp:|mailto:|file:|<|#|/|\.)", re.IGNORECASE)
+_AFTER_DROPPED = ".,;:!?)]}»”’…。、"
+
+_MORE = -1  # the buffer does not yet decide
+
+
+class MarkerStream:
+    """Reads the markers of one answer. `feed` gives what may be shown now, `finish` what was still held back."""
+
+    def __init__(self, context: Context) -> None:
+        self._owners = Owners(context)
+        self._order: dict[int, int] = {}  # passage -> marker
+        self._buffer = ""
+        self._out: list[str] = []
+        self._final = False
+        self._space = ""  # before the next character, unless that is a marker which goes
+        self._dropped = False  # a marker went right before
+        self._tail = ""  # the last characters shown
+        self._group: set[int] = set()  # markers in the row that is being written
+        self._opened: str | None = None  # shown since a bracket that was no marker
+        self._doubled = 0  # brackets around a marker that went: [[1]]
+        self._fence = ""
+        self._in_sources = False
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Passages by first use: marker i + 1 is passage order[i]."""
+        return tuple(self._order)
+
+    def feed(self, text: str) -> str:
+        self._buffer += text
+        return self._drain()
+
+    def finish(self) -> str:
+        self._final = True
+        shown = self._drain()
+        if self._space and not self._dropped:
+            shown += self._space
+        self._space = ""
+        return shown
+
+    def _drain(self) -> str:
+        while self._buffer:
+            taken = self._step()
+            if taken == _MORE:
+                break
+            self._buffer = self._buffer[taken:]
+        shown = "".join(self._out)
+        self._out.clear()
+        return shown
+
+    @property
+    def _is_attached(self) -> bool:
+        return self._tail[-1:].isalnum() or self._tail[-1:] == "_"
+
+    @property
+    def _at_line_start(self) -> bool:
+        return not self._space and self._tail[-1:] in ("", "\n")
+
+    # --- one step: characters taken from the buffer, or _MORE ---------------------------------------------------------
+
+    def _step(self) -> int:
+        buffer = self._buffer
+        if self._fence:
+            return self._fenced()
+        if self._at_line_start and not self._dropped:
+            taken = self._line_start()
+            if taken:
+                return taken
+        if match := _SPACES.match(buffer):
+            return self._spaces(match.group())
+        if buffer[0] == "\n":
+            self._show("\n")
+            return 1
+        if buffer[0] == "`":
+            return self._code_span()
+        if buffer[0] == "(":
+            return self._round_bracket()
+        if buffer[0] == "&" and not self._final and _PARTIAL_ENTITY.match(buffer):
+            return _MORE
+        if buffer[0] == "\\" and len(buffer) < 2 and not self._final:
+            return _MORE
+        if match := _OPENER.match(buffer):
+            return self._bracket(match.end())
+        if match := _CLOSER.match(buffer):
+            return self._stray_closer(match.group())
+        if buffer[0] == "\\":
+            self._show(buffer[:2])
+            return min(2, len(buffer))
+        if buffer[0] == "!" and not self._final and len(buffer) < 2:
+            return _MORE
+        if buffer.startswith("!["):
+            return self._image()
+        if match := _PLAIN.match(buffer):
+            self._show(match.group())
+            return match.end()
+        self._show(buffer[0])
+        return 1
+
+    def _fenced(self) -> int:
+        """A line of a code block, as it is."""
+        line, newline, _ = self._buffer.partition("\n")
+        bare = line.strip()
+        if self._tail[-1:] == "\n":  # only here may the fence close
+            if not newline and not self._final and not line.strip(f" {self._fence[0]}"):
+                return _MORE
+            is_fence = bool(bare) and set(bare) == {self._fence[0]} and len(bare) >= len(self._fence)
+            if is_fence and len(line) - len(line.lstrip(" ")) < 4 and (newline or self._final):
+                self._fence = ""
+        self._raw(line + newline)
+        return len(line) + len(newline)
+
+    def _line_start(self) -> int:
+        """A fence, the answer's own list of sources, or nothing special (0)."""
+        buffer = self._buffer
+        line, newline, _ = buffer.partition("\n")
+        whole = bool(newline) or self._final
+        if self._in_sources:
+            first = line.lstrip(" \t*_")[:1]
+            if not first and not whole:
+                return _MORE
+            if not first or first in "-•[【(<" or first.isdigit() or line.lstrip()[:1] == "*":
+                return self._skip_line()
+            self._in_sources = False
+        bare = line.lstrip(" ")
+        if len(line) - len(bare) < 4 and bare[:1] in ("`", "~"):
+            if len(bare) < 3 and not whole and set(bare) == {bare[0]}:
+                return _MORE
+            if bare[:3] in ("```", "~~~"):
+                if not whole and len(line) < LONGEST:
+                    return _MORE
+                if match := _FENCE.match(line + newline):
+                    self._fence = match[1]
+                    self._raw(line + newline)
+                    return len(line) + len(newline)
+        elif bare == "" and not whole and len(line) < 4:
+            return _MORE
+        if len(line) < 40:
+            if whole and _LISTED.fullmatch(line):
+                self._in_sources = True
+                return len(line) + len(newline)
+            letters = line.strip(" \t#*_:").lower()
+            if not whole and (letters or line.strip("#*_ ")) and any(w.startswith(letters) for w in _LISTED_WORDS):
+                return _MORE
+            if not whole and letters in ("sources",):
+                return _MORE
+            if not whole and line and not line.strip("#*_ "):
+                return _MORE
+        return 0
+
+    def _skip_line(self) -> int:
+        end = self._buffer.find("\n")
+        if end >= 0:
+            return end + 1
+        return len(self._buffer) if self._final else _MORE
+
+    def _spaces(self, spaces: str) -> int:
+        if not self._dropped:
+            self._space += spaces
+        elif not self._space and self._tail[-1:] not in ("", "\n"):
+            self._space = " "
+        return len(spaces)
+
+    def _code_span(self) -> int:
+        """A span that closes on its line and holds no table cell's border; else the back-ticks are text."""
+        buffer = self._buffer
+        run = len(buffer) - len(buffer.lstrip("`"))
+        if run == len(buffer) and not self._final:
+            return _MORE
+        line = buffer.partition("\n")[0]
+        ended = self._final or len(line) < len(buffer)
+        for match in re.finditer("`+", line[run:LONGEST]):
+            stop = run + match.end()
+            if len(match.group()) == run and (stop < min(len(line), LONGEST) or (ended and stop == len(line))):
+                if "|" in line[:stop]:
+                    break
+                self._show(line[:stop])
+                return stop
+        else:
+            if not ended and len(line) < LONGEST:
+                return _MORE
+        self._show(buffer[:run])
+        return run
+
+    def _round_bracket(self) -> int:
+        """`(Source 1)`."""
+        head = self._buffer[:LONGEST]
+        end = next((i for i, c in enumerate(head[1:], 1) if c in "()\n"), -1)
+        inner = (head[1:] if end < 0 else head[1:end]).lower()
+        may_be = any(inner.startswith(word) or word.startswith(inner) for word in _ROUND_WORDS)
+        if end < 0 and not self._final and may_be and len(head) < LONGEST:
+            return _MORE
+        if end > 0 and (match := _ROUND.match(head)):
+            self._write(self._owners.named(match.group()[1:-1]) or ())
+            return match.end()
+        self._show("(")
+        return 1
+
+    # --- brackets -----------------------------------------------------------------------------------------------------
+
+    def _bracket(self, start: int) -> int:
+        buffer = self._buffer
+        edge = _EDGE.search(buffer, start, start + LONGEST)
+        if edge is None:
+            if len(buffer) - start < LONGEST and not self._final:
+                return _MORE
+            return self._literal(start)
+        if edge.lastgroup != "close":
+            if edge.start() == start and edge.lastgroup == "open":  # [[1]]
+                self._doubled += 1
+                return start
+            return self._literal(start)
+        return self._closed(start, buffer[start : edge.start()], edge.end())
+
+    def _literal(self, length: int) -> int:
+        """A bracket that is none of ours; what follows it is watched, so that no marker comes about."""
+        self._show(self._buffer[:length])
+        self._opened = ""
+        return length
+
+    def _closed(self, start: int, inner: str, end: int) -> int:
+        """A whole bracket: a link, a definition, an index, a marker, or text."""
+        buffer, final = self._buffer, self._final
+        if end == len(buffer) and not final:
+            return _MORE
+        following = buffer[end : end + 1]
+        if following == "(":
+            link = _LINK.match(buffer, end, end + _LONGEST_LINK)
+            if link is None and not final and "\n" not in buffer[end:] and len(buffer) - end < _LONGEST_LINK:
+                return _MORE
+            if link:
+                return self._link(inner, buffer[: link.end()], end)
+        cited = self._owners.looks_cited(inner)
+        if following == ":" and cited and self._tail[-1:] in ("", "\n"):
+            rest = buffer[end + 1 : end + 12]
+            if len(rest) < 11 and "\n" not in rest and not final:
+                return _MORE
+            if inner.startswith("^") or _ADDRESS.match(rest):
+                return self._skip_line()
+        if cited and not self._space and self._is_attached and self._owners.is_numeric(inner):
+            if end + 2 > len(buffer) and not final:
+                return _MORE
+            if self._is_index(buffer[end : end + 2]):
+                self._show(f"[ {inner.strip()} ]")
+                return end
+        rest = buffer[end : end + LONGEST]
+        if not cited and not final and not rest.strip() and "\n" not in rest and len(rest) < LONGEST:
+            return _MORE
+        ends = cited or rest.lstrip(" \t")[:1] in ("", "\n", "[", "【", *_AFTER_DROPPED)
+        owned = self._owners.named(inner, ends=ends)
+        if owned is None:
+            self._opened = None
+            self._show(buffer[:end])
+        elif not owned and not ends:
+            self._show(inner)  # a title within a sentence keeps its words
+        else:
+            self._write(owned)
+        return end
+
+    def _link(self, inner: str, link: str, end: int) -> int:
+        if self._owners.looks_cited(inner):
+            self._write(())
+        else:
+            self._show(link[:end] + link[end:].replace("[", "%5B").replace("]", "%5D"))
+        self._opened = None
+        return len(link)
+
+    def _image(self) -> int:
+        """`![alt](url)` stays whole; an exclamation mark before a marker is one."""
+        buffer = self._buffer
+        edge = _EDGE.search(buffer, 2, 2 + LONGEST)
+        if edge is None and len(buffer) < 2 + LONGEST and not self._final:
+            return _MORE
+        if edge and edge.lastgroup == "close":
+            link = _LINK.match(buffer, edge.end(), edge.end() + _LONGEST_LINK)
+            rest = buffer[edge.end() :]
+            partial = rest[:1] in ("", "(") and "\n" not in rest and len(rest) < _LONGEST_LINK
+            if link is None and partial and not self._final:
+                return _MORE
+            if link:
+                if not self._owners.looks_cited(buffer[2 : edge.start()]):
+                    self._show("!")
+                return 1
+        self._show("!")
+        return 1
+
+    def _is_index(self, following: str) -> bool:
+        word = re.search(r"\w+\Z", self._tail)
+        name = word.group() if word else ""
+        is_name = (
+            "_" in name
+            or (len(name) == 1 and name.islower())
+            or name.lower() in _INDEXED
+            or bool(re.search(r"[a-z][A-Z]", name))
+        )
+        goes_on = following[:1].isalnum() or following[:1] in ("=", "_", "(") or bool(re.match(r"\.\w", following))
+        return is_name or goes_on
+
+    def _stray_closer(self, closer: str) -> int:
+        if self._doubled and (self._group or self._dropped):
+            self._doubled -= 1
+            return len(closer)
+        if self._opened is not None and self._owners.looks_cited(self._opened + self._space):
+            self._opened = None  # what is left would read as a marker
+            return len(closer)
+        self._show(closer)
+        self._opened = None
+        return len(closer)
+
+    # --- what is shown ------------------------------------------------------------------------------------------------
+
+    def _write(self, owned: tuple[int, ...]) -> None:
+        """The markers of these passages, or nothing and no space before it."""
+        fresh = []
+        for passage in owned:
+            marker = self._order.setdefault(passage, len(self._order) + 1)
+            if marker not in self._group:
+                self._group.add(marker)
+                fresh.append(f"[{marker}]")
+        if not fresh:
+            self._dropped = True
+            return
+        text = self._space + "".join(fresh)
+        self._space, self._dropped = "", False
+        self._raw(text)
+        if self._opened is not None:
+            self._opened += text
+
+    def _show(self, text: str) -> None:
+        """Text that is no marker, after the space that waits."""
+        if self._dropped and self._space and (text[0] == "\n" or text[0] in _AFTER_DROPPED):
+            self._space = ""
+        text = self._space + text
+        self._space, self._dropped, self._doubled = "", False, 0
+        self._group.clear()
+        self._raw(text)
+        if self._opened is not None:
+            self._opened += text
+
+    def _raw(self, text: str) -> None:
+        self._out.append(text)
+        self._tail = (self._tail + text)[-48:]
