@@ -20,7 +20,7 @@ LAYERS = (
     {"types", "errors", "geometry", "answer"},
     {"text", "terms", "settings", "ports", "config", "ocr", "events", "prompts", "trace", "models", "answer_codec"},
     {"ingest", "ask", "adapters"},
-    {"engine", "intake", "worker", "embedders", "reader", "asking", "providers"},
+    {"engine", "intake", "worker", "embedders", "reader", "asking", "arguments", "providers"},
     {"__init__"},
     {"serve", "evals"},
 )

@@ -53,6 +53,7 @@ class Question:
     k: int | None = None
     max_context_chars: int | None = None
     use_cache: bool = True
+    owner: str = ""  # whose conversations these are: the id of a key, "" on one's own machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,18 @@ class Query:
     hints: Hints = Hints()
     parts: tuple[str, ...] = ()
 
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What the trace says of it."""
+        return {
+            "route": self.route,
+            "intent": self.intent,
+            "complexity": self.complexity,
+            "terms": len(self.terms),
+            "corrections": len(self.corrections),
+            "parts": len(self.parts),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -108,6 +121,10 @@ class Plan:
     reconcile: bool = False
     skipped: tuple[tuple[str, str], ...] = ()  # (what, why)
 
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retrieved:
@@ -123,6 +140,10 @@ class Retrieved:
     idf: Mapping[str, float]
     preferred_documents: tuple[str, ...] = ()  # ids that the question names
     refined: str = ""  # what the second search asked, "" when one was enough
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return {"hits": len(self.hits), "considered": len(self.considered)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +176,10 @@ class Context:
     text: str
     token_count: int
     dropped: int = 0  # passages that found no room
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return {"passages": len(self.passages), "context_tokens": self.token_count, "dropped": self.dropped}
 
     def passage(self, number: int) -> Passage | None:
         return self.passages[number - 1] if 1 <= number <= len(self.passages) else None

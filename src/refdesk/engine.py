@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date as day
 from pathlib import Path
 from types import TracebackType
 from typing import Any, get_args
@@ -15,13 +14,28 @@ from refdesk.adapters.database import open_database
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.maintenance import Maintenance, Report
+from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.render import page_image
+from refdesk.adapters.settings_store import SettingsStore
 from refdesk.adapters.writer import LibraryWriter
+from refdesk.arguments import (
+    Names,
+    checked_collection,
+    checked_collections,
+    checked_date,
+    checked_kinds,
+    checked_metadata,
+    checked_pages,
+    checked_text,
+    names,
+    one_of,
+    sound,
+)
 from refdesk.config import load_config
 from refdesk.embedders import make_embedder
 from refdesk.errors import UsageError
 from refdesk.geometry import Box, boxes_between
-from refdesk.intake import Intake, Text
+from refdesk.intake import Intake
 from refdesk.ports import Embedder
 from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
@@ -29,12 +43,8 @@ from refdesk.types import Added, Chunk, Document, Hit, Kind, Method, Progress, R
 from refdesk.worker import Setup
 
 METHODS: tuple[Method, ...] = get_args(Method)
-KINDS: tuple[Kind, ...] = get_args(Kind)
 STATUSES: tuple[Status, ...] = get_args(Status)
 DEFAULT_COLLECTION = "default"
-TEXT_FORMATS = ("text", "markdown", "html", "csv")
-
-Names = str | Sequence[str] | None
 
 
 class Refdesk:
@@ -47,7 +57,9 @@ class Refdesk:
 
     def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
         self.config = load_config(library)
-        self.settings = Settings().changed(self.config.settings).changed(settings or {})
+        self._own_settings = dict(settings or {})
+        base = Settings().changed(self.config.settings)
+        base.changed(self._own_settings)  # what is wrong is said before anything is opened
         self.folder = self.config.library
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -56,6 +68,8 @@ class Refdesk:
             raise explain(error, self.folder) from error
         self.embedder: Embedder = make_embedder(self.config)
         self._engine = open_database(self.folder / "library.db")
+        self._quick = QuickReader(self._engine)
+        self.settings_store = SettingsStore(self._quick, base)
         self.catalogue = Catalogue(self._engine)
         self.index = LocalIndex(self.folder / "index", self.catalogue, self.embedder)
         self.writer = LibraryWriter(
@@ -72,8 +86,14 @@ class Refdesk:
     ) -> None:
         self.close()
 
+    @property
+    def settings(self) -> Settings:
+        """As they are now: the defaults, refdesk.toml, the library's own in SQL, then those of this program."""
+        return self.settings_store.current().changed(self._own_settings)
+
     def close(self) -> None:
         self.catalogue.close()
+        self._quick.close()
         self._engine.dispose()
 
     # taking in
@@ -95,7 +115,7 @@ class Refdesk:
         """
         intake = self._intake(on_progress, on_added)
         resolved = [Path(path).expanduser() for path in paths]
-        intake.add_paths(resolved, _collection(collection), _metadata(metadata), password, sync)
+        intake.add_paths(resolved, checked_collection(collection), checked_metadata(metadata), password, sync)
         self.maintenance.settle()
         return intake.results
 
@@ -125,7 +145,7 @@ class Refdesk:
 
         A name that comes twice is added once, with its last text.
         """
-        checked = [_text(one, collection) for one in texts]
+        checked = [checked_text(one, collection) for one in texts]
         wanted = list({(text.collection, text.name): text for text in checked}.values())
         intake = self._intake(on_progress, None)
         intake.add_texts(wanted)
@@ -177,12 +197,12 @@ class Refdesk:
 
     def documents(self, *, collection: Names = None, status: str | None = None) -> list[Document]:
         if status is not None:
-            _one_of("status", status, STATUSES)
-        return self.catalogue.documents(Scope(collections=_collections(collection)), status)
+            one_of("status", status, STATUSES)
+        return self.catalogue.documents(Scope(collections=checked_collections(collection)), status)
 
     def document(self, name: str) -> Document:
         """By name, by id, or by the beginning of an id; a name goes before the beginning of another one's id."""
-        name = _sound(name)
+        name = sound(name)
         beginning = self.catalogue.document(name) if name else None
         if beginning is not None and beginning.id == name:
             return beginning
@@ -243,15 +263,7 @@ class Refdesk:
         chosen = self.settings.changed(settings) if settings else self.settings
         if not isinstance(text, str) or not text.strip():
             raise UsageError("there is nothing to search for", hint="give a question or a few words")
-        scope = Scope(
-            collections=_collections(collection),
-            documents=tuple(self.document(name).id for name in _names(document)),
-            kinds=_kinds(kind),
-            pages=_pages(pages),
-            date_from=_date(date_from),
-            date_to=_date(date_to),
-            metadata=tuple(sorted(_metadata(metadata).items())),
-        )
+        scope = self.scope(collection, document, kind, pages, date_from, date_to, metadata)
         depth = chosen.top_k if k is None else k
         return self.search_vector(text, self.embedder.embed_query, depth, method, scope, chosen)
 
@@ -261,8 +273,31 @@ class Refdesk:
         """`search` with the query's vector given by the caller, and everything checked and resolved."""
         if not isinstance(k, int) or k < 1:
             raise UsageError(f"k must be a whole number of at least 1, not {k!r}")
-        _one_of("search method", method, METHODS)
+        one_of("search method", method, METHODS)
         return self.reader.search(text, embed(text), k, method, scope, settings)
+
+    def scope(
+        self,
+        collection: Names = None,
+        document: Names = None,
+        kind: Kind | Sequence[Kind] | None = None,
+        pages: Range | None = None,
+        date_from: str = "",
+        date_to: str = "",
+        metadata: Mapping[str, str] | None = None,
+        access: Sequence[str] | None = None,
+    ) -> Scope:
+        """What a search may see, from what a caller says; `access` None is every collection."""
+        return Scope(
+            collections=checked_collections(collection),
+            documents=tuple(self.document(name).id for name in names(document)),
+            kinds=checked_kinds(kind),
+            pages=checked_pages(pages),
+            date_from=checked_date(date_from),
+            date_to=checked_date(date_to),
+            metadata=tuple(sorted(checked_metadata(metadata).items())),
+            access=None if access is None else tuple(access),
+        )
 
     # looking after it
 
@@ -282,100 +317,6 @@ class Refdesk:
         with Refdesk(folder) as desk:
             desk.reindex()
         return folder
-
-
-# what callers may hand in
-
-
-def _names(value: Names) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _collections(value: Names) -> tuple[str, ...]:
-    return tuple(_collection(path) for path in _names(value))
-
-
-def _kinds(value: Kind | Sequence[Kind] | None) -> tuple[Kind, ...]:
-    kinds: Sequence[Kind] = (value,) if isinstance(value, str) else tuple(value or ())
-    for kind in kinds:
-        _one_of("kind", kind, KINDS)
-    return tuple(kinds)
-
-
-def _one_of(what: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise UsageError(f"there is no {what} '{value}'", hint=f"use one of {', '.join(choices)}")
-
-
-def _pages(pages: Range | None) -> Range | None:
-    if pages is not None and not 1 <= pages[0] <= pages[1]:
-        raise UsageError(f"pages {pages[0]} to {pages[1]} are no range", hint="count from 1, the first page first")
-    return pages
-
-
-def _date(text: Any) -> str:
-    """`2024-01-31` or nothing; a time of day is left out."""
-    try:
-        return day.fromisoformat(str(text)[:10]).isoformat() if text else ""
-    except ValueError:
-        raise UsageError(f"'{text}' is not a date", hint="write 2024-01-31") from None
-
-
-def _sound(text: Any) -> str:
-    """A text that can be stored: halves of surrogate pairs, which no encoding takes, become "?"."""
-    return str(text).encode("utf-8", "replace").decode("utf-8")
-
-
-def _collection(path: str) -> str:
-    parts = [part.strip() for part in _sound(path).split("/")]
-    if not all(parts) or any(part in (".", "..") for part in parts):
-        raise UsageError(f"'{path}' is not a collection", hint="use a name, or a path such as finance/2024")
-    return "/".join(parts)
-
-
-def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
-    if metadata is not None and not isinstance(metadata, Mapping):
-        raise UsageError(f"metadata is a mapping of names to values, not {metadata!r}")
-    return {_sound(name): _sound(value) for name, value in (metadata or {}).items()}
-
-
-def _text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
-    is_pair = isinstance(one, (tuple, list)) and len(one) == 2
-    fields: Mapping[str, Any] = dict(zip(("name", "text"), one, strict=True)) if is_pair else one  # type: ignore[assignment]
-    known = {"name", "text", "title", "collection", "metadata", "date", "format"}
-    if (
-        not isinstance(fields, Mapping)
-        or not known.issuperset(fields)
-        or not isinstance(fields.get("text"), str)
-        or not fields.get("name")
-    ):
-        raise UsageError(
-            "a text needs a name and a text",
-            hint="use (name, text), or a mapping with these and any of title, collection, metadata, date, format",
-        )
-    if (format := fields.get("format") or "text") not in TEXT_FORMATS:
-        raise UsageError(f"a text cannot be of the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
-    metadata = _metadata(fields.get("metadata"))
-    title = _sound(fields.get("title") or metadata.get("title", ""))
-    return Text(
-        name=_sound(fields["name"]),
-        text=_sound(fields["text"]) if fields["text"].strip() else title,  # a title alone is worth finding
-        collection=_collection(fields.get("collection") or collection),
-        metadata=metadata,
-        title=title,
-        date=_date(fields.get("date")) or _date_within(metadata),
-        format=format,
-    )
-
-
-def _date_within(metadata: Mapping[str, str]) -> str:
-    """The date that metadata give, when it is one: "spring 2024" is theirs to say."""
-    try:
-        return _date(metadata.get("date"))
-    except UsageError:
-        return ""
 
 
 def _place(one: Added) -> tuple[str, str]:

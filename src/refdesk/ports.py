@@ -101,9 +101,9 @@ class Library(Protocol):
         """In how many chunks each term (a stem) stands."""
 
     def similar_words(self, word: str, distance: int, scope: Scope) -> list[tuple[str, int]]:
-        """Words of the documents in scope that may lie within this edit distance, with in how many chunks each stands.
+        """Words of the documents in scope within this edit distance, with in how many chunks each stands.
 
-        The caller measures the distance; a word outside the scope is never named.
+        A word outside the scope is never named.
         """
 
 
@@ -160,6 +160,12 @@ class LLM(Protocol):
     def stream(self, request: Request) -> AsyncIterator[Piece]: ...
 
 
+class Models(Protocol):
+    """The models that are named, by what they do: answer, router, verifier, reconciler, summariser."""
+
+    def role(self, name: str) -> LLM | None: ...
+
+
 class Cache(Protocol):
     """Answers by key, and by nearness of question within a key's realm.
 
@@ -177,9 +183,10 @@ class Cache(Protocol):
 
 
 class Conversations(Protocol):
-    """Conversations and their messages."""
+    """Conversations and their messages; `owner` None sees everyone's."""
 
-    def turns(self, conversation_id: str, most: int) -> list[Turn]:
+    def turns(self, conversation_id: str, most: int, *, owner: str | None = None) -> list[Turn]:
         """The last messages, oldest first; empty for an unknown conversation."""
 
-    def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "") -> None: ...
+    def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "", *, owner: str = "") -> None:
+        """Written when it returns: the next question must see it."""

@@ -10,12 +10,15 @@ Stages nest: a stage begun within another one is its child. A trace belongs to o
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
@@ -86,6 +89,11 @@ class Trace:
         self.stages.append(Stage(name, self.elapsed_ms, self._depth, skipped=why))
 
     @property
+    def failed_stage(self) -> str:
+        """The stage that ended with an error, "" when none has; what an optional part within it did does not count."""
+        return next((one.name for one in reversed(self.stages) if one.error and one.depth == 0), "")
+
+    @property
     def elapsed_ms(self) -> float:
         return (time.perf_counter() - self._began) * 1000
 
@@ -96,3 +104,14 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         return {"id": self.id, "total_ms": round(self.elapsed_ms, 3), "stages": [one.to_dict() for one in self.stages]}
+
+
+async def run(trace: Trace, name: str, function: Callable[..., Result], *arguments: Any) -> Result:
+    """A stage that only computes, in a thread, so that other questions go on; `sizes` of values are written down."""
+    taken: dict[str, Any] = {}
+    for value in arguments:
+        taken |= getattr(value, "sizes", {})
+    with trace.stage(name, **taken) as stage:
+        result = await asyncio.to_thread(function, *arguments)
+        stage.gave(**getattr(result, "sizes", {}))
+    return result

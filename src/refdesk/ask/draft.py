@@ -1,37 +1,51 @@
-"""What of a model's words is shown, and when? Trimmed and its markers read while it streams."""
+"""What of a writer's words is shown, and when? Trimmed and its markers read while it streams."""
 
 from __future__ import annotations
 
-from refdesk.answer import Context
+from typing import Any
+
+from refdesk.answer import Context, Usage
 from refdesk.ask.markers import MarkerStream
 from refdesk.ask.trim import AnswerTrim
+from refdesk.events import Content, Replace
+from refdesk.ports import Piece
 
 
 class Draft:
-    """The answer as it is being written; what `feed` gives may be shown at once and is never taken back.
-
-    >>> draft = Draft(context)
-    >>> draft.feed("Sure! The anchor weighs 350 kg [So") + draft.feed("urce 2].") + draft.finish()
-    'The anchor weighs 350 kg [1].'
-    """
+    """The answer as it is being written; what was shown is never taken back without a `Replace`."""
 
     def __init__(self, context: Context) -> None:
+        self._context = context
+        self.model = ""
+        self.usage = Usage()
+        self._begin()
+
+    def _begin(self) -> None:
         self._trim = AnswerTrim()
-        self._markers = MarkerStream(context)
+        self._markers = MarkerStream(self._context)
         self._shown: list[str] = []
 
-    def feed(self, text: str) -> str:
-        return self._show(self._markers.feed(self._trim.feed(text)))
+    def take(self, piece: Piece) -> Content | Replace | None:
+        """What a reader is to be told of one more piece."""
+        self.model = piece.model or self.model
+        self.usage += piece.usage or Usage()
+        if piece.restarted:
+            was_shown = bool(self._shown)
+            self._begin()
+            if was_shown:
+                return Replace("", f"the stream broke; {piece.model or 'the model'} begins anew")
+        return self._show(self._markers.feed(self._trim.feed(piece.text)))
 
-    def finish(self) -> str:
+    def finish(self) -> Content | None:
         return self._show(self._markers.feed(self._trim.finish()) + self._markers.finish())
 
-    def _show(self, text: str) -> str:
+    def _show(self, text: str) -> Content | None:
         if not self._shown:
             text = text.lstrip()  # nothing is shown before the first word
-        if text:
-            self._shown.append(text)
-        return text
+        if not text:
+            return None
+        self._shown.append(text)
+        return Content(text)
 
     @property
     def content(self) -> str:
@@ -43,5 +57,17 @@ class Draft:
         return self._markers.order
 
     @property
+    def sizes(self) -> dict[str, Any]:
+        return {"model": self.model, "characters": len(self.content), "tokens": self.usage.completion_tokens}
+
+    @property
     def suggested(self) -> tuple[str, ...]:
         return self._trim.suggested
+
+
+def drafted(text: str, context: Context) -> Draft:
+    """A whole text read at once."""
+    draft = Draft(context)
+    draft.take(Piece(text=text))
+    draft.finish()
+    return draft

@@ -1,0 +1,173 @@
+"""What may a caller hand in? Names, scopes, texts and questions, checked once at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date as day
+from typing import Any, TypeVar, get_args
+
+from refdesk.answer import Level, Mode, Question, ResponseMode, Role, Turn
+from refdesk.errors import UsageError
+from refdesk.intake import Text
+from refdesk.settings import Settings
+from refdesk.types import Kind, Range, Scope
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TEXT_FORMATS = ("text", "markdown", "html", "csv")
+LEVELS: tuple[Level, ...] = get_args(Level)
+MODES: tuple[Mode, ...] = get_args(Mode)
+RESPONSE_MODES: tuple[ResponseMode, ...] = get_args(ResponseMode)
+NOT_BUILT: tuple[Mode, ...] = ("agent", "vision")
+ROLES: tuple[Role, ...] = get_args(Role)
+
+Names = str | Sequence[str] | None
+History = Sequence[Turn | Mapping[str, str] | tuple[str, str]]
+Choice = TypeVar("Choice", bound=str)
+
+
+def names(value: Names) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def checked_collections(value: Names) -> tuple[str, ...]:
+    return tuple(checked_collection(path) for path in names(value))
+
+
+def checked_kinds(value: Kind | Sequence[Kind] | None) -> tuple[Kind, ...]:
+    kinds: Sequence[Kind] = (value,) if isinstance(value, str) else tuple(value or ())
+    for kind in kinds:
+        one_of("kind", kind, KINDS)
+    return tuple(kinds)
+
+
+def one_of(what: str, value: Any, choices: Sequence[Choice]) -> Choice:
+    if value not in choices:
+        raise UsageError(f"there is no {what} '{value}'", hint=f"use one of {', '.join(choices)}")
+    return value  # type: ignore[no-any-return]
+
+
+def checked_pages(pages: Range | None) -> Range | None:
+    if pages is not None and not 1 <= pages[0] <= pages[1]:
+        raise UsageError(f"pages {pages[0]} to {pages[1]} are no range", hint="count from 1, the first page first")
+    return pages
+
+
+def checked_date(text: Any) -> str:
+    """`2024-01-31` or nothing; a time of day is left out."""
+    try:
+        return day.fromisoformat(str(text)[:10]).isoformat() if text else ""
+    except ValueError:
+        raise UsageError(f"'{text}' is not a date", hint="write 2024-01-31") from None
+
+
+def sound(text: Any) -> str:
+    """A text that can be stored: halves of surrogate pairs, which no encoding takes, become "?"."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")
+
+
+def checked_collection(path: str) -> str:
+    parts = [part.strip() for part in sound(path).split("/")]
+    if not all(parts) or any(part in (".", "..") for part in parts):
+        raise UsageError(f"'{path}' is not a collection", hint="use a name, or a path such as finance/2024")
+    return "/".join(parts)
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise UsageError(f"metadata is a mapping of names to values, not {metadata!r}")
+    return {sound(name): sound(value) for name, value in (metadata or {}).items()}
+
+
+def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
+    is_pair = isinstance(one, (tuple, list)) and len(one) == 2
+    fields: Mapping[str, Any] = dict(zip(("name", "text"), one, strict=True)) if is_pair else one  # type: ignore[assignment]
+    known = {"name", "text", "title", "collection", "metadata", "date", "format"}
+    if (
+        not isinstance(fields, Mapping)
+        or not known.issuperset(fields)
+        or not isinstance(fields.get("text"), str)
+        or not fields.get("name")
+    ):
+        raise UsageError(
+            "a text needs a name and a text",
+            hint="use (name, text), or a mapping with these and any of title, collection, metadata, date, format",
+        )
+    if (format := fields.get("format") or "text") not in TEXT_FORMATS:
+        raise UsageError(f"a text cannot be of the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
+    metadata = checked_metadata(fields.get("metadata"))
+    title = sound(fields.get("title") or metadata.get("title", ""))
+    return Text(
+        name=sound(fields["name"]),
+        text=sound(fields["text"]) if fields["text"].strip() else title,  # a title alone is worth finding
+        collection=checked_collection(fields.get("collection") or collection),
+        metadata=metadata,
+        title=title,
+        date=checked_date(fields.get("date")) or _date_within(metadata),
+        format=format,
+    )
+
+
+def _date_within(metadata: Mapping[str, str]) -> str:
+    """The date that metadata give, when it is one: "spring 2024" is theirs to say."""
+    try:
+        return checked_date(metadata.get("date"))
+    except UsageError:
+        return ""
+
+
+def make_question(
+    text: str,
+    scope: Scope,
+    settings: Settings,
+    *,
+    level: str | None = None,
+    mode: str | None = None,
+    response_mode: str | None = None,
+    k: int | None = None,
+    conversation_id: str = "",
+    history: History = (),
+    verbatim: bool = False,
+    max_context_chars: int | None = None,
+    cache: bool = True,
+    owner: str = "",
+) -> Question:
+    """A caller's words checked; `mode` takes quick, standard and thorough too, which no other mode is called."""
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError("there is no question", hint="ask something, such as “When is the price list revised?”")
+    if len(text) > settings.max_question_characters:
+        most = settings.max_question_characters
+        raise UsageError(f"a question has {most:,} characters at most, not {len(text):,}", hint="shorten it")
+    if mode in RESPONSE_MODES:
+        mode, response_mode = None, response_mode or mode
+    chosen = one_of("mode", mode or "chat", MODES)
+    if chosen in NOT_BUILT:
+        raise UsageError(f"the mode '{chosen}' is not built in", hint="use chat or general")
+    if k is not None and (not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= 1000):
+        raise UsageError(f"k must be a whole number between 1 and 1000, not {k!r}")
+    if max_context_chars is not None and (not isinstance(max_context_chars, int) or max_context_chars < 1):
+        raise UsageError(f"max_context_chars must be a whole number of at least 1, not {max_context_chars!r}")
+    return Question(
+        text=text.strip().encode("utf-8", "replace").decode("utf-8"),
+        scope=scope,
+        level=one_of("level", level or settings.level, LEVELS),
+        mode=chosen,
+        response_mode=one_of("response mode", response_mode or settings.response_mode, RESPONSE_MODES),
+        history=tuple(_turn(one) for one in history),
+        conversation_id=conversation_id,
+        verbatim=verbatim,
+        k=k,
+        max_context_chars=max_context_chars or settings.max_context_chars or None,
+        use_cache=cache and settings.cache_enabled,
+        owner=owner,
+    )
+
+
+def _turn(one: Any) -> Turn:
+    if isinstance(one, Turn):
+        return one
+    role, content = (one.get("role"), one.get("content")) if isinstance(one, Mapping) else tuple(one)
+    if role not in ROLES or not isinstance(content, str):
+        raise UsageError("a turn of the history is a role (user or assistant) and what was said")
+    return Turn(role, content)

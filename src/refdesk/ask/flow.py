@@ -1,0 +1,115 @@
+"""One question, from the text as typed to an answer in which every sentence is proved.
+
+    recall → understand → retrieve → judge → assemble → generate → attest → settle → keep
+
+Values go forward: each stage takes what the one before gave. Every stage is in the trace under the name it has here. An
+optional one that fails is written down there and left out; a needed one ends the stream with an error that names it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from refdesk.answer import Question
+from refdesk.ask.assemble import assemble
+from refdesk.ask.attest import attest
+from refdesk.ask.conclude import begin, conclude, refuse, say
+from refdesk.ask.desk import Desk
+from refdesk.ask.draft import Draft
+from refdesk.ask.finish import previews
+from refdesk.ask.keep import Keeper
+from refdesk.ask.plan import make_plan
+from refdesk.ask.relevance import judge
+from refdesk.ask.retrieve import retrieve
+from refdesk.ask.settle import settle
+from refdesk.ask.smalltalk import reply
+from refdesk.ask.understand import understand
+from refdesk.ask.write import write
+from refdesk.errors import AskError, RefdeskError
+from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
+from refdesk.trace import Trace, run
+
+logger = logging.getLogger("refdesk.ask")
+
+
+async def ask(question: Question, desk: Desk) -> AsyncIterator[Event]:
+    """The events of one question; closing the iterator ends the work, a model's request included."""
+    trace = Trace()
+    try:
+        async with aclosing(_answer(question, desk, trace)) as events:
+            async for event in events:
+                yield event
+    except RefdeskError as error:
+        error.stage = trace.failed_stage or error.stage
+        yield Failed(error, trace.id)
+    except Exception as error:  # a defect of ours; the reader is told the stage, the log has the rest
+        logger.exception("question %s failed", trace.id)
+        stage = trace.failed_stage or "ask"
+        yield Failed(AskError(f"the stage '{stage}' failed: {error}", stage=stage, hint="see the log"), trace.id)
+
+
+async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncIterator[Event]:
+    library, embed, models, settings = desk.library, desk.embedder.embed_query, desk.models, desk.settings
+    keeper = Keeper(question, desk, trace)
+    if known := keeper.recall():
+        for event in known:
+            yield event
+        return
+
+    yield Thinking("understand", "Reading the question")
+    with trace.stage("understand", characters=len(question.text), turns=len(keeper.turns)) as stage:
+        query = await understand(question, keeper.turns, library, desk.embedder, models.role("router"), settings, trace)
+        stage.gave(**query.sizes)
+    answer = begin(question, query, settings, trace)
+    if known := keeper.recall_similar(query):
+        for event in known:
+            yield event
+        return
+    if query.route != "needs_retrieval":
+        yield Content(reply(query))
+        yield Done(await keeper.keep(say(answer, reply(query)), query))
+        return
+
+    plan, budget = make_plan(question, query, models, settings, trace)
+    yield Thinking("retrieve", f"Searching {len(library.documents(question.scope)):,} documents")
+    retrieved = await run(
+        trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
+    )
+    relevance = await run(trace, "judge", judge, query, retrieved)
+    if relevance.probability < settings.answer_floor or not retrieved.hits:
+        answer = refuse(answer, plan, query, retrieved, relevance)
+        yield Content(answer.content)
+        yield Done(await keeper.keep(answer, query))
+        return
+
+    context = await run(
+        trace, "assemble", assemble, query, plan, retrieved, library, budget, settings, question.max_context_chars
+    )
+    yield Sources(previews(context))
+    yield Thinking("generate", f"Reading {len(context.passages)} passages")
+    draft = Draft(context)
+    with trace.stage("generate", **context.sizes) as stage:
+        turns = await keeper.memory(budget.history)
+        async with aclosing(write(query, plan, context, retrieved, turns, models, settings, trace)) as pieces:
+            async for piece in pieces:
+                if shown := draft.take(piece):
+                    yield shown
+        if shown := draft.finish():
+            yield shown
+        stage.gave(**draft.sizes)
+
+    yield Thinking("attest", "Checking every sentence")
+    proofs = (context, retrieved.sentence_vectors, embed)
+    attested = await run(trace, "attest", attest, query, draft.content, draft.order, *proofs)
+    if plan.verify:
+        yield Verifying("checking")
+    with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
+        settled = await settle(query, plan, attested, *proofs, models, trace)
+        stage.gave(status=settled.verification.status)
+    if settled.attested.content != draft.content:
+        yield Replace(settled.attested.content, settled.verification.status)
+    yield Verifying(settled.verification.status, settled.verification.notes)
+    answer = conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
+    yield Done(await keeper.keep(answer, query))

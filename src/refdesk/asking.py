@@ -1,0 +1,116 @@
+"""How does a question reach the flow? Puts the desk together, asks, collects the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+
+from sqlalchemy import Engine
+
+from refdesk.adapters.answers import AnswerStore
+from refdesk.adapters.background import BackgroundWriter
+from refdesk.adapters.cache_local import LocalCache
+from refdesk.adapters.conversations import ConversationStore
+from refdesk.adapters.quick import QuickReader
+from refdesk.adapters.rerank_onnx import OnnxReranker
+from refdesk.answer import Answer, Question
+from refdesk.answer_codec import encode_answer
+from refdesk.ask.desk import Desk
+from refdesk.ask.flow import ask
+from refdesk.ask.rerank import SentenceReranker
+from refdesk.config import Config
+from refdesk.errors import AskError
+from refdesk.events import Done, Event, Failed
+from refdesk.ports import Embedder, Models, Reranker
+from refdesk.providers import make_models
+from refdesk.reader import LibraryReader
+from refdesk.settings import Settings
+from refdesk.trace import Trace
+
+
+class Asking:
+    """What one process needs to answer questions; made with the library, loads nothing before the first question."""
+
+    def __init__(self, engine: Engine, reader: LibraryReader, embedder: Embedder, config: Config) -> None:
+        self._reader = reader
+        self._embedder = embedder
+        self._config = config
+        self._quick = QuickReader(engine)
+        self._background = BackgroundWriter(engine)
+        self.cache = LocalCache(self._quick, self._background)
+        self.conversations = ConversationStore(engine)
+        self.answers = AnswerStore(engine, self._background)
+        self._making = threading.Lock()
+        self._models: tuple[str, Models] | None = None
+        self._reranker: tuple[str, Reranker] | None = None
+
+    def close(self) -> None:
+        self._background.close()
+        self._quick.close()
+
+    def ask(self, question: Question, settings: Settings) -> AsyncIterator[Event]:
+        return ask(question, self._desk(question, settings))
+
+    def _desk(self, question: Question, settings: Settings) -> Desk:
+        def record(answer: Answer, trace: Trace) -> None:
+            names = {document.id: document.collection for document in self._reader.documents(question.scope)}
+            touched = (*answer.sources, *answer.related_documents)
+            self.answers.put(
+                answer.id,
+                question=answer.question,
+                answer=encode_answer(answer),
+                trace=trace.to_dict(),
+                conversation_id=question.conversation_id,
+                owner=question.owner,
+                collections=sorted({names[one.document_id] for one in touched if one.document_id in names}),
+            )
+
+        return Desk(
+            library=self._reader,
+            embedder=self._embedder,
+            reranker=self._reranker_for(settings),
+            models=self._models_for(settings),
+            cache=self.cache,
+            conversations=self.conversations,
+            settings=settings,
+            record=record,
+        )
+
+    def _models_for(self, settings: Settings) -> Models:
+        """Made anew when a setting that names or tunes them has changed; their breakers live as long as the process."""
+        key = str([(name, value) for name, value, _ in settings.items() if name.startswith("llm.")])
+        with self._making:
+            if self._models is None or self._models[0] != key:
+                self._models = (key, make_models(self._config, settings))
+            return self._models[1]
+
+    def _reranker_for(self, settings: Settings) -> Reranker:
+        with self._making:
+            if self._reranker is None or self._reranker[0] != settings.reranker:
+                made: Reranker = OnnxReranker(settings.reranker) if settings.reranker else SentenceReranker()
+                self._reranker = (settings.reranker, made)
+            return self._reranker[1]
+
+
+async def collected(events: AsyncIterator[Event]) -> Answer:
+    """The answer at the end of the stream; what ended it early is raised."""
+    async with aclosing(events) as stream:  # type: ignore[type-var]
+        async for event in stream:
+            if isinstance(event, Failed):
+                raise event.error
+            if isinstance(event, Done):
+                return event.answer
+    raise AskError("the stream ended without an answer")
+
+
+def collected_sync(begin: Callable[[], AsyncIterator[Event]]) -> Answer:
+    """`collected` for those who do not await; within a running loop, in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(collected(begin()))
+    with ThreadPoolExecutor(1, "refdesk-ask") as pool:
+        return pool.submit(lambda: asyncio.run(collected(begin()))).result()

@@ -1,0 +1,142 @@
+"""How an answer looks in a terminal: live stages, the text as it comes, then a table of what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from refdesk.answer import Answer, Citation, Claim
+from refdesk.errors import RefdeskError
+from refdesk.events import Content, Done, Event, Failed, Replace, Thinking, Verifying
+from refdesk.serve.show import escape
+
+_LEVELS = {"high": "green", "medium": "yellow", "low": "red"}
+_VERDICTS = {"partly": "yellow", "unsupported": "red", "contradicted": "red"}
+_QUOTE = 160  # characters of a quote in the table; `--json` has it whole
+_FRAMES = 12  # a second
+
+
+class AnswerFailed(RefdeskError):
+    """Carries the error that ended a stream to the one place where errors are printed."""
+
+
+async def follow(events: AsyncIterator[Event], messages: Console, *, live: bool) -> Answer:
+    """Shows the stages and the text while they come; gives the answer, or raises what ended the stream."""
+    view = _View()
+    async with aclosing(events) as stream:  # type: ignore[type-var]
+        if not live:
+            async for event in stream:
+                view.take(event)
+        else:
+            with Live(view, console=messages, refresh_per_second=_FRAMES, transient=True):
+                async for event in stream:
+                    view.take(event)
+    assert view.answer is not None, "a stream ends with an answer or an error"
+    return view.answer
+
+
+class _View:
+    """What is on the screen while an answer is being made; it goes away when the answer stands."""
+
+    def __init__(self) -> None:
+        self.answer: Answer | None = None
+        self._content = ""
+        self._step = Spinner("dots", "…", style="dim")
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Thinking(step, text):
+                self._step.update(text=Text(f"{text or step} …", style="dim"))
+            case Content(token):
+                self._content += token
+            case Replace(content, reason):
+                self._content = content
+                self._step.update(text=Text(f"{reason} …", style="dim"))
+            case Verifying(status):
+                self._step.update(text=Text(f"{status} …", style="dim"))
+            case Done(answer):
+                self.answer = answer
+            case Failed(error):
+                raise error
+
+    def __rich__(self) -> RenderableType:
+        return Group(Text(escape_plain(self._content)), self._step) if self._content else self._step
+
+
+def escape_plain(text: str) -> str:
+    """Control characters replaced, for `Text`, which has no markup."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+
+
+def show(out: Console, answer: Answer) -> None:
+    """The whole answer: what was searched for, the text with doubtful sentences marked, what proves it."""
+    if answer.corrected_question:
+        note = f"Searched for “{answer.corrected_question}” instead of “{answer.question}” (--verbatim takes it back)."
+        out.print(f"[dim]{escape(note)}[/]\n")
+    elif answer.standalone_question and answer.standalone_question != answer.question:
+        out.print(f"[dim]Searched for “{escape(answer.standalone_question)}”.[/]\n")
+    out.print(_marked(answer.content, answer.claims))
+    if answer.citations:
+        out.print()
+        out.print(_sources(answer.citations, out.is_terminal))
+    out.print()
+    for line in _remarks(answer):
+        out.print(line)
+
+
+def _marked(content: str, claims: Sequence[Claim]) -> Text:
+    """The content, its markers bold, sentences that are not proved in colour and with the reason after them."""
+    text, position = Text(), 0
+    for claim in claims:
+        text.append(escape_plain(content[position : claim.start]))
+        style = _VERDICTS.get(claim.verdict, "")
+        text.append(escape_plain(content[claim.start : claim.end]), style=style)
+        if style:
+            text.append(f" ⟨{claim.verdict}{': ' + escape_plain(claim.note) if claim.note else ''}⟩", style="dim")
+        position = claim.end
+    text.append(escape_plain(content[position:]))
+    text.highlight_regex(r"\[\d+\]", "bold cyan")
+    return text
+
+
+def _sources(citations: Sequence[Citation], is_terminal: bool) -> RenderableType:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=40 if is_terminal else None)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for one in citations:
+        quote = " ".join(one.quote.split())
+        shown = quote if len(quote) <= _QUOTE or not is_terminal else quote[: _QUOTE - 1] + "…"
+        place = f"page {one.page}" + ("" if one.located else ", lines not located")
+        table.add_row(f"[bold cyan]\\[{one.marker}][/]", escape(one.document_name), place, f"“{escape(shown)}”")
+    return table
+
+
+def _remarks(answer: Answer) -> list[RenderableType]:
+    level = answer.confidence.level
+    reason = f": {escape(answer.confidence.reason)}" if answer.confidence.reason else ""
+    lines: list[RenderableType] = []
+    if answer.route == "needs_retrieval":
+        lines.append(f"[{_LEVELS[level]}]{level} confidence[/] [dim]({answer.confidence.score:.2f}){reason}[/]")
+    for conflict in answer.sufficiency.conflicts:
+        lines.append(f"[yellow]the sources differ:[/] {escape(conflict.text)}")
+    if answer.is_answered and answer.sufficiency.missing_aspects:
+        lines.append(f"[yellow]not covered:[/] {escape(', '.join(answer.sufficiency.missing_aspects))}")
+    if answer.verification.status in ("disputed", "failed", "reconciled"):
+        lines.append(f"[yellow]verification: {answer.verification.status}[/]")
+        lines += [Padding(f"[dim]{escape(note)}[/]", (0, 0, 0, 2), expand=False) for note in answer.verification.notes]
+    if answer.suggested_questions:
+        lines.append("[dim]Go on with: " + escape(" · ".join(answer.suggested_questions)) + "[/]")
+    took = answer.metrics.get("total_ms", 0.0)
+    cost = f", ${answer.usage.cost_usd:.4f}" if answer.usage.cost_usd else ""
+    cached = f", {answer.cached} cache" if answer.cached != "no" else ""
+    lines.append(f"[dim]{answer.model}, {took / 1000:.2f} s{cost}{cached}[/]")
+    return lines
