@@ -182,6 +182,15 @@ class Cache(Protocol):
     def clear(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Older:
+    """What no longer fits into memory: the summary so far, and the messages to add to it, up to `until`."""
+
+    summary: str
+    turns: tuple[Turn, ...]
+    until: int
+
+
 class Conversations(Protocol):
     """Conversations and their messages; `owner` None sees everyone's."""
 
@@ -190,3 +199,8 @@ class Conversations(Protocol):
 
     def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "", *, owner: str = "") -> None:
         """Written when it returns: the next question must see it."""
+
+    def older(self, conversation_id: str, keep: int, *, owner: str | None = None) -> Older:
+        """What was said before the last `keep` messages and is not in the summary yet."""
+
+    def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None: ...

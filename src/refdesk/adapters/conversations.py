@@ -14,6 +14,7 @@ from refdesk.adapters.rows import now
 from refdesk.adapters.schema import answers, conversations, messages
 from refdesk.answer import Role, Turn
 from refdesk.errors import UsageError
+from refdesk.ports import Older
 
 LONGEST_ID = 80
 LONGEST_TITLE = 80
@@ -43,15 +44,6 @@ class Message:
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True)
-class Older:
-    """What no longer fits into memory: the summary so far, and the messages to add to it, up to `until`."""
-
-    summary: str
-    turns: tuple[Turn, ...]
-    until: int
 
 
 class ConversationStore:
