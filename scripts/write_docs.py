@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from refdesk.serve.cli import app
-from refdesk.settings import Settings
+from refdesk.settings import PRESETS, specs
 
 DOCS = Path(__file__).parent.parent / "docs"
 WIDTH = 80
@@ -43,40 +43,74 @@ SETTINGS = """\
 
 Written from `src/refdesk/settings.py` by `scripts/write_docs.py`; a test compares both.
 
-A setting is changed for one run (`refdesk --set rag.top_k=5 search …`), for one program
-(`Refdesk(folder, settings={"rag.top_k": 5})`), for one search (`desk.search(text, settings={…})`) or for a library, in
-the file `refdesk.toml` in its folder:
+Each of these goes before those above it:
 
-```toml
-[settings]
-"rag.top_k" = 5
-```
+| where | how | for |
+|---|---|---|
+| `refdesk.toml` in the library's folder | `[settings]`, then `"rag.top_k" = 5` | the library |
+| the library itself | `refdesk settings set rag.top_k 5` | the library; running programs see it at once |
+| a program | `Refdesk(folder, settings={"rag.top_k": 5})`, `refdesk --set rag.top_k=5 …` | as long as it runs |
+| a call | `desk.search(text, settings={"rag.top_k": 5})` | one question |
 
-Settings under `ingest` apply to documents that are added from then on.
+Those marked **yes** under "per question" may be changed by any caller for a question of his own; the others are the
+owner's. Settings under `ingest` apply to documents that are added from then on.
+"""
 
-| setting | default | may be | what it does |
-|---|---|---|---|
+SECTIONS = {
+    "rag": "Finding passages and handing them to a model",
+    "query": "Understanding the question",
+    "answer": "Answering",
+    "llm": "Models that write",
+    "cache": "Answers that are known already",
+    "conversation": "Conversations",
+    "ingest": "Taking documents in",
+}
+
+PRESETS_HEAD = """\
+
+## Presets
+
+`refdesk settings preset NAME` sets these and puts back what the other presets set; only `balanced` puts `llm.enabled`
+back.
+
+| preset | sets |
+|---|---|
 """
 
 
 def cli_page() -> str:
     """The help of the program, then of each command in the order it lists them."""
-    commands = [command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands]
+    command = typer.main.get_command(app)
     parts = [CLI, _block("refdesk", _help())]
-    parts += [_block(f"refdesk {name}", _help(name)) for name in commands]
+    for name, one in _commands(command):
+        parts.append(_block(f"refdesk {name}", _help(name)))
+        parts += [_block(f"refdesk {name} {below}", _help(name, below)) for below, _ in _commands(one)]
     return "\n".join(parts)
 
 
+def _commands(command: Any) -> list[tuple[str, Any]]:
+    return list(getattr(command, "commands", {}).items())
+
+
 def settings_page() -> str:
-    rows = []
-    for spec in fields(Settings):
-        low, high = spec.metadata["minimum"], spec.metadata["maximum"]
-        default = spec.default
-        said = {bool: "true or false", str: "a text"}.get(type(default), f"{low} to {high}")
-        said = f"{low} or more" if low is not None and high is None else said
-        shown = str(default).lower() if isinstance(default, bool) else default
-        rows.append(f"| `{spec.metadata['name']}` | {shown} | {said} | {spec.metadata['help']} |\n")
-    return SETTINGS + "".join(rows)
+    parts = [SETTINGS]
+    for section, title in SECTIONS.items():
+        parts.append(f"\n## `{section}`: {title}\n\n")
+        parts.append("| setting | default | may be | per question | what it does |\n|---|---|---|---|---|\n")
+        for spec in specs():
+            if spec.section == section:
+                flag = "**yes**" if spec.per_request else ""
+                cells = (f"`{spec.name}`", _shown(spec.default), spec.allowed, flag, spec.help)
+                parts.append(f"| {' | '.join(cells)} |\n")
+    parts.append(PRESETS_HEAD)
+    for name, values in PRESETS.items():
+        said = ", ".join(f"`{setting}` {_shown(value)}" for setting, value in values.items())
+        parts.append(f"| `{name}` | {said or 'nothing: the defaults'} |\n")
+    return "".join(parts)
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _help(*names: str) -> str:

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from refdesk.errors import UsageError
@@ -100,7 +101,7 @@ class Settings:
     context_format: str = _setting(
         "rag.context_format",
         "numbered",
-        "How passages are written for a model: numbered, tagged ([DOC: … | CHUNK: …]), or by document",
+        "How passages are written for a model: numbered, tagged ([DOC: …]), or by document",
         choices=("numbered", "tagged", "documents"),
         per_request=True,
     )
@@ -256,8 +257,39 @@ class Settings:
     @property
     def fingerprint(self) -> str:
         """Twelve characters that are equal exactly when all settings are."""
-        text = json.dumps({name: value for name, value, _ in self.items()}, sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+        return _fingerprint(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What the program says of a setting, in the command line, the docs and over HTTP."""
+
+    name: str
+    default: Any
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...]
+    per_request: bool
+
+    @property
+    def section(self) -> str:
+        """`rag.top_k` -> `rag`."""
+        return self.name.partition(".")[0]
+
+    @property
+    def allowed(self) -> str:
+        """`1 to 1000`, `convex or rrf`, `true or false`."""
+        if self.choices:
+            return _either(self.choices)
+        if self.minimum is None:
+            return _word(type(self.default))
+        return f"{self.minimum} or more" if self.maximum is None else f"{self.minimum} to {self.maximum}"
+
+
+def specs() -> tuple[Spec, ...]:
+    """Of every setting, in order."""
+    return tuple(Spec(default=spec.default, **spec.metadata) for spec in fields(Settings))
 
 
 # What a person picks without reading the table; each is a change to the defaults.
@@ -267,6 +299,24 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "quality": {"answer.level": "enhanced", "answer.mode": "thorough", "rag.top_k": 15, "rag.candidates": 50},
     "offline": {"llm.enabled": False},
 }
+ONLINE = "llm.enabled"
+
+
+def preset(name: str) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """What a preset sets, and what it puts back to the default: all that another preset would have set.
+
+    Only `balanced` puts `llm.enabled` back: nothing begins to leave the machine because somebody wanted more quality.
+    """
+    if name not in PRESETS:
+        raise UsageError(f"there is no preset '{name}'", hint=f"use {_either(tuple(PRESETS))}")
+    others = frozenset(setting for values in PRESETS.values() for setting in values) - PRESETS[name].keys()
+    return PRESETS[name], others if name == "balanced" else others - {ONLINE}
+
+
+@lru_cache(maxsize=64)
+def _fingerprint(settings: Settings) -> str:
+    text = json.dumps({name: value for name, value, _ in settings.items()}, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def _checked(name: str, value: Any, spec: Any) -> Any:
@@ -287,9 +337,13 @@ def _checked(name: str, value: Any, spec: Any) -> Any:
     if low is not None and high is not None and not low <= value <= high:
         raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
     if (choices := spec.metadata["choices"]) and value not in choices:
-        raise UsageError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
+        raise UsageError(f"{name} must be {_either(choices)}, not {value!r}")
     return value
 
 
 def _word(kind: type) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a text")
+
+
+def _either(choices: tuple[str, ...]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"

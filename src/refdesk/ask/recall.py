@@ -28,12 +28,10 @@ def realm(
     models: str,
     generation: int,
     turns: Sequence[Turn] = (),
-    summary: str = "",
 ) -> str:
     """Everything but the question's words that an answer hangs on: `17-` (the corpus version) and a hash.
 
-    `models` names all that take part, the embedder included; `turns` and `summary` are what is remembered of the
-    conversation.
+    `models` names all that take part, the embedder included; `turns` are what was said before.
     """
     parts = [
         _scope(question.scope),
@@ -46,7 +44,7 @@ def realm(
         settings.fingerprint,
         models,
         [(turn.role, turn.content) for turn in turns],
-        summary,
+        question.conversation_id if turns else "",  # its summary may hold more than these turns
     ]
     try:
         packed = orjson.dumps(parts)

@@ -6,11 +6,9 @@ Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import orjson
 import typer
 from rich.table import Table
 
@@ -18,12 +16,12 @@ from refdesk import __version__
 from refdesk.engine import DEFAULT_COLLECTION, METHODS, STATUSES, Refdesk
 from refdesk.errors import LibraryError, RefdeskError, UsageError
 from refdesk.serve import show
+from refdesk.serve.common import DONE, FAILED, NOTHING, USAGE, AsJson, desk_of, messages, out, print_json
 from refdesk.serve.demo import run_demo
 from refdesk.serve.doctor import examine
 from refdesk.serve.progress import AddProgress, CountProgress
+from refdesk.serve.settings_command import app as settings_app
 from refdesk.serve.show import escape
-
-DONE, FAILED, USAGE, NOTHING = 0, 1, 2, 3
 
 app = typer.Typer(
     help="A reference desk for your documents: add files, search them, see the page and the lines.",
@@ -33,10 +31,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # help and errors as plain lines, which docs/cli.md shows as they are
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = show.console()
-messages = show.console(stderr=True)
+app.add_typer(settings_app, name="settings")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
 Collection = Annotated[
     str | None, typer.Option("--collection", "-c", metavar="PATH", help="Only this collection and those below it.")
 ]
@@ -93,7 +89,7 @@ def add(
     """Add files and folders. What is unchanged is left alone; one bad file does not stop the others."""
     if not paths and (watch or not resume):
         raise UsageError("nothing to add", hint="name files or folders, or say --resume")
-    with _desk(context) as desk, AddProgress(messages, quiet=as_json) as progress:
+    with desk_of(context) as desk, AddProgress(messages, quiet=as_json) as progress:
         desk.writer.on_wait = lambda: messages.print("Another process is adding; waiting for it …")
         options: dict[str, Any] = {
             "collection": collection,
@@ -112,7 +108,7 @@ def add(
             messages.print("Stopped. What was finished is in the library; the rest is not.")
             raise typer.Exit(130) from None
     if as_json:
-        _print_json([one.to_dict() for one in results])
+        print_json([one.to_dict() for one in results])
     else:
         show.added(out, results)
     raise typer.Exit(FAILED if any(one.outcome == "failed" for one in results) else DONE)
@@ -145,7 +141,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the chunks that fit best, with page and lines. The exit code is 3 when there are none."""
-    with _desk(context) as desk:
+    with desk_of(context) as desk:
         hits = desk.search(
             text,
             k=k,
@@ -159,7 +155,7 @@ def search(
             metadata=_pairs(metadata or [], "--meta"),
         )
         if as_json:
-            _print_json([hit.to_dict() for hit in hits])
+            print_json([hit.to_dict() for hit in hits])
         elif hits:
             show.hits(out, text, hits)
         else:
@@ -178,10 +174,10 @@ def list_documents(
     as_json: AsJson = False,
 ) -> None:
     """List the documents."""
-    with _desk(context) as desk:
+    with desk_of(context) as desk:
         found = desk.documents(collection=collection, status=status)
     if as_json:
-        _print_json([document.to_dict() for document in found])
+        print_json([document.to_dict() for document in found])
     elif found:
         show.documents(out, found)
     elif collection or status:
@@ -202,7 +198,7 @@ def show_document(
     as_json: AsJson = False,
 ) -> None:
     """Show a document: what is known of it, a page, or its chunks."""
-    with _desk(context) as desk:
+    with desk_of(context) as desk:
         document = desk.document(name)
         if image is not None:
             _write(image, desk.page_image(document.id, page or 1))
@@ -212,17 +208,17 @@ def show_document(
             if not found:
                 raise UsageError(f"{document.name} has pages 1 to {document.page_count}, not {page}")
             if as_json:
-                _print_json({"page": page, "label": found[0].page.label, "text": found[0].text})
+                print_json({"page": page, "label": found[0].page.label, "text": found[0].text})
             else:
                 out.print(escape(found[0].text, lines=True))
         elif chunks:
             pieces = desk.chunks(document.id)
             if as_json:
-                _print_json([piece.to_dict() for piece in pieces])
+                print_json([piece.to_dict() for piece in pieces])
             else:
                 show.chunks(out, pieces)
         elif as_json:
-            _print_json(document.to_dict())
+            print_json(document.to_dict())
         else:
             show.document(out, document)
 
@@ -234,10 +230,10 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove documents, and what was attached to them."""
-    with _desk(context) as desk:
+    with desk_of(context) as desk:
         gone = desk.remove(*names)
     if as_json:
-        _print_json([document.to_dict() for document in gone])
+        print_json([document.to_dict() for document in gone])
     else:
         for document in gone:
             out.print(f"removed {escape(document.name)}")
@@ -246,10 +242,10 @@ def remove(
 @app.command()
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     """Check that everything is well. Says what to do where it is not."""
-    with _desk(context) as desk:
+    with desk_of(context) as desk:
         findings = list(examine(desk))
     if as_json:
-        _print_json([{"name": f.name, "well": f.well, "text": f.text, "advice": f.advice} for f in findings])
+        print_json([{"name": f.name, "well": f.well, "text": f.text, "advice": f.advice} for f in findings])
     else:
         table = Table(box=None, show_header=False, pad_edge=False)
         for finding in findings:
@@ -263,7 +259,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command()
 def reindex(context: typer.Context) -> None:
     """Build the search indexes anew. With another embedder, the vectors too."""
-    with _desk(context) as desk, CountProgress(messages, "reindexing", "chunks") as progress:
+    with desk_of(context) as desk, CountProgress(messages, "reindexing", "chunks") as progress:
         count = desk.reindex(progress.update)
     messages.print(f"{count} chunks are indexed.")
 
@@ -274,7 +270,7 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
 ) -> None:
     """Write the whole library into one file. Others may go on using it meanwhile."""
-    with _desk(context) as desk:
+    with desk_of(context) as desk:
         written = desk.backup(file)
     messages.print(f"The library is in {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
 
@@ -300,12 +296,8 @@ def demo(
     ] = None,
 ) -> None:
     """Add the example documents and ask three questions about them."""
-    with _desk(context) as desk:
+    with desk_of(context) as desk:
         raise typer.Exit(run_demo(desk, out, messages, documents))
-
-
-def _desk(context: typer.Context) -> Refdesk:
-    return Refdesk(context.obj["library"], settings=context.obj["settings"])
 
 
 def _pairs(values: list[str], option: str) -> dict[str, str]:
@@ -332,10 +324,6 @@ def _write(file: Path, data: bytes) -> None:
         file.write_bytes(data)
     except OSError as error:
         raise LibraryError(f"{file} cannot be written: {error.strerror or error}") from error
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def _fail(error: RefdeskError) -> NoReturn:

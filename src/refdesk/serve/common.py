@@ -1,0 +1,28 @@
+"""What every command shares: the library it works on, one JSON value on standard output, the two consoles."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from refdesk.engine import Refdesk
+from refdesk.serve import show
+
+DONE, FAILED, USAGE, NOTHING = 0, 1, 2, 3
+
+out = show.console()
+messages = show.console(stderr=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
+
+
+def desk_of(context: typer.Context) -> Refdesk:
+    """The library and the settings that the options before the command name."""
+    return Refdesk(context.obj["library"], settings=context.obj["settings"])
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
