@@ -12,6 +12,7 @@ from refdesk.adapters.catalogue import Catalogue, Standing
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.writer import other_embedder
 from refdesk.ask.search import Candidate, Weights, search
+from refdesk.ask.spelling import edit_distance
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
@@ -102,18 +103,19 @@ class LibraryReader:
         return {term: lexical.frequency(term) for term in terms}
 
     def similar_words(self, word: str, distance: int, scope: Scope) -> list[tuple[str, int]]:
-        """Words of chunks in scope whose stem resembles this one's; the caller measures how near the words are."""
-        self.refresh()
+        """Words of chunks in scope whose stem resembles this one's."""
+        generation = self.refresh().generation
         stems = query_terms(word, self.languages)
         ids = self._index.resembling(stems, distance, SIMILAR_CHUNKS, scope)
-        rows = self._catalogue.hydrate(ids, self.generation())
-        found: dict[str, int] = {}
+        rows = self._catalogue.hydrate(ids, generation)
+        near: dict[str, str] = {}
         for chunk, document in rows.values():
             for one in set(words(chunk.text)):
-                if one not in found and abs(len(one) - len(word)) <= distance:
-                    stem = terms(one, document.language or "en")
-                    found[one] = self._index.lexical_index.frequency(stem[0]) if stem else 0
-        return sorted(found.items())
+                if one not in near and edit_distance(word, one, distance) <= distance:
+                    near[one] = document.language or "en"
+        stemmed = {one: terms(one, language) for one, language in near.items()}
+        frequency = self._index.lexical_index.frequency
+        return sorted((one, frequency(stem[0]) if stem else 0) for one, stem in stemmed.items())
 
     # keeping it sound
 
