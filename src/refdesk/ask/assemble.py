@@ -1,0 +1,208 @@
+"""What will be read? Hits become numbered passages, grown by their neighbours, inside a budget of tokens and bytes.
+
+Over budget, in this order: the lowest passages go (down to three), long ones are shortened to their best sentences,
+then all but the best go, then its text is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import Context, Passage, Plan, Query, Retrieved
+from refdesk.ask.budget import Budget
+from refdesk.ask.join import joined_text, may_join
+from refdesk.ask.render import render
+from refdesk.ask.system import system_message
+from refdesk.models import rough_tokens
+from refdesk.ports import Library
+from refdesk.settings import Settings
+from refdesk.terms import query_terms, terms
+from refdesk.types import Chunk, Hit
+
+FEWEST = 3  # passages kept whole as long as shortening can make room
+MOST_CHUNKS = 8  # in one passage: a marker that stands for more points nowhere
+HEADER_TOKENS = 24  # number, title, heading path and page
+BETWEEN = " … "  # where sentences were left out
+SHORTENED = (0.5, 0.25, 0.12)  # shares of a passage's sentences that are tried
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much may be said: tokens of passages, and bytes of the whole prompt (None: no limit)."""
+
+    tokens: int
+    bytes: int | None
+
+
+def assemble(
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    library: Library,
+    budget: Budget,
+    settings: Settings,
+    max_context_chars: int | None = None,
+) -> Context:
+    """The passages and the message a model is given of them: rules of the format, passages, question.
+
+    With `max_context_chars`, system message and this text have at most so many bytes together.
+    """
+    most = max_context_chars or settings.max_context_chars or None
+    system = system_message(plan, budget, settings, most)
+    room = Room(budget.passages, None if most is None else most - len(system.encode()))
+    runs = grow(retrieved.hits, library, settings.neighbours, budget.passages)
+    passages = _numbered([_passage(run, hit) for hit, run in runs])
+    kept = _fit(passages, query, retrieved, settings, plan, room)
+    text = _within(render(kept, query.standalone, settings.context_format, for_model=plan.use_llm), query, room)
+    return Context(tuple(kept), text, rough_tokens(text), dropped=len(runs) - len(kept))
+
+
+# --- growing ---------------------------------------------------------------------------------------------------------
+
+
+def grow(hits: Sequence[Hit], library: Library, reach: int, tokens: int) -> list[tuple[Hit, tuple[Chunk, ...]]]:
+    """Each hit with the chunks around it, best first; hits that meet become one, under the better of them.
+
+    All hits are placed before any is grown, so that a neighbour never takes the room of a hit.
+    """
+    runs: list[tuple[Hit, list[Chunk]]] = []
+    for hit in hits:
+        if (home := _home(runs, hit.chunk)) is not None:
+            _insert(home[1], hit.chunk)
+        else:
+            runs.append((hit, [hit.chunk]))
+    spent = sum(chunk.token_count + HEADER_TOKENS for _, run in runs for chunk in run)
+    taken = {chunk.id for _, run in runs for chunk in run}
+    for hit, run in runs if reach else []:
+        for chunk in _around(hit.chunk, library, reach):
+            if chunk.id in taken or len(run) >= MOST_CHUNKS or spent + chunk.token_count > tokens:
+                continue
+            if any(may_join(chunk, one) for one in run):
+                _insert(run, chunk)
+                taken.add(chunk.id)
+                spent += chunk.token_count
+    return [(hit, tuple(run)) for hit, run in runs]
+
+
+def _home(runs: Sequence[tuple[Hit, list[Chunk]]], chunk: Chunk) -> tuple[Hit, list[Chunk]] | None:
+    for hit, run in runs:
+        if len(run) < MOST_CHUNKS and any(one.id == chunk.id or may_join(one, chunk) for one in run):
+            return hit, run
+    return None
+
+
+def _insert(run: list[Chunk], chunk: Chunk) -> None:
+    if all(one.id != chunk.id for one in run):
+        run.append(chunk)
+        run.sort(key=lambda one: one.sequence)
+
+
+def _around(chunk: Chunk, library: Library, reach: int) -> list[Chunk]:
+    """The neighbours, the nearest first and what follows before what precedes."""
+    found = library.neighbours(chunk, reach, reach)
+    return sorted(found, key=lambda one: (abs(one.sequence - chunk.sequence), one.sequence < chunk.sequence))
+
+
+def _passage(chunks: tuple[Chunk, ...], hit: Hit) -> Passage:
+    return Passage(0, hit, chunks, joined_text(chunks))
+
+
+def _numbered(passages: Sequence[Passage]) -> list[Passage]:
+    return [replace(passage, number=number) for number, passage in enumerate(passages, 1)]
+
+
+# --- fitting ---------------------------------------------------------------------------------------------------------
+
+
+def _fit(
+    passages: list[Passage], query: Query, retrieved: Retrieved, settings: Settings, plan: Plan, room: Room
+) -> list[Passage]:
+    """As many passages, as whole as possible, as find room."""
+
+    def fits(some: Sequence[Passage]) -> bool:
+        if sum(map(_tokens, some)) > room.tokens:
+            return False
+        text = render(some, query.standalone, settings.context_format, for_model=plan.use_llm)
+        return room.bytes is None or len(text.encode()) <= room.bytes
+
+    kept = list(passages)
+    while len(kept) > FEWEST and not fits(kept):
+        kept.pop()
+    while kept and not fits(kept):
+        for share in SHORTENED:
+            short = [shortened(one, query, retrieved.sentence_vectors, retrieved.idf, share) for one in kept]
+            if fits(short):
+                return short
+        if len(kept) == 1:
+            return _cut(short[0], fits)
+        kept.pop()
+    return kept
+
+
+def _tokens(passage: Passage) -> int:
+    """By the embedder's count while whole; a shortened one by its characters."""
+    own = sum(chunk.token_count for chunk in passage.chunks) if passage.resolution == "full" else None
+    return HEADER_TOKENS + (own if own is not None else rough_tokens(passage.text))
+
+
+def shortened(
+    passage: Passage,
+    query: Query,
+    vectors: Mapping[int, NDArray[np.int8]],
+    weights: Mapping[str, float],
+    share: float,
+) -> Passage:
+    """The passage with its best sentences alone, word for word and in their order."""
+    placed = [(chunk, place) for chunk in passage.chunks for place in range(len(chunk.sentences))]
+    if len(placed) < 2:
+        return passage
+    scores = [_worth(query, chunk, place, vectors, weights) for chunk, place in placed]
+    count = max(1, round(share * len(placed)))
+    best = sorted(sorted(range(len(placed)), key=lambda one: (-scores[one], one))[:count])
+    said: dict[str, None] = {}
+    for one in best:
+        chunk, place = placed[one]
+        sentence = chunk.sentences[place]
+        said[chunk.text[sentence.start : sentence.end]] = None
+    return replace(passage, text=BETWEEN.join(said), resolution="sentences")
+
+
+def _worth(
+    query: Query, chunk: Chunk, place: int, vectors: Mapping[int, NDArray[np.int8]], weights: Mapping[str, float]
+) -> float:
+    """Half nearness, half the question's words by weight: MEASUREMENTS gave .886 in three sentences for it."""
+    rows = vectors.get(chunk.id)
+    near = (
+        float(rows[place].astype(np.float32) @ query.vector) / 127.0 if rows is not None and place < len(rows) else 0.0
+    )
+    sentence = chunk.sentences[place]
+    held = set(terms(chunk.text[sentence.start : sentence.end]))
+    wanted = query.terms or tuple(query_terms(query.standalone))
+    whole = sum(weights.get(term, 1.0) for term in wanted) or 1.0
+    return near + sum(weights.get(term, 1.0) for term in wanted if term in held) / whole
+
+
+def _cut(passage: Passage, fits: Callable[[Sequence[Passage]], bool]) -> list[Passage]:
+    """The longest beginning that finds room; none when not even a word does."""
+    low, high = 0, len(passage.text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits([replace(passage, text=passage.text[:middle], resolution="sentences")]):
+            low = middle
+        else:
+            high = middle - 1
+    text = passage.text[:low]
+    if low < len(passage.text) and " " in text:
+        text = text[: text.rindex(" ")]
+    return [replace(passage, text=text, resolution="sentences")] if text.strip() else []
+
+
+def _within(text: str, query: Query, room: Room) -> str:
+    """Without any passage the frame may still be too long: then the question alone, and of it what fits."""
+    if room.bytes is None or len(text.encode()) <= room.bytes:
+        return text
+    return query.standalone.encode()[: max(0, room.bytes)].decode(errors="ignore")

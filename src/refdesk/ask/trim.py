@@ -1,0 +1,283 @@
+"""What of a model's words is not the answer? Hidden reasoning, a preamble, the questions it suggests. Pure.
+
+    "<think>hm</think>Sure! Based on the provided context, it is 350 kg. [1]\nSUGGESTED_QUESTIONS: Who made it?|When?"
+      -> "It is 350 kg. [1]"   suggested == ("Who made it?", "When?")
+
+Works on a stream split anywhere: what comes out in all is the same for every split. Text is held back only while it may
+still turn out to be something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import product
+
+from refdesk.answer import Passage
+from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
+
+MOST_SUGGESTED = 5
+LONGEST_SUGGESTED = 300
+
+
+class AnswerTrim:
+    """The three filters in a row; for the words of a model, not for quoted sentences."""
+
+    def __init__(self) -> None:
+        self._reasoning = _Reasoning()
+        self._preamble = _Preamble()
+        self._suggestions = _Suggestions()
+
+    def feed(self, text: str) -> str:
+        """What may be shown now."""
+        return self._suggestions.feed(self._preamble.feed(self._reasoning.feed(text)))
+
+    def finish(self) -> str:
+        """What was still held back; nothing comes after."""
+        rest = self._preamble.feed(self._reasoning.finish()) + self._preamble.finish()
+        return self._suggestions.feed(rest) + self._suggestions.finish()
+
+    @property
+    def suggested(self) -> tuple[str, ...]:
+        return self._suggestions.found
+
+
+# --- reasoning -------------------------------------------------------------------------------------------------------
+
+_TAG_NAMES = tuple(dict.fromkeys((REASONING_TAG, "think", "thinking", "thought", "scratchpad")))
+_TAG = re.compile(rf"<(/?)({'|'.join(_TAG_NAMES)})\s{{0,8}}>", re.IGNORECASE)
+_TAG_BEGUN = re.compile(r"</?[a-z]{0,12}\s{0,8}\Z", re.IGNORECASE)
+
+
+class _Reasoning:
+    """Drops what stands between reasoning tags, and tags that stand alone; an unclosed one hides all that follows.
+
+    A tag right after a backtick is spoken of, not used.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._last = ""  # the character before what is held
+        self._inside = ""
+
+    def feed(self, text: str) -> str:
+        self._held += text
+        out: list[str] = []
+        while match := _TAG.search(self._held):
+            before = self._held[: match.start()]
+            self._take(before, out)
+            is_quoted = self._last == "`"
+            closes, name = match.group(1), match.group(2).lower()
+            self._held = self._held[match.end() :]
+            if self._inside:
+                self._inside = "" if closes and name == self._inside else self._inside
+            elif is_quoted:
+                self._take(match.group(), out)
+            elif not closes:
+                self._inside = name
+        begun = _TAG_BEGUN.search(self._held)
+        kept = begun.start() if begun else len(self._held)
+        self._take(self._held[:kept], out)
+        self._held = self._held[kept:]
+        return "".join(out)
+
+    def _take(self, text: str, out: list[str]) -> None:
+        if text:
+            self._last = text[-1]
+            if not self._inside:
+                out.append(text)
+
+    def finish(self) -> str:
+        rest, self._held = self._held, ""
+        return "" if self._inside else rest
+
+
+# --- preamble --------------------------------------------------------------------------------------------------------
+
+_OPENERS = (
+    *("sure thing", "sure", "certainly", "of course", "absolutely", "great question", "good question", "okay", "ok"),
+)
+_HELPING = ("i'll ", "i will ", "i can ", "i'd be ", "let me ", "happy to ", "here is ", "here's ", "here are ")
+_HELP_ENDS = re.compile(r"[^\d\[:!.\n]*([:!\n]|\.(?=\s))")  # with a number or a marker it says something
+_OFFERS = re.compile(r"help|assist|explain|happy|glad|summar|answer|question")
+_LONGEST_HELP = 120
+
+
+def _phrases() -> tuple[str, ...]:
+    """Every way to say that the documents were read, in lower case; nothing specific: "the 2018 report" stays."""
+    kinds = ("", "provided ", "given ", "available ", "supplied ", "above ", "retrieved ")
+    things = ["context", "document", "documents", "passage", "passages", "source", "sources", "information", "text"]
+    things += ["excerpts", "materials", "context provided", "documents provided", "information provided"]
+    leads = ("based on the ", "according to the ", "from the ", "per the ", "based on ")
+    read = ["".join(parts) for parts in product(leads, kinds, things, (",", ":"))]
+    answers = ("answer", "response", "information", "summary")
+    said = ["".join(parts) for parts in product(("here is ", "here's "), ("the ", "your ", "a "), answers, (":",))]
+    return tuple(dict.fromkeys((*read, *said, "answer:", "**answer:**", "final answer:", "response:")))
+
+
+_PHRASES = _phrases()
+_LONGEST_PHRASE = max(map(len, _PHRASES))
+
+
+class _Preamble:
+    """Drops politeness before the first word that says something, then begins with a capital letter."""
+
+    def __init__(self) -> None:
+        self._held: str | None = ""
+        self._dropped = False
+
+    def feed(self, text: str) -> str:
+        if self._held is None:
+            return text
+        self._held += text
+        return self._look(final=False)
+
+    def finish(self) -> str:
+        return "" if self._held is None else self._look(final=True)
+
+    def _look(self, *, final: bool) -> str:
+        assert self._held is not None
+        while True:
+            self._held = self._held.lstrip()
+            size = _preamble(self._held, final=final)
+            if size is None or not self._held:
+                return ""
+            if size == 0:
+                text, self._held = self._held, None
+                return text[0].upper() + text[1:] if self._dropped else text
+            self._held, self._dropped = self._held[size:], True
+
+
+def _preamble(text: str, *, final: bool) -> int | None:
+    """How many characters of the beginning are a preamble; None while more text must tell."""
+    low = _lowered(text)
+    if any(low.startswith(phrase) for phrase in _PHRASES):
+        return max(len(phrase) for phrase in _PHRASES if low.startswith(phrase))
+    for opener in _OPENERS:
+        if low.startswith(opener) and low[len(opener) : len(opener) + 1] in tuple(",!.:"):
+            return _opening(low, len(opener) + 1, final=final)
+    if not final and any(one.startswith(low) for one in (*_PHRASES, *_OPENERS)):
+        return None
+    return 0
+
+
+def _opening(low: str, size: int, *, final: bool) -> int | None:
+    """`sure! i'll help you with that:` goes to its end, `sure, ` alone."""
+    rest = low[size:]
+    begun = rest.lstrip()
+    skipped = size + len(rest) - len(begun)
+    if not final and (not begun or any(one.startswith(begun) for one in _HELPING)):
+        return None
+    if not any(begun.startswith(one) for one in _HELPING):
+        return skipped
+    if end := _HELP_ENDS.match(begun[:_LONGEST_HELP]):
+        says_nothing = end.group(1) != "." or _OFFERS.search(end.group()) is not None
+        return skipped + end.end() if says_nothing else skipped
+    is_open = not final and len(begun) < _LONGEST_HELP and not re.search(r"[\d\[]", begun)
+    return None if is_open else skipped
+
+
+def _lowered(text: str) -> str:
+    """Lower case, letter for letter: `str.lower` makes two of some letters, and places would no longer agree."""
+    return "".join(one.lower() if one.isascii() else "'" if one == "’" else one for one in text)
+
+
+# --- suggested questions ---------------------------------------------------------------------------------------------
+
+_SENTINEL = re.compile(r"[\s*_#>`~\-]*(?<![A-Za-z0-9])suggested\\?_questions[*_`]*\s?[:：]?[*_`]*", re.IGNORECASE)
+_MARKUP = "*_#>`~-"
+# "s", "su" … at the end of what has come: nested options of the word, its underscore perhaps escaped.
+_LETTERS = [r"\\?_" if letter == "_" else letter for letter in SUGGESTED_QUESTIONS.lower()]
+_SENTINEL_BEGUN = re.compile(
+    _LETTERS[0] + "".join(f"(?:{letter}" for letter in _LETTERS[1:]) + ")?" * (len(_LETTERS) - 1) + r"\\?\Z",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"(?:[-*•+]|\d{1,2}[.)]|q\d?[:.])\s*", re.IGNORECASE)
+_CITED = re.compile(r"\s*\[[^\[\]\n]{0,40}\]")
+
+
+class _Suggestions:
+    """Takes the line of suggested questions out, wherever it stands, with the markup and white space before it.
+
+    The lines after it belong to it while they are list items, questions or parts divided by bars.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._taking = False
+        self._is_first = False  # the rest of the line that the sentinel stands on
+        self._lines: list[str] = []
+
+    def feed(self, text: str) -> str:
+        self._held += text
+        return self._run(final=False)
+
+    def finish(self) -> str:
+        return self._run(final=True).rstrip()
+
+    def _run(self, *, final: bool) -> str:
+        out: list[str] = []
+        while self._held:
+            if self._taking:
+                if not self._take_line(final=final):
+                    break
+                continue
+            match = _SENTINEL.search(self._held)
+            if match and (final or match.end() < len(self._held)):
+                out.append(self._held[: match.start()])
+                self._held = self._held[match.end() :]
+                self._taking = self._is_first = True
+                continue
+            kept = match.start() if match else len(self._held) if final else _undecided(self._held)
+            out.append(self._held[:kept])
+            self._held = self._held[kept:]
+            break
+        return "".join(out)
+
+    def _take_line(self, *, final: bool) -> bool:
+        """Moves one line to the questions, or ends the taking; False while the line is not whole."""
+        line, newline, rest = self._held.partition("\n")
+        if not newline and not final:
+            return False
+        if self._is_first or _is_question(line):
+            self._lines.append(line)
+            self._held, self._is_first = rest, False
+        else:
+            self._taking, self._held = False, "\n\n" + self._held
+        return True
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        return parse_suggestions("\n".join(self._lines))
+
+
+def _is_question(line: str) -> bool:
+    bare = line.strip().strip("*_`")
+    return not bare or "|" in bare or bare.endswith("?") or _ITEM.match(bare) is not None
+
+
+def _undecided(text: str) -> int:
+    """Where the part begins that may still become the sentinel: markup and space, then its first letters."""
+    place = len(text)
+    if begun := _SENTINEL_BEGUN.search(text):
+        place = begun.start()
+    while place and (text[place - 1].isspace() or text[place - 1] in _MARKUP):
+        place -= 1
+    return place
+
+
+def parse_suggestions(text: str) -> tuple[str, ...]:
+    """`"a? | b? [2]"` -> ('a?', 'b?'): without list markers, markup, citations and repeats."""
+    found: dict[str, None] = {}
+    for part in re.split(r"[|\n]", text):
+        bare = _CITED.sub("", part).strip(" \t\"'“”*_`:")
+        bare = _ITEM.sub("", bare, count=1).strip(" \t\"'“”*_`") if _ITEM.match(bare) else bare
+        if bare and len(bare) <= LONGEST_SUGGESTED and any(letter.isalpha() for letter in bare):
+            found[bare] = None
+    return tuple(found)[:MOST_SUGGESTED]
+
+
+def not_planted(suggested: Sequence[str], passages: Sequence[Passage]) -> tuple[str, ...]:
+    """Without questions that stand in a document which carries the sentinel itself: a model may have copied them."""
+    planted = [passage.text for passage in passages if _SENTINEL.search(passage.text)]
+    return tuple(one for one in suggested if not any(one in text for text in planted))
