@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
 BENCHES := retrieval search pdf boxes embedding formats
 
-.PHONY: help demo test lint types unit bench $(addprefix bench-,$(BENCHES)) lock clean
+.PHONY: help demo test lint types unit eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,9 @@ unit: $(VENV)/.dev
 	$(BIN)/python -m pytest
 
 bench: $(addprefix bench-,$(BENCHES))  ## every figure, written to benchmarks/results (needs the data in REFDESK_DATA)
+
+eval: $(VENV)/.dev  ## measure answering against its bars; writes docs/evals.md
+	$(BIN)/python -m benchmarks.evals
 
 bench-retrieval: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.retrieval

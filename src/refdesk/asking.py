@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 
@@ -51,7 +51,7 @@ class Asking:
         self._background.close()
         self._quick.close()
 
-    def ask(self, question: Question, settings: Settings) -> AsyncIterator[Event]:
+    def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
         return ask(question, self._desk(question, settings))
 
     def _desk(self, question: Question, settings: Settings) -> Desk:
@@ -95,9 +95,9 @@ class Asking:
             return self._reranker[1]
 
 
-async def collected(events: AsyncIterator[Event]) -> Answer:
+async def collected(events: AsyncGenerator[Event, None]) -> Answer:
     """The answer at the end of the stream; what ended it early is raised."""
-    async with aclosing(events) as stream:  # type: ignore[type-var]
+    async with aclosing(events) as stream:
         async for event in stream:
             if isinstance(event, Failed):
                 raise event.error
@@ -106,7 +106,7 @@ async def collected(events: AsyncIterator[Event]) -> Answer:
     raise AskError("the stream ended without an answer")
 
 
-def collected_sync(begin: Callable[[], AsyncIterator[Event]]) -> Answer:
+def collected_sync(begin: Callable[[], AsyncGenerator[Event, None]]) -> Answer:
     """`collected` for those who do not await; within a running loop, in a thread of its own."""
     try:
         asyncio.get_running_loop()

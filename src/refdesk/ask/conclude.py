@@ -11,6 +11,7 @@ from refdesk.ask.finish import related, sources
 from refdesk.ask.relevance import Relevance
 from refdesk.ask.settle import Settled
 from refdesk.ask.sufficiency import nearest_topics, sufficiency
+from refdesk.ask.trim import not_planted
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.trace import Trace
@@ -94,7 +95,7 @@ def conclude(
         confidence=confidence(relevance, claims, citations, settings),
         sufficiency=sufficiency(query, relevance, context, claims, citations),
         verification=settled.verification,
-        suggested_questions=draft.suggested[:SUGGESTED] if settings.suggest_questions else (),
+        suggested_questions=not_planted(draft.suggested, context.passages)[:SUGGESTED],
         strategy=plan.strategy,
         model=draft.model,
         usage=draft.usage + settled.usage,

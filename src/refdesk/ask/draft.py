@@ -10,6 +10,8 @@ from refdesk.ask.trim import AnswerTrim
 from refdesk.events import Content, Replace
 from refdesk.ports import Piece
 
+EXTRACTIVE = "extractive"  # the name of the answerer that needs no model
+
 
 class Draft:
     """The answer as it is being written; what was shown is never taken back without a `Replace`."""
@@ -17,6 +19,7 @@ class Draft:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.model = ""
+        self._is_quoting = False
         self.usage = Usage()
         self._begin()
 
@@ -29,12 +32,14 @@ class Draft:
         """What a reader is to be told of one more piece."""
         self.model = piece.model or self.model
         self.usage += piece.usage or Usage()
+        self._is_quoting = self.model == EXTRACTIVE
         if piece.restarted:
             was_shown = bool(self._shown)
             self._begin()
             if was_shown:
                 return Replace("", f"the stream broke; {piece.model or 'the model'} begins anew")
-        return self._show(self._markers.feed(self._trim.feed(piece.text)))
+        # Quoted sentences are the documents' own words: one that begins with "Sure!" keeps it.
+        return self._show(self._markers.feed(piece.text if self._is_quoting else self._trim.feed(piece.text)))
 
     def finish(self) -> Content | None:
         return self._show(self._markers.feed(self._trim.finish()) + self._markers.finish())

@@ -9,7 +9,7 @@ optional one that fails is written down there and left out; a needed one ends th
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from refdesk.answer import Question
@@ -34,7 +34,7 @@ from refdesk.trace import Trace, run
 logger = logging.getLogger("refdesk.ask")
 
 
-async def ask(question: Question, desk: Desk) -> AsyncIterator[Event]:
+async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
     """The events of one question; closing the iterator ends the work, a model's request included."""
     trace = Trace()
     try:
@@ -50,7 +50,7 @@ async def ask(question: Question, desk: Desk) -> AsyncIterator[Event]:
         yield Failed(AskError(f"the stage '{stage}' failed: {error}", stage=stage, hint="see the log"), trace.id)
 
 
-async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncIterator[Event]:
+async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerator[Event, None]:
     library, embed, models, settings = desk.library, desk.embedder.embed_query, desk.models, desk.settings
     keeper = Keeper(question, desk, trace)
     if known := keeper.recall():

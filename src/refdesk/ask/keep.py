@@ -1,4 +1,4 @@
-"""What is known already, and what is kept? The cache before a question; the conversation, the trace and the cache after.
+"""What is known already, and what is kept? The cache before a question, the conversation, trace and cache after.
 
 An answer written with a conversation in view is kept for that conversation alone; one written without may serve every
 question that means the same, in the same realm: scope, access, level, mode, settings, models and corpus version.
@@ -139,10 +139,11 @@ class Keeper:
             answer = replace(answer, suggested_questions=tuple(offered)[:SUGGESTED])
         answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()})
         if self._question.use_cache and self._is_worth_keeping(answer):
-            packed = encode_answer(answer)
+            packed, typed, meant = encode_answer(answer), same_words(self._question.text), same_words(query.standalone)
             if not self.turns:
-                self._desk.cache.put(self._realm(()), same_words(query.standalone), query.vector, packed)
-            self._desk.cache.put(self._realm(self.turns), same_words(self._question.text), None, packed)
+                self._desk.cache.put(self._realm(()), meant, query.vector, packed)
+            if self.turns or typed != meant:
+                self._desk.cache.put(self._realm(self.turns), typed, None, packed)
         await asyncio.to_thread(self._append, answer)
         self._record(answer)
         return answer

@@ -353,8 +353,7 @@ class MarkerStream:
             self._doubled -= 1
             return len(closer)
         if self._opened is not None and self._owners.looks_cited(self._opened + self._space):
-            self._opened = None  # what is left would read as a marker
-            return len(closer)
+            return len(closer)  # what is left would read as a marker
         self._show(closer)
         self._opened = None
         return len(closer)

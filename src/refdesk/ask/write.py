@@ -1,20 +1,19 @@
-"""Who writes the answer? The model that is named; when it fails or says nothing, the extractive answerer. Never nobody."""
+"""Who writes the answer? The model that is named, or else, and whenever it fails, the extractive answerer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from refdesk.answer import Context, Plan, Query, Retrieved, Turn
+from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.extract import extract
 from refdesk.ask.generate import generate
 from refdesk.errors import ProviderError
 from refdesk.ports import Models, Piece
 from refdesk.settings import Settings
 from refdesk.trace import Trace
-
-EXTRACTIVE = "extractive"
 
 
 async def write(
@@ -26,7 +25,7 @@ async def write(
     models: Models,
     settings: Settings,
     trace: Trace,
-) -> AsyncIterator[Piece]:
+) -> AsyncGenerator[Piece, None]:
     """The pieces of an answer; the first of each writer names it."""
     said = ""
     llm = models.role("answer")

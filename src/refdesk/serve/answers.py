@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from refdesk.answer import Answer, Citation, Claim
-from refdesk.errors import RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Thinking, Verifying
 from refdesk.serve.show import escape
 
@@ -23,14 +23,10 @@ _QUOTE = 160  # characters of a quote in the table; `--json` has it whole
 _FRAMES = 12  # a second
 
 
-class AnswerFailed(RefdeskError):
-    """Carries the error that ended a stream to the one place where errors are printed."""
-
-
-async def follow(events: AsyncIterator[Event], messages: Console, *, live: bool) -> Answer:
+async def follow(events: AsyncGenerator[Event, None], messages: Console, *, live: bool) -> Answer:
     """Shows the stages and the text while they come; gives the answer, or raises what ended the stream."""
     view = _View()
-    async with aclosing(events) as stream:  # type: ignore[type-var]
+    async with aclosing(events) as stream:
         if not live:
             async for event in stream:
                 view.take(event)
@@ -126,8 +122,7 @@ def _remarks(answer: Answer) -> list[RenderableType]:
     lines: list[RenderableType] = []
     if answer.route == "needs_retrieval":
         lines.append(f"[{_LEVELS[level]}]{level} confidence[/] [dim]({answer.confidence.score:.2f}){reason}[/]")
-    for conflict in answer.sufficiency.conflicts:
-        lines.append(f"[yellow]the sources differ:[/] {escape(conflict.text)}")
+    lines += [f"[yellow]the sources differ:[/] {escape(one.text)}" for one in answer.sufficiency.conflicts]
     if answer.is_answered and answer.sufficiency.missing_aspects:
         lines.append(f"[yellow]not covered:[/] {escape(', '.join(answer.sufficiency.missing_aspects))}")
     if answer.verification.status in ("disputed", "failed", "reconciled"):
@@ -140,3 +135,22 @@ def _remarks(answer: Answer) -> list[RenderableType]:
     cached = f", {answer.cached} cache" if answer.cached != "no" else ""
     lines.append(f"[dim]{answer.model}, {took / 1000:.2f} s{cost}{cached}[/]")
     return lines
+
+
+def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
+    """The stages of an answer, those within another one indented, with what each took, gave or skipped."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("stage", "ms", "in", "out"):
+        table.add_column(name, justify="right" if name == "ms" else "left", overflow="fold")
+    for one in trace["stages"]:
+        name = f"{'  ' * one['depth']}{one['name']}"
+        if one["skipped"]:
+            table.add_row(f"[dim]{escape(name)}[/]", "", f"[dim]skipped: {escape(one['skipped'])}[/]", "")
+        else:
+            error = f"[red]{escape(one['error'])}[/]" if one["error"] else ""
+            table.add_row(escape(name), f"{one['took_ms']:.1f}", _pairs(one["input"]), error or _pairs(one["output"]))
+    out.print(table)
+
+
+def _pairs(sizes: Mapping[str, Any]) -> str:
+    return escape(", ".join(f"{name} {value}" for name, value in sizes.items()))

@@ -7,26 +7,97 @@ import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from refdesk.answer import Answer
+from refdesk.arguments import LEVELS
 from refdesk.engine import Refdesk
 from refdesk.errors import RefdeskError
 from refdesk.serve import answers
+from refdesk.serve.common import (
+    DONE,
+    NOTHING,
+    AsJson,
+    Collection,
+    DocumentNames,
+    TopK,
+    desk_of,
+    messages,
+    out,
+    print_json,
+)
 from refdesk.serve.show import escape
 
+LevelName = Annotated[
+    str | None, typer.Option("--level", metavar="LEVEL", help="How much is done: " + ", ".join(LEVELS) + ".")
+]
+ModeName = Annotated[
+    str | None,
+    typer.Option("--mode", metavar="MODE", help="How much is checked: quick, standard, thorough; or general."),
+]
+Verbatim = Annotated[bool, typer.Option("--verbatim", help="Search for the very words: no correction, no rewriting.")]
+ConversationId = Annotated[
+    str,
+    typer.Option("--conversation", metavar="ID", help="Go on with this conversation, or begin one under this name."),
+]
 HELP = "/open N shows the page of citation N, /new begins anew, /quit ends (so does Ctrl-D)"
 
 
-def ask_once(desk: Refdesk, question: str, messages: Console, **options: Any) -> Answer:
+def ask(
+    context: typer.Context,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you want to know.", show_default=False)],
+    k: TopK = None,
+    level: LevelName = None,
+    mode: ModeName = None,
+    collection: Collection = None,
+    document: DocumentNames = None,
+    verbatim: Verbatim = False,
+    conversation: ConversationId = "",
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not answer from the cache.")] = False,
+    open_image: Annotated[
+        bool, typer.Option("--open", help="Show the page of the first citation as an image, its lines marked.")
+    ] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show what each stage took and gave.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question, every sentence with page and lines. The exit code is 3 when the documents do not say it."""
+    with desk_of(context) as desk:
+        options = {"level": level, "mode": mode, "collection": collection, "document": document, "verbatim": verbatim}
+        answer = ask_once(desk, question, k=k, conversation_id=conversation, cache=not no_cache, **options)
+        if as_json:
+            print_json(answer.to_dict() | ({"trace": desk.trace(answer.id)} if trace else {}))
+        else:
+            answers.show(out, answer)
+            if trace:
+                answers.show_trace(out, desk.trace(answer.id))
+        if open_image and answer.citations:
+            open_page(desk, answer, answer.citations[0].marker)
+    raise typer.Exit(DONE if answer.is_answered or answer.route != "needs_retrieval" else NOTHING)
+
+
+def chat(
+    context: typer.Context,
+    conversation: ConversationId = "",
+    level: LevelName = None,
+    mode: ModeName = None,
+    collection: Collection = None,
+    document: DocumentNames = None,
+    verbatim: Verbatim = False,
+) -> None:
+    """Ask one question after another. Each may lean on those before; Ctrl-C stops an answer, Ctrl-D ends."""
+    options = {"level": level, "mode": mode, "collection": collection, "document": document, "verbatim": verbatim}
+    with desk_of(context) as desk:
+        converse(desk, conversation, options)
+
+
+def ask_once(desk: Refdesk, question: str, **options: Any) -> Answer:
     """Asks and shows the stages on the terminal; Ctrl-C ends the work and says so."""
     return asyncio.run(answers.follow(desk.ask(question, **options), messages, live=messages.is_terminal))
 
 
-def open_page(desk: Refdesk, answer: Answer, marker: int, messages: Console) -> Path | None:
+def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
     """Writes the page that a citation stands on as an image, its lines marked, and opens it where there is a screen."""
     cited = next((one for one in answer.citations if one.marker == marker), None)
     if cited is None:
@@ -42,7 +113,7 @@ def open_page(desk: Refdesk, answer: Answer, marker: int, messages: Console) -> 
     return file
 
 
-def chat(desk: Refdesk, out: Console, messages: Console, conversation_id: str, options: Mapping[str, Any]) -> None:
+def converse(desk: Refdesk, conversation_id: str, options: Mapping[str, Any]) -> None:
     """A conversation: each question may lean on those before; it can be gone on with by its id."""
     conversation_id = conversation_id or uuid.uuid4().hex
     messages.print(f"[dim]{escape(HELP)}[/]")
@@ -62,19 +133,17 @@ def chat(desk: Refdesk, out: Console, messages: Console, conversation_id: str, o
             if last is None or not number.isdigit():
                 messages.print("Ask something first, then /open 1.")
             else:
-                _told(lambda: open_page(desk, last, int(number), messages), messages)  # type: ignore[arg-type]
+                _opened(desk, last, int(number))
         elif line.startswith("/"):
             messages.print(f"[dim]{escape(HELP)}[/]")
         elif line:
-            last = _answered(desk, line, out, messages, conversation_id, options) or last
+            last = _answered(desk, line, conversation_id, options) or last
     messages.print(f"\n[dim]Go on with it later: refdesk chat --conversation {conversation_id}[/]")
 
 
-def _answered(
-    desk: Refdesk, line: str, out: Console, messages: Console, conversation_id: str, options: Mapping[str, Any]
-) -> Answer | None:
+def _answered(desk: Refdesk, line: str, conversation_id: str, options: Mapping[str, Any]) -> Answer | None:
     try:
-        answer = ask_once(desk, line, messages, conversation_id=conversation_id, **options)
+        answer = ask_once(desk, line, conversation_id=conversation_id, **options)
     except KeyboardInterrupt:
         messages.print("[dim]Stopped.[/]")
         return None
@@ -85,8 +154,8 @@ def _answered(
     return answer
 
 
-def _told(action: Any, messages: Console) -> None:
+def _opened(desk: Refdesk, answer: Answer, marker: int) -> None:
     try:
-        action()
+        open_page(desk, answer, marker)
     except RefdeskError as error:
         messages.print(f"[red]{escape(error.sentence)}.[/]", soft_wrap=True)

@@ -16,7 +16,21 @@ from refdesk import __version__
 from refdesk.engine import DEFAULT_COLLECTION, METHODS, STATUSES, Refdesk
 from refdesk.errors import LibraryError, RefdeskError, UsageError
 from refdesk.serve import show
-from refdesk.serve.common import DONE, FAILED, NOTHING, USAGE, AsJson, desk_of, messages, out, print_json
+from refdesk.serve.ask_command import ask, chat
+from refdesk.serve.common import (
+    DONE,
+    FAILED,
+    NOTHING,
+    USAGE,
+    AsJson,
+    Collection,
+    DocumentNames,
+    TopK,
+    desk_of,
+    messages,
+    out,
+    print_json,
+)
 from refdesk.serve.demo import run_demo
 from refdesk.serve.doctor import examine
 from refdesk.serve.progress import AddProgress, CountProgress
@@ -24,18 +38,17 @@ from refdesk.serve.settings_command import app as settings_app
 from refdesk.serve.show import escape
 
 app = typer.Typer(
-    help="A reference desk for your documents: add files, search them, see the page and the lines.",
+    help="A reference desk for your documents: add files, ask questions, see the page and the lines that prove it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help and errors as plain lines, which docs/cli.md shows as they are
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(ask)
+app.command()(chat)
 app.add_typer(settings_app, name="settings")
 
-Collection = Annotated[
-    str | None, typer.Option("--collection", "-c", metavar="PATH", help="Only this collection and those below it.")
-]
 DocumentName = Annotated[
     str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.", show_default=False)
 ]
@@ -118,15 +131,10 @@ def add(
 def search(
     context: typer.Context,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)],
-    k: Annotated[
-        int | None, typer.Option("-k", metavar="K", help="How many chunks; rag.top_k, 10, if not said.")
-    ] = None,
+    k: TopK = None,
     method: Annotated[str, typer.Option(metavar="METHOD", help="One of " + ", ".join(METHODS) + ".")] = "hybrid",
     collection: Collection = None,
-    document: Annotated[
-        list[str] | None,
-        typer.Option("--document", "-d", metavar="DOCUMENT", help="Only this document; may be repeated."),
-    ] = None,
+    document: DocumentNames = None,
     kind: Annotated[
         list[str] | None, typer.Option(metavar="KIND", help="Only text, table, list, code, figure …; may be repeated.")
     ] = None,

@@ -17,6 +17,14 @@ out = show.console()
 messages = show.console(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
+Collection = Annotated[
+    str | None, typer.Option("--collection", "-c", metavar="PATH", help="Only this collection and those below it.")
+]
+DocumentNames = Annotated[
+    list[str] | None,
+    typer.Option("--document", "-d", metavar="DOCUMENT", help="Only this document; may be repeated."),
+]
+TopK = Annotated[int | None, typer.Option("-k", metavar="K", help="How many chunks; rag.top_k, 10, if not said.")]
 
 
 def desk_of(context: typer.Context) -> Refdesk:

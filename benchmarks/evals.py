@@ -1,0 +1,86 @@
+"""`make eval`: every bar of answering, measured and written to docs/evals.md.
+
+python -m benchmarks.evals [--only extractive,claims]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import orjson
+
+from benchmarks.common import CACHE, ROOT, Figure, machine
+
+# module, heading; each runs in a process of its own, so that one's memory and threads do not weigh on another's times
+PARTS = (
+    ("hostile", "Citations that no passage owns"),
+    ("extractive", "Answers without a model: do the cited sentences hold the answer?"),
+    ("abstention", "Knowing when the answer is not there"),
+    ("calibration", "Is the confidence what it says?"),
+    ("claims", "Is a claim supported by its evidence?"),
+    ("followups", "Questions that lean on those before"),
+    ("filings", "Finding the page in company reports"),
+    ("spelling", "Spelling"),
+    ("intent", "Route and intent"),
+    ("ask_speed", "Time"),
+)
+PAGE = ROOT / "docs" / "evals.md"
+KEPT = CACHE / "evals"
+
+
+def measured(name: str) -> list[Figure]:
+    begin = time.perf_counter()
+    print(f"{name} …", flush=True)
+    done = subprocess.run([sys.executable, "-m", "benchmarks.evals", "--part", name], cwd=ROOT, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} failed")
+    print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
+    return _kept(name)
+
+
+def _kept(name: str) -> list[Figure]:
+    path = KEPT / f"{name}.json"
+    return [Figure(**one) for one in orjson.loads(path.read_bytes())] if path.exists() else []
+
+
+def page() -> str:
+    lines = [
+        "# What answering reaches",
+        "",
+        f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make eval` (part of it: `python -m benchmarks.evals --only"
+        " extractive`). The data are not part of the project; what they are and what was tuned on which part stands in"
+        " each benchmark's first lines. What did not help: [log.md](log.md).",
+    ]
+    for name, heading in PARTS:
+        if figures := _kept(name):
+            lines += ["", f"## {heading}", "", f"`python -m benchmarks.{name}`", ""]
+            lines += ["| what | figure | bar | |", "|---|---|---|---|"]
+            verdicts = {True: "met", False: "**missed**", None: ""}
+            lines += [f"| {one.what} | {one.figure} | {one.bar} | {verdicts[one.met]} |" for one in figures]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(name for name, _ in PARTS))
+    parser.add_argument("--part", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.part:
+        KEPT.mkdir(parents=True, exist_ok=True)
+        figures = importlib.import_module(f"benchmarks.{options.part}").figures()
+        (KEPT / f"{options.part}.json").write_bytes(orjson.dumps(figures))
+        return
+    every = [one for name in options.only.split(",") for one in measured(name)]
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE.read_text(encoding="utf-8"))
+    missed = [one.what for one in every if one.met is False]
+    print(f"{len(missed)} of {sum(one.met is not None for one in every)} bars missed", *missed, sep="\n- ")
+
+
+if __name__ == "__main__":
+    main()
