@@ -69,6 +69,7 @@ class Reply:
     ending: Ending = "done"
     status: int = 200
     message: str = ""
+    code: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     first_delay: float = 0.0  # before anything is sent, headers included
     delay: float = 0.0  # before each piece but the first
@@ -104,12 +105,20 @@ class WireServer:
             self._add(Reply(pieces=_words(text) if pieces is None else pieces, **how), model)
 
     def fail(
-        self, status: int, message: str = "", *, retry_after: float | None = None, model: str = "", times: int = 1
+        self,
+        status: int,
+        message: str = "",
+        *,
+        code: str = "",
+        retry_after: float | None = None,
+        model: str = "",
+        times: int = 1,
     ) -> None:
         """Answers with this status; 429 may say after how many seconds to come back."""
         headers = {} if retry_after is None else {"Retry-After": f"{retry_after:g}"}
+        said = message or HTTPStatus(status).phrase
         for _ in range(times):
-            self._add(Reply(status=status, message=message or HTTPStatus(status).phrase, headers=headers), model)
+            self._add(Reply(status=status, message=said, code=code, headers=headers), model)
 
     def cut(self, text: str = "", *, model: str = "", **how: Any) -> None:
         """Streams this text and then drops the connection; without text, before anything is sent."""
@@ -289,6 +298,7 @@ async def _send_whole(writer: asyncio.StreamWriter, status: int, body: bytes, he
 
 def _error_body(request: Recorded, reply: Reply) -> bytes:
     problem = {"type": "invalid_request_error" if reply.status < 429 else "api_error", "message": reply.message}
+    problem |= {"code": reply.code} if reply.code else {}
     return json.dumps({"type": "error", "error": problem} if request.is_anthropic else {"error": problem}).encode()
 
 

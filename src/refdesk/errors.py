@@ -156,7 +156,13 @@ class ProviderError(ModelError):
 
 
 class ProviderRefused(ProviderError):
+    """`status` is that of the HTTP answer, 0 where there was none."""
+
     hint = "check the model's name and its API key"
+
+    def __init__(self, message: str, *, hint: str | None = None, status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class ProviderUnavailable(ProviderError):

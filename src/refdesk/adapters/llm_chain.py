@@ -1,0 +1,218 @@
+"""What happens when a model does not answer? Tried again, left alone for a while, the next one in the chain.
+
+    tries 3, waits 1, 2, 4 … 10 s (25 % jitter) on 429, 5xx and network errors; none on a refusal
+    breaker 5 failures -> closed for 60 s, then one call may try
+    a stream that breaks in the middle begins anew on the next model, announced with `Piece(restarted=True)`
+
+DESIGN §5. With a single model, or on the last one, a broken stream is begun anew once on the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from copy import copy
+from dataclasses import replace
+from typing import Protocol
+
+from refdesk.answer import Usage
+from refdesk.errors import ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
+from refdesk.models import priced, rough_tokens
+from refdesk.ports import LLM, Piece, Request
+
+LONGEST_WAIT_S = 10.0
+WROTE_NOTHING = "raise answer.max_tokens or name another model"
+JITTER = 0.25  # so that several callers do not come back at the same moment
+
+
+class Model(LLM, Protocol):
+    """A model at an address, `api.openai.com`: the same name elsewhere is another one."""
+
+    @property
+    def address(self) -> str: ...
+
+    def stream(self, request: Request) -> AsyncGenerator[Piece, None]: ...
+
+
+class Breaker:
+    """Whether a model may be called: after `most` failures in a row not for `seconds`, then by one caller at a time."""
+
+    def __init__(self, most: int = 5, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most, self.seconds, self._clock = most, seconds, clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._opened_at = 0.0
+        self._is_probed = False
+
+    def allows(self) -> bool:
+        """Every call that is allowed must be followed by `succeeded`, `failed` or `left`."""
+        with self._lock:
+            if self._failures < self.most:
+                return True
+            if self._is_probed or self._clock() < self._opened_at + self.seconds:
+                return False
+            self._is_probed = True
+            return True
+
+    def succeeded(self) -> None:
+        with self._lock:
+            self._failures, self._is_probed = 0, False
+
+    def failed(self) -> None:
+        with self._lock:
+            self._failures, self._is_probed = self._failures + 1, False
+            if self._failures >= self.most:
+                self._opened_at = self._clock()
+
+    def left(self) -> None:
+        """The call ended in a way that says nothing of the model's health: refused, or the caller went away."""
+        with self._lock:
+            self._is_probed = False
+
+    @property
+    def is_open(self) -> bool:
+        with self._lock:
+            return self._failures >= self.most
+
+
+_breakers: dict[tuple[str, str], Breaker] = {}  # of this process
+_breakers_lock = threading.Lock()
+
+
+def breaker_of(model: Model, most: int, seconds: float) -> Breaker:
+    """The one breaker this process has for a model; it takes on the newest settings."""
+    with _breakers_lock:
+        breaker = _breakers.setdefault((model.name, model.address), Breaker(most, seconds))
+        breaker.most, breaker.seconds = most, seconds
+        return breaker
+
+
+def wait_before(attempt: int, asked_s: float = 0.0, chance: float = 0.5) -> float:
+    """Seconds before try 2, 3, …: 1, 2, 4 … 10 give or take a quarter, or what the provider asks for, 10 at most.
+
+    >>> [wait_before(attempt) for attempt in (2, 3, 4, 5, 6, 7)]
+    [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    """
+    own = min(LONGEST_WAIT_S, 2.0 ** (attempt - 2)) * (1 + JITTER * (2 * chance - 1))
+    return max(own, min(asked_s, LONGEST_WAIT_S))
+
+
+class ChainedLLM:
+    """A model and those that stand in for it, in order. Safe to share between questions and event loops.
+
+    `on_event` hears each try that fails, in words: "openai:gpt-4o answered 429; try 2 of 3 in 1.1 s".
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        *,
+        tries: int = 3,
+        breaker_failures: int = 5,
+        breaker_seconds: float = 60.0,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        on_event: Callable[[str], None] | None = None,
+    ) -> None:
+        if not models:
+            raise ValueError("a chain needs a model")
+        self.models = tuple(models)
+        self._tries = tries
+        self._breaker_failures, self._breaker_seconds = breaker_failures, breaker_seconds
+        self._sleep, self._on_event = sleep, on_event
+
+    def __repr__(self) -> str:
+        return f"ChainedLLM({' → '.join(model.name for model in self.models)})"
+
+    @property
+    def name(self) -> str:
+        return self.models[0].name
+
+    def heard_by(self, on_event: Callable[[str], None]) -> ChainedLLM:
+        """The same chain for one question, whose trace hears what is tried."""
+        chain = copy(self)
+        chain._on_event = on_event
+        return chain
+
+    async def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
+        lost = Usage()  # what broken streams have cost
+        shown = False  # whether the reader has text that a restart makes void
+        failure: ProviderError | None = None
+        begins = [*self.models, self.models[-1]]  # the last one may begin anew once, after a break
+        for place, model in enumerate(begins):
+            if place == len(self.models) and not isinstance(failure, ProviderInterrupted):
+                break
+            text = ""
+            is_last = place >= len(self.models) - 1
+            try:
+                async with aclosing(self._tried(model, request, is_last)) as pieces:
+                    async for piece in pieces:
+                        if piece.usage and not text:
+                            lost += piece.usage
+                            raise ProviderRefused(f"{model.name} wrote nothing", hint=WROTE_NOTHING)
+                        if shown and piece.text:
+                            yield Piece(model=model.name, restarted=True)
+                            shown = False
+                        text += piece.text
+                        yield replace(piece, usage=piece.usage + lost) if piece.usage else piece
+                return
+            except ProviderError as error:
+                failure = error
+                if text:
+                    shown = True
+                    lost += _rough_usage(model.name, request, text)
+        assert failure is not None
+        raise failure
+
+    async def _tried(self, model: Model, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
+        """One model with its tries; raises when they are used up, at once when it refuses or breaks off."""
+        breaker = breaker_of(model, self._breaker_failures, self._breaker_seconds)
+        failure: ProviderUnavailable | None = None
+        for attempt in range(1, self._tries + 1):
+            if not breaker.allows():
+                problem = f"{model.name} is left alone for a while after {breaker.most} failures"
+                self._say(problem)
+                raise failure or ProviderUnavailable(problem)
+            try:
+                async with aclosing(self._once(model, request, breaker)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except ProviderUnavailable as error:
+                failure, asked = error, error.retry_after_s
+                if attempt == self._tries or (asked > LONGEST_WAIT_S and not is_last):
+                    self._say(f"{error}; given up after {attempt} of {self._tries} tries")
+                    raise
+                wait = wait_before(attempt + 1, asked, random.random())
+                self._say(f"{error}; try {attempt + 1} of {self._tries} in {wait:.1f} s")
+            except ProviderError as error:
+                self._say(str(error))
+                raise
+            await self._sleep(wait)
+
+    async def _once(self, model: Model, request: Request, breaker: Breaker) -> AsyncGenerator[Piece, None]:
+        """One call, and what it tells the breaker."""
+        tell = breaker.left  # also when the caller closes the stream or is cancelled
+        try:
+            async with aclosing(model.stream(request)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            tell = breaker.succeeded
+        except (ProviderUnavailable, ProviderInterrupted):
+            tell = breaker.failed
+            raise
+        finally:
+            tell()
+
+    def _say(self, event: str) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
+
+
+def _rough_usage(name: str, request: Request, text: str) -> Usage:
+    """What a broken stream has cost: it never got to say it."""
+    prompt = request.system + "".join(turn.content for turn in request.messages)
+    return priced(name, Usage(rough_tokens(prompt), rough_tokens(text), calls=1))

@@ -1,0 +1,257 @@
+"""What is known of a model by its name: who serves it, how much it reads, how it is best asked, what it costs.
+
+    model_info("groq:llama-3.1-8b-instant") -> provider groq, family llama-3.1, 8 billion, small, window 131,072
+
+Nothing here calls anyone. Prices are those that `genai-prices` carries in its package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from refdesk.answer import Usage
+from refdesk.errors import UsageError
+
+Tier = Literal["tiny", "small", "medium", "large"]
+Wire = Literal["openai", "anthropic"]
+
+CHARACTERS_PER_TOKEN = 4  # of English text, for counts that no tokenizer was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Who serves models, and the variables its own SDK reads; the first key variable that is set counts.
+
+    `path` is added to a base URL that names only a host, as the provider's own SDK does.
+    """
+
+    name: str
+    base_url: str
+    key_variables: tuple[str, ...] = ()
+    base_url_variable: str = ""
+    path: str = ""
+    is_local: bool = False
+    wire: Wire = "openai"
+    price_name: str = ""  # in genai-prices, where it is called otherwise
+
+    @property
+    def needs_key(self) -> bool:
+        """At its own address; a base URL of the user's own may need none."""
+        return not self.is_local
+
+
+def _hosted(
+    name: str, base_url: str, *keys: str, price_name: str = "", path: str = "", wire: Wire = "openai"
+) -> Provider:
+    return Provider(name, base_url, keys, f"{name.upper()}_BASE_URL", path, wire=wire, price_name=price_name or name)
+
+
+def _local(name: str, base_url: str, *keys: str, variable: str = "") -> Provider:
+    return Provider(name, base_url, keys, variable or f"{name.upper()}_BASE_URL", "/v1", is_local=True)
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    one.name: one
+    for one in (
+        _hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+        _hosted("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", wire="anthropic"),
+        _hosted(
+            "gemini",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            *("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            price_name="google",
+        ),
+        _hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", path="/openai/v1"),
+        _hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+        _hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY"),
+        _hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+        _hosted("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+        _hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+        _hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", path="/v1"),
+        _hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY", price_name="x-ai"),
+        _hosted("cohere", "https://api.cohere.ai/compatibility/v1", "CO_API_KEY", "COHERE_API_KEY"),
+        _hosted("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", price_name="moonshotai"),
+        _local("ollama", "http://127.0.0.1:11434/v1", "OLLAMA_API_KEY", variable="OLLAMA_HOST"),
+        _local("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY"),
+        _local("llamacpp", "http://127.0.0.1:8080/v1", "LLAMA_API_KEY"),
+        _local("lmstudio", "http://127.0.0.1:1234/v1"),
+    )
+}
+
+
+def split_name(name: str) -> tuple[Provider, str]:
+    """`"ollama:qwen2.5:14b"` -> (the provider ollama, `"qwen2.5:14b"`)."""
+    provider, _, model = name.strip().partition(":")
+    if not model.strip() or provider not in PROVIDERS:
+        what = f"the provider '{provider}' is not known" if model.strip() else f"'{name}' is not provider:model"
+        raise UsageError(
+            f"{what}; known are {', '.join(PROVIDERS)}",
+            hint="name any other OpenAI-compatible endpoint as openai:MODEL and set OPENAI_BASE_URL",
+        )
+    return PROVIDERS[provider], model.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a model is; `keeps_sampling`: it refuses another temperature; `thinks`: what it writes begins unseen."""
+
+    provider: str
+    model: str
+    family: str
+    context_window: int
+    temperature: float
+    top_p: float
+    billions: float | None
+    tier: Tier
+    is_local: bool
+    keeps_sampling: bool = False
+    thinks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`window` where it is served by its maker or another house; `local_window` where the user runs it himself."""
+
+    name: str
+    pattern: str
+    window: int
+    temperature: float
+    top_p: float
+    local_window: int = 0  # 0: as `window`
+    tier: Tier | None = None  # of hosted models whose name tells no size
+    keeps_sampling: bool = False
+    thinks: bool = False
+
+
+# The local windows of 8,000 and the sampling of llama 3.1 and 3.2, mistral, qwen 2.5, gpt-4 and claude 3 are those of
+# seed 001 step 9; a runner at home seldom has memory for more, and Ollama cuts a longer prompt without a word.
+# Of the others: windows as their makers publish them, temperature .3 for models that follow sources, and none sent
+# to those that refuse it. The first pattern that is found counts.
+FAMILIES: tuple[Family, ...] = (
+    Family("gpt-5", r"\bgpt-?[5-9]", 400_000, 1.0, 1.0, tier="large", keeps_sampling=True, thinks=True),
+    Family("o-series", r"\bo[1-9](\b|-)", 200_000, 1.0, 1.0, tier="large", keeps_sampling=True, thinks=True),
+    Family("gpt-oss", r"gpt-oss", 131_072, 1.0, 1.0, 8_000, thinks=True),
+    Family("gpt-4.1", r"gpt-4\.1", 1_047_576, 0.3, 0.9, tier="large"),
+    Family("gpt-4o", r"gpt-4o", 128_000, 0.3, 0.9, tier="large"),
+    Family("gpt-4", r"gpt-4", 128_000, 0.7, 0.9, tier="large"),
+    Family("gpt-3.5", r"gpt-3\.5", 16_385, 0.3, 0.9, tier="medium"),
+    Family("claude-3", r"claude-(3|2|instant)", 200_000, 0.7, 0.9, tier="large"),
+    Family("claude-4", r"claude-(opus|sonnet|haiku)-4([-.][0-6]\b|-\d{8}|$|@)", 200_000, 0.3, 1.0, tier="large"),
+    Family("claude", r"claude", 200_000, 1.0, 1.0, tier="large", keeps_sampling=True),  # from Opus 4.7 on
+    Family("gemini", r"gemini", 1_048_576, 0.3, 0.95, tier="large", thinks=True),
+    Family("deepseek-r1", r"deepseek.*(r1|reasoner)", 64_000, 0.6, 0.95, 8_000, tier="large", thinks=True),
+    Family("deepseek", r"deepseek", 64_000, 0.3, 0.95, 8_000, tier="large"),
+    Family("llama-4", r"llama-?4", 131_072, 0.3, 0.9, 32_000),
+    Family("llama-3.3", r"llama-?3\.3", 131_072, 0.3, 0.9, 8_000),
+    Family("llama-3.2", r"llama-?3\.2", 131_072, 0.3, 0.7, 8_000),
+    Family("llama-3.1", r"llama-?3\.1", 131_072, 0.5, 0.8, 8_000),
+    Family("llama-3", r"llama-?3", 8_192, 0.5, 0.8),
+    Family("llama", r"llama", 4_096, 0.5, 0.8),
+    Family("mistral", r"(mi|mini|magi|dev|code)stral|mixtral", 128_000, 0.5, 0.8, 8_000),
+    Family("qwen-3", r"qwen-?3", 131_072, 0.7, 0.8, 32_000, thinks=True),
+    Family("qwen-2.5", r"qwen-?2\.5", 32_000, 0.7, 0.95),
+    Family("qwen", r"qwen|qwq", 32_000, 0.7, 0.95),
+    Family("gemma", r"gemma", 131_072, 0.5, 0.95, 8_000),
+    Family("phi", r"\bphi", 16_000, 0.3, 0.9, 8_000),
+    Family("smollm", r"smollm", 8_192, 0.2, 0.9, 8_000),
+    Family("command", r"command|c4ai", 128_000, 0.3, 0.75, 8_000, tier="large"),
+    Family("grok", r"grok", 131_072, 0.3, 0.95, tier="large"),
+    Family("kimi", r"kimi|moonshot", 131_072, 0.6, 0.95, tier="large"),
+    Family("glm", r"\bglm", 131_072, 0.3, 0.95, 8_000),
+)
+UNKNOWN = Family("unknown", "", 32_000, 0.3, 0.9, 8_000)
+# Names that tell a size where none is written: (pattern, billions), checked before the tier of the family.
+SIZES_BY_WORD = (
+    (r"mistral[-:]large|mixtral-8x22b", 123.0),
+    (r"mistral-medium|magistral-medium|codestral|devstral", 24.0),
+    (r"mistral-small|magistral-small", 24.0),
+    (r"ministral|mistral-nemo|open-mistral|^mistral(:latest)?$", 8.0),
+    (r"^llama-?3\.3", 70.0),
+    (r"^llama-?3\.2", 3.0),
+    (r"^llama-?3(\.1)?(:latest)?$", 8.0),
+    (r"^qwen2\.5(:latest)?$", 7.0),
+    (r"llama-?4", 109.0),
+    (r"^qwen3(:latest)?$|^deepseek-r1(:latest)?$", 8.0),
+    (r"^gemma3(:latest)?$|\bphi-?[34].*mini", 4.0),
+    (r"\bphi-?4", 14.0),
+)
+TIERS: tuple[tuple[float, Tier], ...] = ((3.0, "tiny"), (9.0, "small"), (34.0, "medium"))  # seed 001 step 8; else large
+
+
+@lru_cache(maxsize=256)
+def model_info(name: str) -> ModelInfo:
+    """Of any `provider:model`, known or not; an unknown one is taken for small where it runs at home, else medium.
+
+    >>> model_info("ollama:qwen2.5:14b").tier
+    'medium'
+    """
+    provider, model = split_name(name)
+    low = model.lower()
+    family = next((one for one in FAMILIES if re.search(one.pattern, low)), UNKNOWN)
+    billions = size_in_billions(model)
+    is_cloud = low.endswith("-cloud")  # Ollama's name for what it runs elsewhere
+    return ModelInfo(
+        provider=provider.name,
+        model=model,
+        family=family.name,
+        context_window=(provider.is_local and not is_cloud and family.local_window) or family.window,
+        temperature=family.temperature,
+        top_p=family.top_p,
+        billions=billions,
+        tier=_tier(billions) or family.tier or ("small" if provider.is_local else "medium"),
+        is_local=provider.is_local and not is_cloud,
+        keeps_sampling=family.keeps_sampling,
+        thinks=family.thinks,
+    )
+
+
+def size_in_billions(model: str) -> float | None:
+    """`"llama-3.1-8b-instant"` -> 8.0, `"qwen2.5:14b"` -> 14.0, `"mixtral-8x7b"` -> 56.0, `"SmolLM2-135M"` -> 0.135."""
+    low = model.lower()
+    if found := re.search(r"(?<![\w.])e?(?:(\d+)x)?(\d+(?:\.\d+)?)(b|m)(?![a-z0-9])", low.replace("_", "-")):
+        times, number, unit = found.groups()
+        return float(times or 1) * float(number) / (1 if unit == "b" else 1000)
+    return next((size for pattern, size in SIZES_BY_WORD if re.search(pattern, low)), None)
+
+
+def _tier(billions: float | None) -> Tier | None:
+    if billions is None:
+        return None
+    return next((tier for most, tier in TIERS if billions <= most), "large")
+
+
+def rough_tokens(text: str) -> int:
+    """About how many tokens a text has: a quarter of its characters, rounded up."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+def price(name: str, usage: Usage) -> float | None:
+    """US dollars for these tokens; 0 for a model that runs at home, None where no price is known."""
+    return estimate(name, usage.prompt_tokens, usage.completion_tokens)
+
+
+def estimate(name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
+    """What a call of this size costs in US dollars; 0 for a model that runs at home, None where no price is known.
+
+    `genai-prices` reads the table in its package; only its `UpdatePrices`, which is not used here, asks the network.
+    """
+    from genai_prices import Usage as PricedUsage
+    from genai_prices import calc_price
+
+    info = model_info(name)
+    if info.is_local:
+        return 0.0
+    tokens = PricedUsage(input_tokens=prompt_tokens, output_tokens=completion_tokens)
+    try:
+        return float(calc_price(tokens, info.model, provider_id=PROVIDERS[info.provider].price_name).total_price)
+    except (LookupError, ValueError):
+        return None
+
+
+def priced(name: str, usage: Usage) -> Usage:
+    """The same usage with its cost."""
+    return replace(usage, cost_usd=price(name, usage))
