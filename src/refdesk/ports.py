@@ -5,9 +5,9 @@ Scores are true scores: a BM25 score or a cosine, never a rank.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,10 +160,17 @@ class LLM(Protocol):
     def stream(self, request: Request) -> AsyncIterator[Piece]: ...
 
 
-class Models(Protocol):
-    """The models that are named, by what they do: answer, router, verifier, reconciler, summariser."""
+ModelRole = Literal["answer", "router", "verifier", "reconciler", "summariser"]
 
-    def role(self, name: str) -> LLM | None: ...
+
+class Models(Protocol):
+    """The models that are named, by what they do."""
+
+    def role(self, name: ModelRole, on_event: Callable[[str], None] | None = None) -> LLM | None:
+        """The model for this role, None where none is named; `on_event` hears of tries that fail."""
+
+    async def aclose(self) -> None:
+        """Closes the connections that the running event loop has kept."""
 
 
 class Cache(Protocol):

@@ -58,7 +58,7 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
     offered = f" The nearest they come to it: {'; '.join(topics)}." if topics else ""
     return replace(
         answer,
-        content=f"{NOT_IN_DOCUMENTS}.{offered}",
+        content=f"{NOT_IN_DOCUMENTS}{offered}",
         strategy=plan.strategy,
         model="none",
         is_answered=False,
@@ -83,7 +83,7 @@ def conclude(
     content, claims, citations = settled.attested.content, settled.attested.claims, settled.attested.citations
     is_answered = bool(citations) or not content.startswith(NOT_IN_DOCUMENTS)
     if not content:
-        content, is_answered = f"{NOT_IN_DOCUMENTS}.", False
+        content, is_answered = NOT_IN_DOCUMENTS, False
     titles = {passage.document.id: passage.document.title for passage in context.passages}
     return replace(
         answer,

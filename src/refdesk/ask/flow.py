@@ -19,6 +19,7 @@ from refdesk.ask.conclude import begin, conclude, refuse, say
 from refdesk.ask.desk import Desk
 from refdesk.ask.draft import Draft
 from refdesk.ask.finish import previews
+from refdesk.ask.general import NOTHING, general, unproved
 from refdesk.ask.keep import Keeper
 from refdesk.ask.plan import make_plan
 from refdesk.ask.relevance import judge
@@ -67,6 +68,13 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         for event in known:
             yield event
         return
+    if question.mode == "general":
+        draft = Draft(NOTHING)
+        async with aclosing(general(draft, query, keeper.turns, desk, trace)) as events:
+            async for event in events:
+                yield event
+        yield Done(await keeper.keep(unproved(answer, draft), query))
+        return
     if query.route != "needs_retrieval":
         yield Content(reply(query))
         yield Done(await keeper.keep(say(answer, reply(query)), query))
@@ -92,7 +100,10 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     draft = Draft(context)
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
-        async with aclosing(write(query, plan, context, retrieved, turns, models, settings, trace)) as pieces:
+        written = write(
+            query, plan, context, retrieved, turns, models, budget, settings, trace, question.max_context_chars
+        )
+        async with aclosing(written) as pieces:
             async for piece in pieces:
                 if shown := draft.take(piece):
                     yield shown

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import get_args
 
 from refdesk.answer import Answer, Cached, Query, Question, Turn, Usage
 from refdesk.answer_codec import decode_answer, encode_answer
@@ -17,13 +18,13 @@ from refdesk.ask.memory import exchanges_kept, remember, summarise
 from refdesk.ask.recall import realm, same_words
 from refdesk.events import Content, Done, Event, Sources
 from refdesk.models import model_info
-from refdesk.ports import LLM
+from refdesk.ports import LLM, ModelRole
 from refdesk.trace import Trace
 
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
 SUGGESTED = 3
-ROLES = ("answer", "router", "verifier", "reconciler", "summariser")
+ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
 
 
@@ -94,7 +95,7 @@ class Keeper:
             conversation_id=self._question.conversation_id,
             cached=how,
             usage=Usage(),
-            metrics=known.metrics | self._trace.milliseconds(),
+            metrics={**known.metrics, **self._trace.milliseconds()},
         )
         self._append(answer)
         self._record(answer)

@@ -14,14 +14,14 @@ from __future__ import annotations
 from refdesk.answer import Plan, Query, Question, Strategy
 from refdesk.ask.budget import Budget, fit_to_cost
 from refdesk.models import model_info
-from refdesk.ports import Models
+from refdesk.ports import ModelRole, Models
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 
 BASIC_K = 5  # seed 001 step 5: dense only, five chunks
 DEEP = 50  # candidates of the first of two stages
 DEEPEST = 100
-ROLES = ("answer", "verifier", "reconciler")
+ROLES: tuple[ModelRole, ...] = ("answer", "verifier", "reconciler")
 USUAL_TOP_K = 10  # what the hints of an intent are given for; rag.top_k scales them
 
 NOT_BUILT = {
@@ -39,11 +39,11 @@ def make_plan(
 ) -> tuple[Plan, Budget]:
     """What will be done and with how much room, within the cost limit; what is left out is written into the trace."""
     named = {role: llm.name for role in ROLES if (llm := models.role(role)) is not None}
-    llm = named.get("answer", "")
-    plan = wished_plan(question, query, settings, has_llm=bool(llm), has_verifier="verifier" in named)
-    budget = Budget.for_model(model_info(llm) if llm else None, settings)
+    writer = named.get("answer", "")
+    plan = wished_plan(question, query, settings, has_llm=bool(writer), has_verifier="verifier" in named)
+    budget = Budget.for_model(model_info(writer) if writer else None, settings)
     plan, budget = fit_to_cost(
-        plan, budget, llm, settings, verifier=named.get("verifier", ""), reconciler=named.get("reconciler", "")
+        plan, budget, writer, settings, verifier=named.get("verifier", ""), reconciler=named.get("reconciler", "")
     )
     for what, why in plan.skipped:
         trace.skip(what, why)

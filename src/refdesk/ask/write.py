@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from refdesk.answer import Context, Plan, Query, Retrieved, Turn
+from refdesk.ask.budget import Budget
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.extract import extract
 from refdesk.ask.generate import generate
@@ -23,15 +24,20 @@ async def write(
     retrieved: Retrieved,
     turns: Sequence[Turn],
     models: Models,
+    budget: Budget,
     settings: Settings,
     trace: Trace,
+    most_characters: int | None = None,
 ) -> AsyncGenerator[Piece, None]:
     """The pieces of an answer; the first of each writer names it."""
     said = ""
-    llm = models.role("answer")
+    llm = models.role("answer", lambda said: trace.skip("try", said))
     if llm is not None and plan.use_llm:
         try:
-            async with aclosing(generate(query, plan, context, turns, llm, settings, trace)) as pieces:
+            writing = generate(
+                query, plan, context, turns, llm, settings, trace, budget=budget, max_context_chars=most_characters
+            )
+            async with aclosing(writing) as pieces:
                 yield Piece(model=llm.name)
                 async for piece in pieces:
                     said = piece.text if piece.restarted else said + piece.text
