@@ -1,73 +1,105 @@
-"""Small contexts for the tests of answers: passages made of literal chunks, boxes and vectors where asked for."""
+"""Answers for the tests of what is kept: one as it may look, and any that can be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
-import numpy as np
-from numpy.typing import NDArray
+from hypothesis import strategies as st
 
-from refdesk.answer import Context, Passage, Query
+from refdesk import answer as values
+from refdesk.answer import Answer, Citation, Claim, Confidence, Conflict, Source, Sufficiency, Usage, Verification
 from refdesk.geometry import Box
-from refdesk.text import rows, sentences
-from refdesk.types import Chunk, Document, Hit, Kind, Sentence, Span
 
-
-def chunk(
-    text: str,
-    *,
-    id: int = 1,
-    sequence: int = 1,
-    document_id: str = "d1",
-    heading_path: tuple[str, ...] = (),
-    kind: Kind = "text",
-    paged: bool = True,
-    origin: int = 0,
-) -> Chunk:
-    """One line per sentence on page 1, when the format has pages."""
-    ranges = rows(text) if kind in ("table", "code") else sentences(text)
-    found = []
-    for place, (start, end) in enumerate(ranges):
-        boxes = (Box(1, 10.0, 10.0 + 4 * place, 80.0, 3.0),) if paged else ()
-        found.append(Sentence(start, end, 1, boxes))
-    spans = [Span(0, len(text), origin, 1, Box(1, 10.0, 10.0, 80.0, 20.0) if paged else None)]
-    return Chunk(document_id, sequence, kind, text, heading_path, (1,), spans, found, len(text) // 4, id=id)
-
-
-def passage(number: int, *chunks: Chunk, name: str = "", title: str = "") -> Passage:
-    document_id = chunks[0].document_id
-    document = Document(document_id, name or f"{document_id}.pdf", "", "hash", "ready", title=title)
-    hit = Hit(chunks[0], document, 1.0, 0.5, 0.5)
-    return Passage(number, hit, chunks, "\n\n".join(one.text for one in chunks))
-
-
-def context(*passages: Passage) -> Context:
-    text = "\n\n".join(f"[{one.number}] {one.text}" for one in passages)
-    return Context(passages, text, len(text) // 4)
-
-
-def texts(*found: str, paged: bool = True) -> Context:
-    """Each text a passage of a document of its own: d1, d2, …"""
-    return context(
-        *(
-            passage(n, chunk(text, id=n, document_id=f"d{n}", paged=paged), name=f"d{n}.pdf")
-            for n, text in enumerate(found, 1)
+TYPICAL = Answer(
+    id="a" * 32,
+    question="What does the anchor weigh?",
+    content="The anchor weighs 350 kg [1]. It is galvanised [2].",
+    claims=tuple(
+        Claim(
+            f"The anchor weighs {number} kg.", number * 40, number * 40 + 36, (number,), (number - 1,), "supported", 0.9
         )
-    )
+        for number in range(1, 9)
+    ),
+    citations=tuple(
+        Citation(
+            marker=number,
+            document_id="d" * 16,
+            document_name="mooring manual.pdf",
+            chunk_id=100 + number,
+            chunk_sequence=number,
+            heading_path=("Part 2", "Anchors"),
+            page=number,
+            boxes=tuple(Box(number, 12.345, 20.0 + line, 70.125, 2.25) for line in range(3)),
+            located=True,
+            quote="The anchor of the outer buoy weighs 350 kg, its chain not included, and is galvanised. " * 2,
+            relevance_score=0.81,
+            similarity_score=0.77,
+            origin=(1000, 1120),
+        )
+        for number in range(1, 9)
+    ),
+    sources=(Source("d" * 16, "mooring manual.pdf", "Mooring manual", (1, 2, 3), (1, 2)),),
+    related_documents=(Source("e" * 16, "price list.pdf"),),
+    confidence=Confidence(0.91, "high", "two passages say it"),
+    metrics={"retrieve_ms": 12.25, "total_ms": 40.5},
+)
+
+_texts = st.text(st.characters(codec="utf-8"), max_size=20)
+_floats = st.floats(allow_nan=False, allow_infinity=False)
+_whole = st.integers(0, 2**53)
 
 
-def query(text: str = "What is it?") -> Query:
-    return Query(text, text, np.zeros(384, np.float32), ())
+def _some(strategy: Any) -> Any:
+    return st.lists(strategy, max_size=3).map(tuple)
 
 
-def vectors_of(context: Context, embed: Callable[[str], NDArray[np.float32]]) -> dict[int, NDArray[np.int8]]:
-    """Sentence vectors as a library keeps them, each sentence embedded alone."""
-    return {
-        one.id: np.array([np.rint(embed(one.text[s.start : s.end]) * 127) for s in one.sentences], np.int8)
-        for held in context.passages
-        for one in held.chunks
-    }
+def _one(kind: Any) -> Any:
+    return st.sampled_from(get_args(kind))
 
 
-def stream(parts: Sequence[str], feed: Callable[[str], str], finish: Callable[[], str]) -> str:
-    return "".join([*(feed(part) for part in parts), finish()])
+_boxes = st.builds(Box, st.integers(1, 999), _floats, _floats, _floats, _floats)
+_sources = st.builds(Source, _texts, _texts, _texts, _some(_whole), _some(_whole))
+_citations = st.builds(
+    Citation,
+    marker=_whole,
+    document_id=_texts,
+    document_name=_texts,
+    chunk_id=_whole,
+    chunk_sequence=_whole,
+    heading_path=_some(_texts),
+    page=_whole,
+    boxes=_some(_boxes),
+    located=st.booleans(),
+    quote=_texts,
+    relevance_score=_floats,
+    similarity_score=_floats,
+    origin=st.tuples(_whole, _whole),
+    url=_texts,
+)
+_claims = st.builds(Claim, _texts, _whole, _whole, _some(_whole), _some(_whole), _one(values.Verdict), _floats, _texts)
+_sufficiencies = st.builds(
+    Sufficiency,
+    st.booleans(),
+    _floats,
+    st.booleans(),
+    _some(st.builds(Conflict, _texts, st.tuples(_whole, _whole))),
+    _some(_texts),
+)
+ANSWERS = st.builds(
+    Answer,
+    id=_texts,
+    question=_texts,
+    content=_texts,
+    claims=_some(_claims),
+    citations=_some(_citations),
+    sources=_some(_sources),
+    related_documents=_some(_sources),
+    confidence=st.builds(Confidence, _floats, _one(values.ConfidenceLevel), _texts),
+    sufficiency=_sufficiencies,
+    verification=st.builds(Verification, _one(values.VerificationStatus), _some(_texts)),
+    suggested_questions=_some(_texts),
+    usage=st.builds(Usage, _whole, _whole, st.one_of(st.none(), _floats), _whole),
+    metrics=st.dictionaries(_texts, _floats, max_size=3),
+    cached=_one(values.Cached),
+    is_answered=st.booleans(),
+)

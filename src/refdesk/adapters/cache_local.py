@@ -57,8 +57,12 @@ class _Shelf:
         self.stacked = None
 
     def expire(self, since: float, most: int) -> None:
-        old = [digest for digest, entry in self.entries.items() if entry.created_at < since]
-        old += list(self.entries)[len(old) : len(self.entries) - most]
+        surplus = max(0, len(self.entries) - most)
+        old = [
+            digest
+            for place, (digest, entry) in enumerate(self.entries.items())
+            if place < surplus or entry.created_at < since
+        ]
         for digest in old:
             del self.entries[digest]
         if old:

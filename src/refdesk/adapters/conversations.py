@@ -70,7 +70,10 @@ class ConversationStore:
             return [Message(*row) for row in connection.execute(query)][::-1]
 
     def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "", *, owner: str = "") -> None:
-        """Adds messages; a conversation that is not there yet is begun, its first question being its title."""
+        """Adds messages; a conversation that is not there yet is begun, its first question being its title.
+
+        `owner` is who speaks: only in a conversation of his own, unless he sits at the machine ("").
+        """
         checked = _id(conversation_id)
         if wrong := [turn.role for turn in turns if turn.role not in ROLES]:
             raise UsageError(f"a message is of the user or the assistant, not of '{wrong[0]}'")
@@ -92,7 +95,7 @@ class ConversationStore:
             known = self._row(connection, checked, None)
             if known is None:
                 _insert(connection, checked, title_of(first), owner)
-            elif known.owner != owner:
+            elif owner and known.owner != owner:
                 raise _unknown(conversation_id)
             else:
                 values = {"updated_at": moment} | ({} if known.title else {"title": title_of(first)})

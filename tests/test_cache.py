@@ -1,0 +1,367 @@
+"""The cache gives back what it was given, for as long as it may, and never across a border of the realm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine, func, select, text
+
+from answer_samples import TYPICAL
+from library_samples import open_desk
+from refdesk.adapters.background import BackgroundWriter
+from refdesk.adapters.cache_local import IN_PROCESS, LocalCache
+from refdesk.adapters.database import open_database
+from refdesk.adapters.quick import QuickReader
+from refdesk.adapters.schema import answer_cache
+from refdesk.answer import Question, Turn
+from refdesk.answer_codec import encode_answer
+from refdesk.ask.recall import realm, same_words
+from refdesk.settings import Settings
+from refdesk.types import Scope
+
+ASKED = Question("What does the anchor weigh?")
+REALM = realm(ASKED, Settings(), "extractive", 3)
+ANSWER = encode_answer(TYPICAL)
+
+
+class Process:
+    """A cache as one process has it, on a library that others use too."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.settings = Settings().changed(settings)
+        self.engine: Engine = open_database(folder / "library.db")
+        self.background = BackgroundWriter(self.engine)
+        self.reader = QuickReader(self.engine)
+        self.cache = LocalCache(self.reader, self.background, lambda: self.settings)
+
+    def written(self) -> int:
+        self.background.flush()
+        with self.engine.connect() as connection:
+            return int(connection.execute(select(func.count()).select_from(answer_cache)).scalar_one())
+
+    def age(self, seconds: float) -> None:
+        self.background.flush()
+        with self.engine.begin() as connection:
+            connection.execute(text(f"UPDATE answer_cache SET created_at = created_at - {seconds}"))
+
+    def close(self) -> None:
+        self.background.close()
+        self.reader.close()
+        self.engine.dispose()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Process]:
+    found = Process(tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Process]:
+    found = Process(tmp_path)
+    yield found
+    found.close()
+
+
+def unit(*values: float) -> np.ndarray:
+    vector = np.array([*values, *[0.0] * (8 - len(values))], dtype=np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+# the realm
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"scope": Scope(collections=("finance",))}, id="collection"),
+        pytest.param({"scope": Scope(documents=("d1",))}, id="document"),
+        pytest.param({"scope": Scope(kinds=("table",))}, id="kind"),
+        pytest.param({"scope": Scope(pages=(1, 3))}, id="pages"),
+        pytest.param({"scope": Scope(date_from="2024-01-01")}, id="from"),
+        pytest.param({"scope": Scope(date_to="2024-01-01")}, id="to"),
+        pytest.param({"scope": Scope(metadata=(("year", "2024"),))}, id="metadata"),
+        pytest.param({"scope": Scope(access=("finance",))}, id="access"),
+        pytest.param({"scope": Scope(access=())}, id="no_access_is_not_every_access"),
+        pytest.param({"level": "basic"}, id="level"),
+        pytest.param({"mode": "general"}, id="mode"),
+        pytest.param({"response_mode": "thorough"}, id="response_mode"),
+        pytest.param({"verbatim": True}, id="verbatim"),
+        pytest.param({"k": 5}, id="k"),
+        pytest.param({"max_context_chars": 9000}, id="max_context_chars"),
+    ],
+)
+def test_another_question_has_another_realm(change: dict[str, Any]) -> None:
+    assert realm(replace(ASKED, **change), Settings(), "extractive", 3) != REALM
+
+
+def test_other_surroundings_have_another_realm() -> None:
+    turns = (Turn("user", "What is a buoy?"), Turn("assistant", "A float."))
+    others = [
+        realm(ASKED, Settings().changed({"rag.top_k": 9}), "extractive", 3),
+        realm(ASKED, Settings(), "openai:gpt", 3),
+        realm(ASKED, Settings(), "extractive", 4),
+        realm(ASKED, Settings(), "extractive", 3, turns),
+        realm(ASKED, Settings(), "extractive", 3, turns[:1]),
+        realm(ASKED, Settings(), "extractive", 3, [Turn("assistant", turns[0].content)]),
+        realm(replace(ASKED, conversation_id="talk"), Settings(), "extractive", 3, turns),
+        realm(ASKED, Settings(), "extractive", 3, [Turn("user", "half \ud83d a pair")]),
+    ]
+    assert len({REALM, *others}) == len(others) + 1
+    assert all(other.startswith("3-") != (other == others[2]) and len(other) <= 80 for other in others)
+
+
+def test_what_does_not_matter_keeps_the_realm() -> None:
+    assert realm(replace(ASKED, text="other words"), Settings(), "extractive", 3) == REALM
+    assert realm(replace(ASKED, use_cache=False), Settings(), "extractive", 3) == REALM
+    assert realm(replace(ASKED, conversation_id="talk"), Settings(), "extractive", 3) == REALM, "nothing said yet"
+    one = replace(ASKED, scope=Scope(collections=("a", "b"), access=("c", "d")))
+    other = replace(ASKED, scope=Scope(collections=("b", "a", "b"), access=("d", "c")))
+    assert realm(one, Settings(), "extractive", 3) == realm(other, Settings(), "extractive", 3)
+
+
+@pytest.mark.parametrize(
+    "one, other, same",
+    [
+        pytest.param("What is  it?", " What is\nit? ", True, id="white_space"),
+        pytest.param("café", "cafe\u0301", True, id="composition"),
+        pytest.param("What do we owe the US?", "What do we owe the us?", False, id="case"),
+        pytest.param("What is it", "What is it?", False, id="punctuation"),
+        pytest.param("x²", "x2", False, id="a_power_is_no_digit"),
+    ],
+)
+def test_same_words(one: str, other: str, same: bool) -> None:
+    assert (same_words(one) == same_words(other)) is same
+
+
+# the very same question
+
+
+def test_what_was_put_comes_back(here: Process) -> None:
+    assert here.cache.get(REALM, "q") is None
+    here.cache.put(REALM, "q", None, ANSWER)
+    assert here.cache.get(REALM, "q") == ANSWER
+    assert here.cache.get(REALM, "Q") is None and here.cache.get("3-other", "q") is None
+
+
+def test_another_process_finds_it_too(here: Process, there: Process) -> None:
+    here.cache.put(REALM, "q", None, b"first")
+    here.background.flush()
+    assert there.cache.get(REALM, "q") == b"first"
+    there.cache.put(REALM, "q", None, b"second")
+    assert there.cache.get(REALM, "q") == b"second" and there.written() == 1
+
+
+def test_only_the_last_ones_are_held_in_the_process(here: Process) -> None:
+    for number in range(IN_PROCESS + 20):
+        here.cache.put(REALM, f"q{number}", None, b"answer")
+    here.cache.get(REALM, "q25")
+    here.cache.put(REALM, "one more", None, b"answer")
+    assert len(here.cache._recent) == IN_PROCESS
+    here.background.flush()
+    assert here.cache.get(REALM, "q0") == b"answer", "from the table"
+    with here.engine.begin() as connection:
+        connection.execute(text("DELETE FROM answer_cache"))
+    assert here.cache.get(REALM, "q1") is None and here.cache.get(REALM, "q25") == b"answer"
+
+
+def test_after_a_day_it_is_forgotten(here: Process, there: Process) -> None:
+    here.cache.put(REALM, "q", None, ANSWER)
+    here.age(86_300)
+    assert there.cache.get(REALM, "q") == ANSWER
+    there.age(200)
+    fresh = Process(Path(str(here.engine.url.database)).parent)
+    assert fresh.cache.get(REALM, "q") is None
+    fresh.close()
+
+
+def test_a_shorter_time_holds_at_once(here: Process) -> None:
+    here.cache.put(REALM, "q", unit(1), ANSWER)
+    here.settings = Settings().changed({"cache.exact_ttl_seconds": 1, "cache.default_ttl_seconds": 1})
+    assert here.cache.get(REALM, "q") == ANSWER and len(here.cache.nearest(REALM, unit(1), 1)) == 1
+    time.sleep(1.1)
+    assert here.cache.get(REALM, "q") is None and here.cache.nearest(REALM, unit(1), 1) == []
+
+
+def test_what_another_process_has_answered_anew_is_found(here: Process, there: Process) -> None:
+    here.cache.put(REALM, "q", None, b"old")
+    here.settings = Settings().changed({"cache.exact_ttl_seconds": 1})
+    time.sleep(1.1)
+    assert here.cache.get(REALM, "q") is None
+    there.cache.put(REALM, "q", None, b"new")
+    there.background.flush()
+    assert here.cache.get(REALM, "q") == b"new"
+
+
+@pytest.mark.parametrize("question", ["x" * 100_000, "half \ud83d a pair", "zero \0 character", ""])
+def test_any_question_can_be_kept(here: Process, there: Process, question: str) -> None:
+    here.cache.put(REALM, question, unit(1), ANSWER)
+    assert here.written() == 1
+    assert there.cache.get(REALM, question) == ANSWER
+
+
+# questions that resemble it
+
+
+def test_the_nearest_come_first(here: Process, there: Process) -> None:
+    for name, vector in (("far", unit(0, 1)), ("near", unit(1, 0.1)), ("same", unit(1)), ("middle", unit(1, 1))):
+        here.cache.put(REALM, name, vector, name.encode())
+    here.cache.put(REALM, "without a vector", None, b"x")
+    here.cache.put("3-other", "elsewhere", unit(1), b"x")
+    here.background.flush()
+    for process in (here, there):
+        found = process.cache.nearest(REALM, unit(1), 3)
+        assert [(question, answer) for question, _, answer in found] == [
+            ("same", b"same"),
+            ("near", b"near"),
+            ("middle", b"middle"),
+        ]
+        assert [cosine for _, cosine, _ in found] == pytest.approx([1.0, 0.995, 0.707], abs=1e-3)
+    assert here.cache.nearest("3-nothing", unit(1), 3) == []
+
+
+def test_what_others_put_meanwhile_is_seen(here: Process, there: Process) -> None:
+    here.cache.put(REALM, "one", unit(1), b"1")
+    here.background.flush()
+    assert [found[0] for found in there.cache.nearest(REALM, unit(1), 5)] == ["one"]
+    here.cache.put(REALM, "two", unit(1, 0.2), b"2")
+    here.cache.put(REALM, "one", unit(1), b"1 again")
+    here.background.flush()
+    assert [found[::2] for found in there.cache.nearest(REALM, unit(1), 5)] == [("one", b"1 again"), ("two", b"2")]
+
+
+def test_a_similar_question_counts_for_five_minutes(here: Process, there: Process) -> None:
+    here.cache.put(REALM, "q", unit(1), ANSWER)
+    here.age(301)
+    assert there.cache.nearest(REALM, unit(1), 1) == [] and there.cache.get(REALM, "q") == ANSWER
+
+
+def test_no_more_are_compared_than_allowed(tmp_path: Path) -> None:
+    process = Process(tmp_path, **{"cache.max_entries": 10})
+    for number in range(25):
+        process.cache.put(REALM, f"q{number}", unit(1, number), b"x")
+    assert {found[0] for found in process.cache.nearest(REALM, unit(1), 100)} == {f"q{n}" for n in range(15, 25)}
+    for number in range(8):
+        process.cache.put("3-other", f"o{number}", unit(1, number), b"x")
+    assert len(process.cache.nearest("3-other", unit(1), 100)) == 8
+    assert sum(len(shelf.entries) for shelf in process.cache._shelves.values()) <= 10
+    process.close()
+
+
+# forgetting
+
+
+def test_clearing_reaches_every_process(here: Process, there: Process) -> None:
+    here.cache.put(REALM, "q", unit(1), ANSWER)
+    here.background.flush()
+    assert there.cache.get(REALM, "q") and there.cache.nearest(REALM, unit(1), 1)
+    here.cache.put(REALM, "not yet written", unit(1), ANSWER)
+    here.cache.clear()
+    for process in (here, there):
+        assert process.cache.get(REALM, "q") is None and process.cache.nearest(REALM, unit(1), 1) == []
+    assert here.written() == 0
+    there.cache.put(REALM, "q", unit(1), b"new")
+    there.background.flush()
+    assert here.cache.get(REALM, "q") == b"new"
+
+
+def test_older_versions_of_the_corpus_are_purged(here: Process) -> None:
+    for generation in (3, 3, 4):
+        here.cache.put(f"{generation}-realm", f"q{generation}", None, ANSWER)
+    assert here.written() == 2 - 1
+    assert here.cache.get("4-realm", "q4") == ANSWER
+
+
+def test_the_table_does_not_grow_without_end(tmp_path: Path) -> None:
+    process = Process(tmp_path, **{"cache.max_entries": 1})
+    for number in range(30):
+        process.cache.put(REALM, f"q{number}", None, b"x")
+    process.background.flush()
+    process.cache._purged = (0.0, 3)  # a minute later
+    process.cache.put(REALM, "last", None, b"x")
+    assert process.written() == 10
+    fresh = Process(tmp_path)
+    assert fresh.cache.get(REALM, "last") == b"x" and fresh.cache.get(REALM, "q0") is None
+    fresh.close()
+    process.close()
+
+
+# a real library
+
+
+def test_every_change_of_the_corpus_is_another_realm(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk, open_desk(tmp_path / "library") as other:
+        cache = LocalCache(QuickReader(desk.catalogue.engine), BackgroundWriter(desk.catalogue.engine))
+        realms = []
+
+        def ask() -> bytes | None:
+            """The cached answer; a new one is put."""
+            assert desk.reader.generation() == other.reader.generation()
+            now = realm(ASKED, desk.settings, desk.embedder.name, desk.reader.generation())
+            realms.append(now)
+            found = cache.get(now, ASKED.text)
+            cache.put(now, ASKED.text, None, now.encode())
+            return found
+
+        assert ask() is None and ask() is not None
+        other.add_text("anchor", "The anchor weighs 350 kg.")
+        assert ask() is None and ask() is not None
+        other.add_text("anchor", "The anchor weighs 400 kg.")
+        assert ask() is None and ask() is not None
+        other.add_text("anchor", "The anchor weighs 400 kg.")
+        assert ask() is not None, "unchanged"
+        other.remove("anchor")
+        assert ask() is None
+        other.settings_store.set("rag.top_k", 3)
+        assert ask() is None
+        assert len(set(realms)) == 5
+
+
+def test_rights_are_a_border(here: Process) -> None:
+    """Two readers ask the same; the second may read less and must not be answered from what the first was told."""
+    boss = replace(ASKED, scope=Scope(access=("hr", "public")))
+    clerk = replace(ASKED, scope=Scope(access=("public",)))
+    names = [realm(one, Settings(), "extractive", 3) for one in (boss, clerk)]
+    here.cache.put(names[0], ASKED.text, unit(1), ANSWER)
+    assert here.cache.get(names[1], ASKED.text) is None and here.cache.nearest(names[1], unit(1), 5) == []
+    assert here.cache.get(names[0], ASKED.text) == ANSWER
+
+
+# quick
+
+
+def took(call: Any, times: int = 200) -> float:
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - began)
+    return median(found)
+
+
+def test_it_is_quick(here: Process) -> None:
+    rows = np.random.default_rng(1).standard_normal((1000, 384)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    began = time.perf_counter()
+    for number, vector in enumerate(rows):
+        here.cache.put(REALM, f"q{number}", vector, ANSWER)
+    assert time.perf_counter() - began < 1.0
+    here.background.flush()
+
+    def from_table() -> None:
+        here.cache._recent.clear()
+        assert here.cache.get(REALM, "q500") == ANSWER
+
+    # Measured: .015, .022, .17 and .035 ms.
+    assert took(lambda: here.cache.get(REALM, "q999")) < 0.1e-3
+    assert took(from_table) < 1e-3
+    assert took(lambda: here.cache.nearest(REALM, rows[5], 3)) < 2e-3
+    assert took(lambda: realm(ASKED, here.settings, "extractive", 3)) < 0.5e-3
