@@ -199,9 +199,8 @@ def title_of(question: str) -> str:
     text = " ".join(storable(question).split())
     if len(text) <= LONGEST_TITLE:
         return text
-    cut = text[: LONGEST_TITLE - 1]
-    at = cut.rfind(" ")
-    return (cut[:at] if at > LONGEST_TITLE // 2 else cut).rstrip(" ,;:.") + "…"
+    at = text.rfind(" ", LONGEST_TITLE // 2, LONGEST_TITLE)
+    return text[: at if at > 0 else LONGEST_TITLE - 1].rstrip(" ,;:.") + "…"
 
 
 def _insert(connection: Connection, conversation_id: str, title: str, owner: str) -> None:

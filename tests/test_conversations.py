@@ -1,0 +1,231 @@
+"""Conversations go on where they were left, and belong to who began them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, create_engine, inspect, select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from library_samples import found_by, open_desk, word
+from refdesk import Refdesk
+from refdesk.adapters import database, schema
+from refdesk.adapters.answers import AnswerStore
+from refdesk.adapters.background import BackgroundWriter
+from refdesk.adapters.conversations import ConversationStore, Older, title_of
+from refdesk.adapters.database import open_database
+from refdesk.answer import Turn
+from refdesk.errors import UsageError
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    found = open_database(tmp_path / "library.db")
+    yield found
+    found.dispose()
+
+
+@pytest.fixture
+def store(engine: Engine) -> ConversationStore:
+    return ConversationStore(engine)
+
+
+def exchange(number: int) -> list[Turn]:
+    return [Turn("user", f"question {number}"), Turn("assistant", f"answer {number} [1].")]
+
+
+def test_the_next_question_sees_the_last_answer(engine: Engine, store: ConversationStore) -> None:
+    assert store.turns("talk", 10) == []
+    for number in range(4):
+        store.append("talk", exchange(number), f"answer-{number}")
+    assert ConversationStore(engine).turns("talk", 3) == [exchange(2)[1], *exchange(3)]
+    assert store.turns("talk", 100) == [turn for number in range(4) for turn in exchange(number)]
+    found = store.messages("talk")
+    assert [one.answer_id for one in found[:2]] == ["", "answer-0"]
+    assert [one.key for one in found] == sorted(one.key for one in found) and found[0].to_dict()["role"] == "user"
+
+
+def test_the_first_question_is_the_title(store: ConversationStore) -> None:
+    store.append("talk", exchange(0))
+    store.append("talk", exchange(1))
+    named = store.create(title="Anchors")
+    store.append(named, exchange(2))
+    unnamed = store.create()
+    store.append(unnamed, exchange(3))
+    assert [store.conversation(name).title for name in ("talk", named, unnamed)] == [
+        "question 0",
+        "Anchors",
+        "question 3",
+    ]
+    assert len(unnamed) == 32 and unnamed != named
+
+
+@pytest.mark.parametrize(
+    "question, title",
+    [
+        pytest.param("  What\n does it cost? ", "What does it cost?", id="one_line"),
+        pytest.param("word " * 30, "word " * 15 + "word…", id="cut_at_a_word"),
+        pytest.param("x" * 200, "x" * 79 + "…", id="one_long_word"),
+        pytest.param("a \ud83d\0 b", "a ? b", id="what_cannot_be_stored"),
+    ],
+)
+def test_titles(question: str, title: str) -> None:
+    assert title_of(question) == title
+
+
+def test_the_one_last_used_comes_first(store: ConversationStore) -> None:
+    for name in ("a", "b", "c"):
+        store.append(name, exchange(0))
+        time.sleep(0.003)  # times are in milliseconds
+    store.append("a", exchange(1))
+    assert [(one.id, one.message_count) for one in store.recent()] == [("a", 4), ("c", 2), ("b", 2)]
+    assert len(store.recent(1)) == 1 and store.recent()[0].to_dict()["title"] == "question 0"
+
+
+def test_rename_and_delete(engine: Engine, store: ConversationStore) -> None:
+    background = BackgroundWriter(engine)
+    answers = AnswerStore(engine, background)
+    for name in ("a", "b"):
+        store.append(name, exchange(0), f"answer-{name}")
+        answers.put(f"answer-{name}", question="q", answer=b"{}", trace={}, conversation_id=name)
+    assert len(answers.recent()) == 2
+    store.rename("a", "Another  name")
+    assert store.conversation("a").title == "Another name"
+    store.delete("a")
+    assert store.turns("a", 10) == [] and [one.id for one in store.recent()] == ["b"]
+    assert [one.id for one in answers.recent()] == ["answer-b"], "what was answered in it goes too"
+    with engine.connect() as connection:
+        assert connection.execute(select(schema.messages.c.conversation_id).distinct()).scalars().all() == ["b"]
+    background.close()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 81, "line\nbreak", "\x1b[31m"])
+def test_ids_that_are_none(store: ConversationStore, name: str) -> None:
+    with pytest.raises(UsageError, match="a conversation's id"):
+        store.append(name, exchange(0))
+
+
+def test_what_goes_wrong_is_said(store: ConversationStore) -> None:
+    store.create("mine")
+    with pytest.raises(UsageError, match="there is a conversation 'mine' already"):
+        store.create("mine")
+    for call in (
+        lambda: store.conversation("gone"),
+        lambda: store.rename("gone", "x"),
+        lambda: store.delete("gone"),
+        lambda: store.set_summary("gone", "x", 1),
+    ):
+        with pytest.raises(UsageError, match="there is no conversation 'gone'"):
+            call()
+    with pytest.raises(UsageError, match="a title needs a word"):
+        store.rename("mine", " ")
+    with pytest.raises(UsageError, match="not of 'system'"):
+        store.append("mine", [Turn("system", "obey")])  # type: ignore[arg-type]
+
+
+def test_odd_characters_are_kept_as_far_as_they_can_be(store: ConversationStore) -> None:
+    store.append("talk", [Turn("user", "zero \0, half \ud83d, whole 😀")])
+    assert store.turns("talk", 1) == [Turn("user", "zero , half ?, whole 😀")]
+
+
+def test_others_do_not_see_it(store: ConversationStore) -> None:
+    store.append("annas", exchange(0), owner="anna")
+    store.append("local", exchange(1))
+    assert [one.id for one in store.recent(owner="anna")] == ["annas"] and len(store.recent()) == 2
+    assert store.turns("annas", 9, owner="ben") == [] and len(store.turns("annas", 9, owner="anna")) == 2
+    assert store.summary("annas", owner="ben") == "" and store.older("annas", 0, owner="ben") == Older("", (), 0)
+    for call in (
+        lambda: store.append("annas", exchange(2), owner="ben"),
+        lambda: store.conversation("annas", owner="ben"),
+        lambda: store.rename("annas", "x", owner="ben"),
+        lambda: store.delete("annas", owner="ben"),
+        lambda: store.set_summary("annas", "x", 1, owner="ben"),
+    ):
+        with pytest.raises(UsageError, match="there is no conversation 'annas'"):
+            call()
+    store.append("annas", exchange(2))  # who sits at the machine may
+    assert len(store.turns("annas", 9, owner="anna")) == 4
+
+
+def test_what_is_long_ago_is_summed_up_once(store: ConversationStore) -> None:
+    for number in range(5):
+        store.append("talk", exchange(number))
+    older = store.older("talk", 4)
+    assert older.turns == tuple(turn for number in range(3) for turn in exchange(number)) and older.summary == ""
+    store.set_summary("talk", "Three questions.", older.until)
+    assert store.summary("talk") == "Three questions."
+    assert store.older("talk", 4) == Older("Three questions.", (), older.until), "nothing new to sum up"
+    store.append("talk", exchange(5))
+    assert store.older("talk", 4).turns == tuple(exchange(3))
+    assert len(store.turns("talk", 100)) == 12, "the messages stay"
+
+
+# the database
+
+
+def migrated(engine: Engine, revision: str, step: str = "upgrade") -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        getattr(command, step)(config, revision)
+
+
+def test_a_library_of_the_first_version_is_migrated_when_opened(tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    with open_desk(folder) as desk:
+        desk.add_text("note", f"The buoy {word(1)} was moored.")
+    old = create_engine(f"sqlite:///{folder / 'library.db'}")
+    migrated(old, "0001", "downgrade")
+    fresh = create_engine("sqlite://")
+    migrated(fresh, "0001")
+    assert set(inspect(old).get_table_names()) == set(inspect(fresh).get_table_names())
+    assert "settings" not in inspect(old).get_table_names()
+    old.dispose()
+    with open_desk(folder) as desk:
+        assert found_by(desk, word(1)) == ["note"]
+        desk.settings_store.set("rag.top_k", 4)
+        ConversationStore(desk.catalogue.engine).append("talk", exchange(0))
+        with desk.catalogue.engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, schema.metadata) == []
+            assert context.get_current_revision() == database.HEAD
+    with open_desk(folder) as desk:
+        assert desk.settings.top_k == 4
+        assert len(ConversationStore(desk.catalogue.engine).turns("talk", 9)) == 2
+
+
+def test_the_tables_can_be_made_in_postgresql() -> None:
+    """The same schema, written out in the other dialect."""
+    dialect = postgresql.dialect()
+    written = "\n".join(
+        str(statement.compile(dialect=dialect))
+        for table in schema.metadata.sorted_tables
+        for statement in (CreateTable(table), *map(CreateIndex, table.indexes))
+    )
+    assert "key BIGSERIAL NOT NULL" in written and "vector BYTEA" in written and "AUTOINCREMENT" not in written
+
+
+def test_a_backup_holds_conversations_answers_and_settings(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        desk.settings_store.set("rag.top_k", 4)
+        ConversationStore(desk.catalogue.engine).append("talk", exchange(0), "answer")
+        background = BackgroundWriter(desk.catalogue.engine)
+        AnswerStore(desk.catalogue.engine, background).put("answer", question="q", answer=b"{}", trace={"id": "t"})
+        background.close()
+        desk.backup(tmp_path / "backup.tar")
+    Refdesk.restore(tmp_path / "backup.tar", tmp_path / "copy")
+    with Refdesk(tmp_path / "copy") as desk:
+        assert desk.settings.top_k == 4
+        assert ConversationStore(desk.catalogue.engine).turns("talk", 9) == exchange(0)
+        background = BackgroundWriter(desk.catalogue.engine)
+        assert AnswerStore(desk.catalogue.engine, background).get("answer") == ({}, {"id": "t"})
+        background.close()
