@@ -21,6 +21,7 @@ SHARES: Mapping[str, float] = {"tiny": 0.10, "small": 0.15, "medium": 0.15, "lar
 SUMMARY_SHARE = 0.25  # of the budget; the rest is for what was said last, word by word
 TURN_SHARE = 0.5  # of the budget, for one message
 SUMMARY_TOKENS = 300  # of a summary that a model writes
+GIST_TOKENS = 16  # of one message, at least
 CHARACTERS_PER_TOKEN = 4
 
 _MARKERS = re.compile(r"\s?\[\d{1,3}(?:\s?,\s?\d{1,3})*\]")
@@ -104,7 +105,7 @@ def gist(turns: Sequence[Turn], budget_tokens: int, before: str = "", *, count: 
     lines: list[str] = []
     room = budget_tokens
     for turn in reversed(turns):
-        said = _first_sentences(_bare(turn), 1, max(budget_tokens // 4, 1), count)
+        said = _first_sentences(_bare(turn), 1, max(budget_tokens // 4, GIST_TOKENS), count)
         line = f"{turn.role.capitalize()}: {said}"
         if not said or count(line) > room:
             break
