@@ -30,7 +30,7 @@ class SettingsStore:
         self._revision: str | None = None
         self._values: Mapping[str, Any] = {}
         self._settings = self.base
-        self.notes: tuple[str, ...] = ()  # what was stored and is not used, and why
+        self._notes: tuple[str, ...] = ()
 
     def load(self) -> dict[str, Any]:
         """The values that are set and that this version knows; read anew only when somebody has changed one."""
@@ -41,6 +41,12 @@ class SettingsStore:
         """`base` with the library's values."""
         self._refresh()
         return self._settings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is stored and not used, and why."""
+        self._refresh()
+        return self._notes
 
     def set(self, name: str, value: Any) -> None:
         self.change({name: value})
@@ -78,7 +84,7 @@ class SettingsStore:
             return
         stored = {name: orjson.loads(value) for name, value in self._reader.rows(self._find)}
         with self._lock:
-            self._values, self._settings, self.notes = _usable(self.base, stored)
+            self._values, self._settings, self._notes = _usable(self.base, stored)
             self._revision = revision
 
 
