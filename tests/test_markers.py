@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from answer_samples import chunk, context, passage
+from context_samples import chunk, context, passage
 from refdesk.ask.markers import MarkerStream
 from refdesk.ask.owners import dice
 
@@ -198,6 +198,7 @@ def rendered(text: str) -> str:
 @example("`a\n- [9] b`")
 @example("| a |\n|---|\n| `x | [9]` |")
 @example("\\`[9]`")
+@example("[1\nSources:\n\n]]")
 def test_every_marker_that_is_shown_is_owned(text: str) -> None:
     shown, order = parse(text)
     for number in re.findall(r"\[\s*(\d+)\s*\]", rendered(shown)):
