@@ -1,0 +1,302 @@
+"""Which sentence proves which claim? Content with markers in, claims with verdicts and citations out. Pure but for `embed`.
+
+    "The anchor weighs 350 kg. [1]" -> supported, by "Each anchor weighs 350 kg." on page 3, in these boxes
+
+A claim that is literally a sentence of its passage is proved without further ado. Every `[n]` of the content has a
+citation, and every citation quotes a sentence of the passage that marker n stands for, whatever the verdict says of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import Citation, Claim, Context, Passage, Query
+from refdesk.ask.claims import MARKER, Statement, statements
+from refdesk.ask.support import Line, cosines, read, support
+from refdesk.ask.verdict import Judged, judge_claim
+from refdesk.terms import terms
+from refdesk.text import Range, fold
+from refdesk.types import Chunk
+
+Embed = Callable[[str], NDArray[np.float32]]
+_CODE = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^`\n]*\n.*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)|(?P<tick>`+)[^\n]*?(?P=tick)",
+    re.M | re.S,
+)
+_PAGED = ("pdf", "image", "png", "jpg", "jpeg", "tiff")  # a quote of these is found by its boxes or not at all
+_QUOTED_SHARE = 0.6  # a claim that is this much of a sentence, word for word, quotes it
+_FROM_SOURCES = re.compile(r"\W+")
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """The content, what each of its sentences claims, and what proves it."""
+
+    content: str
+    claims: tuple[Claim, ...]
+    citations: tuple[Citation, ...]
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        supported = sum(claim.verdict == "supported" for claim in self.claims)
+        return {"claims": len(self.claims), "supported": supported, "citations": len(self.citations)}
+
+
+def attest(
+    query: Query,
+    content: str,
+    order: Sequence[int],
+    context: Context,
+    sentence_vectors: Mapping[int, NDArray[np.int8]],
+    embed: Embed,
+) -> Attested:
+    """Every claim of the content with its verdict, and the citations of all markers in it; marker i + 1 is order[i]."""
+    content = _owned_markers(content, len(order))
+    sheet = Sheet(context, order, sentence_vectors, embed)
+    claims = []
+    for statement in statements(content):
+        judged = _judge(statement, sheet)
+        placed = _cite(statement, judged, sheet)
+        claims.append(
+            Claim(
+                statement.text,
+                statement.start,
+                statement.end,
+                statement.markers,
+                placed,
+                judged.verdict,
+                round(judged.score, 4),
+                judged.note,
+            )
+        )
+    for marker in dict.fromkeys(int(one) for one in MARKER.findall(_CODE.sub("", content))):
+        if all(citation.marker != marker for citation in sheet.citations):
+            sheet.cite_best(marker, query.standalone)
+    return Attested(content, tuple(claims), tuple(sheet.citations))
+
+
+def _owned_markers(content: str, known: int) -> str:
+    """The content without markers that stand for no passage; those of a stream that was read have none."""
+    kept, position = [], 0
+    for code in [*_CODE.finditer(content), None]:
+        stop = code.start() if code else len(content)
+        kept.append(_without_unknown(content[position:stop], known))
+        if code:
+            kept.append(code.group())
+            position = code.end()
+    return "".join(kept)
+
+
+def _without_unknown(text: str, known: int) -> str:
+    def keep(match: re.Match[str]) -> str:
+        return match.group() if 1 <= int(match[1]) <= known else ""
+
+    return re.sub(r"[^\S\n]*\[(\d+)\](?!\()", keep, text)
+
+
+class Sheet:
+    """The passages of one answer, read as far as its claims ask for, and the citations made of them so far."""
+
+    def __init__(
+        self, context: Context, order: Sequence[int], vectors: Mapping[int, NDArray[np.int8]], embed: Embed
+    ) -> None:
+        self.order = tuple(order)
+        self.passages = {passage.number: passage for passage in context.passages}
+        self.citations: list[Citation] = []
+        self._places: dict[tuple[int, int, int, int], int] = {}
+        self._vectors, self._embed = vectors, embed
+        self._stems: dict[tuple[int, int], list[frozenset[str]]] = {}
+        self._texts: dict[str, tuple[int, int, int]] | None = None
+
+    def cited(self, markers: Sequence[int]) -> list[int]:
+        return [self.order[marker - 1] for marker in markers if 0 < marker <= len(self.order)]
+
+    def literal(self, text: str, passages: Sequence[int]) -> tuple[int, int, int] | None:
+        """(passage, chunk, sentence) whose sentence is this text, or is quoted by it almost whole."""
+        wanted = _normal(text)
+        for number in passages:
+            for place, chunk in enumerate(self.passages[number].chunks):
+                if wanted in _normal(chunk.text):
+                    for index, sentence in enumerate(chunk.sentences):
+                        own = _normal(chunk.text[sentence.start : sentence.end])
+                        if own == wanted or (wanted in own and len(wanted) >= _QUOTED_SHARE * len(own)):
+                            return number, place, index
+        return None
+
+    def lines(self, passages: Sequence[int], vector: NDArray[np.float32]) -> list[Line]:
+        """All sentences of these passages, with their nearness to the claim."""
+        found: list[Line] = []
+        for number in passages:
+            passage = self.passages[number]
+            for place, chunk in enumerate(passage.chunks):
+                rows = self._vectors.get(chunk.id)
+                near = cosines(vector, rows) if rows is not None and len(rows) == len(chunk.sentences) else None
+                stems = self._chunk_stems(passage, place)
+                for index, sentence in enumerate(chunk.sentences):
+                    text = chunk.text[sentence.start : sentence.end]
+                    cosine = float(near[index]) if near is not None else -1.0
+                    found.append(Line(number, place, index, text, stems[index], cosine))
+        return self._measured(found, vector)
+
+    def _measured(self, lines: list[Line], vector: NDArray[np.float32]) -> list[Line]:
+        """Sentences without a stored vector (a neighbour that was joined): the few that may matter are embedded."""
+        if all(line.cosine >= -0.99 for line in lines):
+            return lines
+        unknown = sorted((line for line in lines if line.cosine < -0.99), key=lambda line: -len(line.stems))[:3]
+        known = {id(line): float(self._embed(line.text) @ vector) for line in unknown}
+        return [line._replace(cosine=known.get(id(line), 0.3)) if line.cosine < -0.99 else line for line in lines]
+
+    def _chunk_stems(self, passage: Passage, place: int) -> list[frozenset[str]]:
+        key = (passage.number, place)
+        if key not in self._stems:
+            chunk, language = passage.chunks[place], passage.document.language or "en"
+            self._stems[key] = [frozenset(terms(chunk.text[one.start : one.end], language)) for one in chunk.sentences]
+        return self._stems[key]
+
+    def surroundings(self, passages: Sequence[int]) -> str:
+        """Titles, headings, and the header rows of tables: they say what a sentence is about."""
+        found: dict[str, None] = {}
+        for number in passages:
+            passage = self.passages[number]
+            found |= dict.fromkeys((passage.document.title, passage.document.name))
+            for chunk in passage.chunks:
+                found |= dict.fromkeys(chunk.heading_path)
+                if chunk.kind == "table" and chunk.sentences:
+                    found[chunk.text[: chunk.sentences[0].end]] = None
+        return "\n".join(filter(None, found))
+
+    def embed(self, text: str) -> NDArray[np.float32]:
+        return self._embed(text)
+
+    # --- citations ----------------------------------------------------------------------------------------------------
+
+    def cite(self, marker: int, line: tuple[int, int, int], score: float, cosine: float) -> int:
+        """The place of the citation of this sentence under this marker; made once."""
+        number, place, index = line
+        key = (marker, number, place, index)
+        if key in self._places:
+            at = self._places[key]
+            if score > self.citations[at].relevance_score:
+                self.citations[at] = replace(self.citations[at], relevance_score=round(score, 4))
+            return at
+        self._places[key] = len(self.citations)
+        passage = self.passages[number]
+        self.citations.append(_citation(marker, passage, passage.chunks[place], index, score, cosine))
+        return self._places[key]
+
+    def cite_best(self, marker: int, text: str) -> None:
+        """A marker that no claim carries still quotes the sentence of its passage that fits best."""
+        vector = self.embed(text)
+        lines = self.lines(self.cited([marker]), vector)
+        if lines:
+            best = max(lines, key=lambda line: line.cosine)
+            self.cite(marker, (best.passage, best.chunk, best.sentence), 0.0, best.cosine)
+
+
+def _normal(text: str) -> str:
+    return " ".join(_FROM_SOURCES.split(fold(text))).strip()
+
+
+# --- one claim --------------------------------------------------------------------------------------------------------
+
+
+def _judge(statement: Statement, sheet: Sheet) -> Judged:
+    own = sheet.cited(statement.markers)
+    others = [number for number in sheet.passages if number not in own]
+    if found := sheet.literal(statement.text, own):
+        return Judged("supported", 1.0, "", (found,), (1.0,))
+    if not own and (found := sheet.literal(statement.text, others)):
+        return Judged("supported", 1.0, _elsewhere(sheet, found[0], own), (found,), (1.0,))
+    vector = sheet.embed(statement.text)
+    judged = _against(statement.text, own, sheet, vector)
+    if judged.verdict in ("supported", "contradicted") or not others:
+        return judged
+    beside = _against(statement.text, others, sheet, vector)
+    if beside.verdict != "supported" or beside.score <= judged.score:
+        return judged
+    note = _elsewhere(sheet, beside.lines[0][0], own)
+    if own:
+        return replace(judged, verdict="partly", score=max(judged.score, 0.5 * beside.score), note=note)
+    return replace(beside, note=note)
+
+
+def _against(text: str, passages: Sequence[int], sheet: Sheet, vector: NDArray[np.float32]) -> Judged:
+    if not passages:
+        return Judged("unsupported", 0.0, "carries no citation", (), ())
+    language = sheet.passages[passages[0]].document.language or "en"
+    claim = read(text, language)
+    found = support(claim, sheet.lines(passages, vector), sheet.surroundings(passages), language)
+    return judge_claim(found)
+
+
+def _elsewhere(sheet: Sheet, number: int, own: Sequence[int]) -> str:
+    name = sheet.passages[number].document.name
+    return f"proved by {name}, which it does not cite" if own else f"carries no citation; {name} proves it"
+
+
+def _cite(statement: Statement, judged: Judged, sheet: Sheet) -> tuple[int, ...]:
+    """The citations of a claim: under each marker the sentences that were found, at least one."""
+    placed: list[int] = []
+    proofs = dict(zip(judged.lines, judged.cosines, strict=True))
+    for marker in statement.markers:
+        for number in sheet.cited([marker]):
+            own = [line for line in proofs if line[0] == number]
+            if not own:
+                vector = sheet.embed(statement.text)
+                lines = sheet.lines([number], vector)
+                if not lines:
+                    continue
+                best = max(lines, key=lambda line: line.cosine)
+                own = [(best.passage, best.chunk, best.sentence)]
+                proofs[own[0]] = best.cosine
+            placed += [sheet.cite(marker, line, judged.score, proofs[line]) for line in own]
+    if not statement.markers and judged.verdict == "supported":
+        for line, cosine in proofs.items():
+            if line[0] in sheet.order:
+                placed.append(sheet.cite(sheet.order.index(line[0]) + 1, line, judged.score, cosine))
+    return tuple(dict.fromkeys(placed))
+
+
+# --- one citation -----------------------------------------------------------------------------------------------------
+
+
+def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: float, cosine: float) -> Citation:
+    sentence = chunk.sentences[index]
+    origin = origin_of(chunk, sentence.start, sentence.end)
+    document = passage.document
+    return Citation(
+        marker=marker,
+        document_id=document.id,
+        document_name=document.name,
+        chunk_id=chunk.id,
+        chunk_sequence=chunk.sequence,
+        heading_path=chunk.heading_path,
+        page=sentence.boxes[0].page if sentence.boxes else sentence.page,
+        boxes=tuple(sentence.boxes),
+        located=bool(sentence.boxes)
+        or (document.format not in _PAGED and origin is not None and not _has_boxes(chunk)),
+        quote=chunk.text[sentence.start : sentence.end],
+        relevance_score=round(score, 4),
+        similarity_score=round(cosine, 4),
+        origin=origin or (0, 0),
+        url=document.source if document.source.startswith(("http://", "https://")) else "",
+    )
+
+
+def _has_boxes(chunk: Chunk) -> bool:
+    return any(span.box is not None for span in chunk.spans)
+
+
+def origin_of(chunk: Chunk, start: int, end: int) -> Range | None:
+    """Where characters `start..end` of the chunk stand in the document's text."""
+    first = next((span for span in chunk.spans if span.start <= start < span.end), None)
+    last = next((span for span in reversed(chunk.spans) if span.start < end <= span.end), None)
+    if first is None or last is None:
+        return None
+    return first.origin + start - first.start, last.origin + end - last.start

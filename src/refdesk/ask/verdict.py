@@ -1,0 +1,56 @@
+"""What is said of a claim, given what was found for it? The fitted model and the rules that overrule it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from refdesk.answer import Verdict
+from refdesk.ask.support import Support, probability
+
+# Fitted by `python -m benchmarks.claims --fit` on one half of nine sets of labelled claims, each set and each label
+# weighing the same; figures in docs/evals.md. Above .5 is supported.
+COEFFICIENTS = {
+    "intercept": -2.77, "coverage": 2.52, "coverage_chosen": 0.91, "coverage_all": -0.36, "cosine": 2.96, "pairs": -0.79,
+    "names": 0.37, "figures": 0.13, "negation": -0.39, "opposites": -0.57, "length": -0.01,
+}  # fmt: skip
+SUPPORTED, PARTLY = 0.5, 0.3
+_SAME_MATTER = 0.45  # coverage from which a clash is about the same thing, and not another subject
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict with its reason and the (passage, chunk, sentence) it rests on."""
+
+    verdict: Verdict
+    score: float
+    note: str
+    lines: tuple[tuple[int, int, int], ...]
+    cosines: tuple[float, ...]
+
+
+def judge_claim(found: Support) -> Judged:
+    """The verdict, a score in 0..1, and what does not fit in plain words."""
+    lines = tuple((line.passage, line.chunk, line.sentence) for line in found.lines)
+    cosines = tuple(line.cosine for line in found.lines)
+    if not found.lines:
+        return Judged("unsupported", 0.0, "the passage has no sentences", (), ())
+    score = probability(found.features, COEFFICIENTS)
+    verdict, note = _verdict(found, score)
+    if verdict == "contradicted":
+        score = 0.2 * score
+    elif verdict != "supported":
+        score = min(score, 0.49)
+    return Judged(verdict, score, note, lines, cosines)
+
+
+def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
+    note = "; ".join((*found.clashes, *found.gaps)[:3])
+    if found.clashes and found.features["coverage_chosen"] >= _SAME_MATTER:
+        return "contradicted", note
+    if found.gaps or found.clashes:
+        return ("partly" if score >= SUPPORTED else "unsupported"), note
+    if score >= SUPPORTED:
+        return "supported", ""
+    if score >= PARTLY:
+        return "partly", "only part of it stands in the source"
+    return "unsupported", "the source does not say this"
