@@ -26,11 +26,13 @@ from answer_samples import ANSWERS, TYPICAL
 from library_samples import found_by, open_desk, word
 from refdesk.adapters.answers import AnswerStore
 from refdesk.adapters.background import BackgroundWriter
+from refdesk.adapters.conversations import ConversationStore
 from refdesk.adapters.database import open_database
 from refdesk.adapters.schema import state
-from refdesk.answer import Answer, Citation
+from refdesk.answer import Answer, Citation, Turn
 from refdesk.answer_codec import answer_from_dict, decode_answer, encode_answer
-from refdesk.errors import UsageError
+from refdesk.errors import DiskFull, UsageError
+from refdesk.settings import Settings
 
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
 
@@ -96,6 +98,14 @@ def store(engine: Engine) -> Iterator[AnswerStore]:
     background = BackgroundWriter(engine)
     yield AnswerStore(engine, background)
     background.close()
+
+
+def fill_disk(engine: Engine, pages_left: int) -> None:
+    """From now on the database may grow by so many pages; SQLite then says what it says of a full disk."""
+    with engine.connect() as connection:
+        most = pages_left + int(connection.exec_driver_sql("PRAGMA page_count").scalar_one())
+    event.listen(engine, "connect", lambda connection, _: connection.execute(f"PRAGMA max_page_count = {most}"))
+    engine.dispose()
 
 
 def put(store: AnswerStore, answer_id: str, **more: Any) -> None:
@@ -181,6 +191,22 @@ def test_prune(engine: Engine, store: AnswerStore) -> None:
         store.prune(-1)
 
 
+def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> None:
+    background = BackgroundWriter(engine)
+    kept = Settings()
+    store = AnswerStore(engine, background, lambda: kept)
+    put(store, "old")
+    store.recent()
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE answers SET created_at = '2020-01-01T00:00:00.000+00:00'"))
+    put(store, "second")
+    assert len(store.recent()) == 2, "for ever"
+    kept = Settings().changed({"answer.keep_days": 30})
+    put(store, "third")
+    assert {one.id for one in store.recent()} == {"second", "third"}
+    background.close()
+
+
 # the writer in the background
 
 
@@ -201,9 +227,7 @@ def test_a_full_disk_is_told_once_and_fails_no_answer(
 ) -> None:
     put(store, "before")
     assert store.get("before") is not None
-    pages = 40 + int(engine.connect().exec_driver_sql("PRAGMA page_count").scalar_one())
-    event.listen(engine, "connect", lambda connection, _: connection.execute(f"PRAGMA max_page_count = {pages}"))
-    engine.dispose()
+    fill_disk(engine, 40)
     noise = os.urandom(400_000).hex()
     with caplog.at_level(logging.WARNING, logger="refdesk.store"):
         for number in range(3):
@@ -213,6 +237,15 @@ def test_a_full_disk_is_told_once_and_fails_no_answer(
     assert len(caplog.records) == 1 and "cannot be written down" in caplog.text
     put(store, "after")
     assert store.get("after") is not None and store.get("before") is not None
+
+
+def test_what_cannot_wait_says_that_the_disk_is_full(engine: Engine) -> None:
+    conversations = ConversationStore(engine)
+    conversations.append("talk", [Turn("user", "short")])
+    fill_disk(engine, 4)
+    with pytest.raises(DiskFull, match=r"the disk that holds .* is full"):
+        conversations.append("talk", [Turn("user", "long " * 100_000)])
+    assert conversations.turns("talk", 9) == [Turn("user", "short")]
 
 
 def test_one_bad_write_does_not_take_the_others_with_it(engine: Engine) -> None:
@@ -239,6 +272,7 @@ import sys, time
 from pathlib import Path
 from refdesk.adapters.answers import AnswerStore
 from refdesk.adapters.background import BackgroundWriter
+from refdesk.adapters.conversations import ConversationStore
 from refdesk.adapters.database import open_database
 engine = open_database(Path(sys.argv[1]) / "library.db")
 store = AnswerStore(engine, BackgroundWriter(engine))

@@ -168,6 +168,9 @@ class Settings:
     cost_limit_usd: float = _setting(
         "answer.cost_limit_usd", 0.05, "Most one answer may cost; the plan is cut down to it", 0.0, 100.0
     )
+    keep_days: int = _setting(
+        "answer.keep_days", 0, "Days an answer and its trace can be looked up; 0: for ever", 0, 36_500
+    )
     # models: provider:model, as the environment variables of the same meaning; empty: none
     llm_enabled: bool = _setting("llm.enabled", True, "Use the models that are named; off: nothing leaves the machine")
     llm_answer: str = _setting("llm.answer", "", "Model that writes answers (REFDESK_LLM); empty: extractive")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,12 +13,14 @@ import orjson
 from sqlalchemy import Connection, Engine, delete, insert, select
 
 from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.database import storable, writing
+from refdesk.adapters.database import changes, storable
 from refdesk.adapters.rows import now
 from refdesk.adapters.schema import answers
 from refdesk.errors import UsageError
+from refdesk.settings import Settings
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+PRUNE_EVERY_S = 3600.0
 _FETCH = 200  # rows at a time while looking for those that may be seen
 
 
@@ -43,9 +46,13 @@ class AnswerStore:
     `access` are collections: an answer is seen by who may read every collection that its sources are in.
     """
 
-    def __init__(self, engine: Engine, background: BackgroundWriter) -> None:
+    def __init__(
+        self, engine: Engine, background: BackgroundWriter, settings: Callable[[], Settings] = Settings
+    ) -> None:
         self._engine = engine
         self._background = background
+        self._settings = settings
+        self._pruned = -PRUNE_EVERY_S  # when
 
     def put(
         self,
@@ -68,7 +75,7 @@ class AnswerStore:
             "collections": orjson.dumps(sorted(set(collections))).decode(),
             "created_at": now(),
         }
-        self._background.submit(lambda connection: _write(connection, row, answer, packed))
+        self._background.submit(lambda connection: self._write(connection, row, answer, packed))
 
     def get(
         self, answer_id: str, *, owner: str | None = None, access: Sequence[str] | None = None
@@ -106,16 +113,23 @@ class AnswerStore:
         """Removes what is older; gives how many went."""
         if not 0 <= days < 100_000:
             raise UsageError(f"answers are kept for a number of days, not {days}")
-        before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
         self._background.flush()
-        with writing(self._engine).begin() as connection:
-            return connection.execute(delete(answers).where(answers.c.created_at < before)).rowcount
+        with changes(self._engine) as connection:
+            return _prune(connection, days)
+
+    def _write(self, connection: Connection, row: dict[str, Any], answer: bytes, trace: bytes) -> None:
+        """On the background writer's thread; now and then it also prunes what `answer.keep_days` lets go."""
+        packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
+        connection.execute(delete(answers).where(answers.c.id == row["id"]))
+        connection.execute(insert(answers).values(row | packed))
+        if time.monotonic() - self._pruned > PRUNE_EVERY_S and (days := self._settings().keep_days):
+            _prune(connection, days)
+            self._pruned = time.monotonic()
 
 
-def _write(connection: Connection, row: dict[str, Any], answer: bytes, trace: bytes) -> None:
-    packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
-    connection.execute(delete(answers).where(answers.c.id == row["id"]))
-    connection.execute(insert(answers).values(row | packed))
+def _prune(connection: Connection, days: float) -> int:
+    before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
+    return connection.execute(delete(answers).where(answers.c.created_at < before)).rowcount
 
 
 def _may_see(collections: Sequence[str], access: Sequence[str] | None) -> bool:

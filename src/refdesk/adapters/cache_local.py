@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from refdesk.adapters import codec
 from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.database import storable, writing
+from refdesk.adapters.database import changes, storable
 from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.rows import bump
 from refdesk.adapters.schema import answer_cache, state
@@ -170,7 +170,7 @@ class LocalCache:
     def clear(self) -> None:
         """Forgets every answer, in the other processes of this library too."""
         self._background.flush()
-        with writing(self._reader.engine).begin() as connection:
+        with changes(self._reader.engine) as connection:
             connection.execute(delete(answer_cache))
             bump(connection, "cache")
         self._follow_clearing()

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
-from refdesk.adapters.database import storable, writing
+from refdesk.adapters.database import changes, storable
 from refdesk.adapters.rows import now
 from refdesk.adapters.schema import answers, conversations, messages
 from refdesk.answer import Role, Turn
@@ -91,7 +91,7 @@ class ConversationStore:
             for turn in turns
         ]
         first = next((turn.content for turn in turns if turn.role == "user"), "")
-        with writing(self._engine).begin() as connection:
+        with changes(self._engine) as connection:
             known = self._row(connection, checked, None)
             if known is None:
                 _insert(connection, checked, title_of(first), owner)
@@ -107,7 +107,7 @@ class ConversationStore:
     def create(self, conversation_id: str = "", *, title: str = "", owner: str = "") -> str:
         """Begins an empty conversation; gives its id. The caller's own id must be new."""
         made = _id(conversation_id) if conversation_id else uuid.uuid4().hex
-        with writing(self._engine).begin() as connection:
+        with changes(self._engine) as connection:
             if self._row(connection, made, None) is not None:
                 raise UsageError(f"there is a conversation '{made}' already")
             _insert(connection, made, title_of(title), owner)
@@ -130,7 +130,7 @@ class ConversationStore:
 
     def delete(self, conversation_id: str, *, owner: str | None = None) -> None:
         """Removes a conversation with its messages, and the answers and traces that were given in it."""
-        with writing(self._engine).begin() as connection:
+        with changes(self._engine) as connection:
             if self._row(connection, conversation_id, owner) is None:
                 raise _unknown(conversation_id)
             connection.execute(delete(answers).where(answers.c.conversation_id == conversation_id))
@@ -172,7 +172,7 @@ class ConversationStore:
         change = update(conversations).where(conversations.c.id == conversation_id).values(values)
         if owner is not None:
             change = change.where(conversations.c.owner == owner)
-        with writing(self._engine).begin() as connection:
+        with changes(self._engine) as connection:
             if not connection.execute(change).rowcount:
                 raise _unknown(conversation_id)
 

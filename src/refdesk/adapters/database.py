@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import QueuePool
 
-from refdesk.errors import DiskFull, LibraryDamaged, LibraryError, LibraryTooNew
+from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
 
 HEAD = "0002"  # the newest migration; a test compares it with the folder
 _WRITES = "refdesk_writes"
@@ -62,6 +64,32 @@ def writing(engine: Engine) -> Engine:
     questions are written down while documents are added.
     """
     return engine.execution_options(**{_WRITES: True})
+
+
+@contextmanager
+def changes(engine: Engine) -> Iterator[Connection]:
+    """A transaction that writes; what the disk or the database says against it is said in words."""
+    try:
+        with writing(engine).begin() as connection:
+            yield connection
+    except DatabaseError as error:
+        raise explain_sql(error, Path(engine.url.database or "").parent) from error
+
+
+def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
+    """What went wrong in the database of a library's folder."""
+    if not isinstance(error, OperationalError):
+        return LibraryDamaged(f"the database in {folder} is damaged: {error.orig}")
+    said = str(error.orig)
+    # SQLite says "full" of a full disk; a quota or a limit on the size of a file is a failed write to it.
+    full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+    if "disk is full" in said or getattr(error.orig, "sqlite_errorcode", 0) in full:
+        return DiskFull(f"the disk that holds {folder} is full")
+    if "disk I/O error" in said:
+        return LibraryError(f"the disk that holds {folder} failed: {said}", hint="it may be full or failing")
+    if "locked" in said:
+        return LibraryBusy("the database is locked by another program")
+    return LibraryError(f"the database refused: {said}", hint="run `refdesk doctor`")
 
 
 def storable(text: str) -> str:

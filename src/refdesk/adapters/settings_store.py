@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import delete, insert, select
 
-from refdesk.adapters.database import writing
+from refdesk.adapters.database import changes
 from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.rows import bump, now
 from refdesk.adapters.schema import settings as table
@@ -67,7 +67,7 @@ class SettingsStore:
         left = {name: value for name, value in self.load().items() if name not in gone}
         checked = {name: value for name, value, _ in self.base.changed(left | dict(values)).items()}
         rows = [{"name": name, "value": orjson.dumps(checked[name]).decode(), "updated_at": now()} for name in values]
-        with writing(self._reader.engine).begin() as connection:
+        with changes(self._reader.engine) as connection:
             connection.execute(delete(table).where(table.c.name.in_([*gone, *values])))
             if rows:
                 connection.execute(insert(table), rows)

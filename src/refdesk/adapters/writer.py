@@ -11,7 +11,6 @@ Vectors need no step of their own: readers take them from SQL.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,11 +20,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, delete, insert, select, update
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from refdesk.adapters import codec
 from refdesk.adapters.catalogue import Catalogue, read_standing
-from refdesk.adapters.database import writing
+from refdesk.adapters.database import explain_sql, writing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.rows import (
@@ -44,7 +43,7 @@ from refdesk.adapters.rows import (
     upsert,
 )
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state, vectors
-from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
+from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, UsageError
 from refdesk.ports import Embedded
 from refdesk.types import Document, Outcome, Prepared, Range
 
@@ -309,10 +308,8 @@ def explained(folder: Path) -> Iterator[None]:
     """Turns the errors of SQLite, tantivy and the disk into words."""
     try:
         yield
-    except OperationalError as error:
-        raise _explain_sql(error, folder) from error
     except DatabaseError as error:
-        raise LibraryDamaged(f"the database in {folder.parent} is damaged: {error.orig}") from error
+        raise explain_sql(error, folder.parent) from error
     except OSError as error:
         raise explain(error, folder) from error
     except ValueError as error:  # tantivy raises its own failures as ValueError
@@ -321,16 +318,3 @@ def explained(folder: Path) -> Iterator[None]:
         if any(sign in str(error) for sign in ("No space left", "StorageFull", "File too large", "FileTooLarge")):
             raise DiskFull(f"the disk that holds {folder.parent} is full") from error
         raise LibraryDamaged(f"the search index cannot be written: {error}", hint="run `refdesk reindex`") from error
-
-
-def _explain_sql(error: OperationalError, folder: Path) -> LibraryError:
-    text = str(error.orig)
-    # SQLite says "full" of a full disk; a quota or a limit on the size of a file is a failed write to it.
-    full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-    if "disk is full" in text or getattr(error.orig, "sqlite_errorcode", 0) in full:
-        return DiskFull(f"the disk that holds {folder.parent} is full")
-    if "disk I/O error" in text:
-        return LibraryError(f"the disk that holds {folder.parent} failed: {text}", hint="it may be full or failing")
-    if "locked" in text:
-        return LibraryBusy("the database is locked by another program")
-    return LibraryError(f"the database refused: {text}", hint="run `refdesk doctor`")
