@@ -64,7 +64,7 @@ class Settings:
     )
     similarity_threshold: float = _setting(
         "rag.similarity_threshold",
-        0.15,
+        0.35,
         "Cosine below which a chunk needs shared words to stay",
         -1.0,
         1.0,

@@ -12,19 +12,28 @@ import math
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from refdesk.ask.period import Period, period_of
 from refdesk.terms import QUERY_STOP_WORDS, words
 from refdesk.types import Document
 
+# Chunks from which on a document is found better for being named. A short one is named by each of its chunks, which
+# carry its title; preferring it took .02 nDCG from hotpot500, whose documents are one chunk each.
+LONG = 20
+OTHER_PERIOD = 0.4  # of the strength remains when the period does not agree at all
 COVERED = 0.6  # share of a name, by weight, that must stand in the question
 ENOUGH = 0.3  # strength below which a document is not preferred
+OLDER = 0.6  # of the strength of the newest, when the question asks for the latest
 NEAR = 0.5  # share of the best strength that a document needs beside it
 MOST_PREFERRED = 200  # more documents than this are not named, they are the subject of the library
 MOST_DOCUMENTS = 200_000  # beyond it the index of names costs seconds after every change
 LONGEST_JOIN = 3  # "Best Buy" is BESTBUY, "Johnson & Johnson Inc" is not looked for in four words
+MOST_LOOKED_AT = 2_000  # names in one question
 INDEXES_KEPT = 8
 
 # Words of names that tell no document from another.
@@ -37,6 +46,9 @@ _GENERIC = frozenset(_GENERIC_WORDS.split())
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATORS = re.compile(r"[_\-–—.,;:/\\()\[\]{}+\s]+")
 _TOKEN = re.compile(r"[^\W_]+(?:&[^\W_]+)?")
+_LATEST = re.compile(
+    r"\b(?:latest|newest|most (?:recent|current)|current (?:report|quarter|filing|year))\b", re.IGNORECASE
+)
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}\Z")
 
 
@@ -47,15 +59,24 @@ class Label:
     names: tuple[tuple[str, ...], ...]
     aliases: frozenset[str]
     period: Period
+    recency: tuple[int, int, str]  # year, quarter, date: what is newer is greater
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NameIndex:
-    """The labels of a library's documents, and in which of them each word stands."""
+    """Every name of every document in a row, and in which of them each word stands.
+
+    A document has one name or more; `owner` is the document's place, `whole` the weight of all words of the name.
+    """
 
     documents: Sequence[Document]
     labels: Sequence[Label]
-    holders: Mapping[str, Sequence[int]]  # word or alias -> places in `documents`
+    names: Sequence[tuple[str, ...]]
+    owner: NDArray[np.int32]
+    whole: NDArray[np.float32]
+    holders: Mapping[str, NDArray[np.int32]]  # word -> places in `names`
+    rarity: Mapping[str, float]  # of words and aliases: 1 in one document's name, 0 in every one's
+    aliases: Mapping[str, Sequence[int]]  # short form -> places in `documents`
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +87,7 @@ class Asked:
     proper: frozenset[str]  # those written like a name
     aliases: frozenset[str]  # those written like a short form: JnJ, IBM
     period: Period
+    is_latest: bool  # "in the most recent report"
 
 
 def prefer(question: str, documents: Sequence[Document]) -> dict[str, float]:
@@ -78,8 +100,9 @@ def prefer(question: str, documents: Sequence[Document]) -> dict[str, float]:
         return {}
     index = _kept_index(documents)
     asked = _asked(question)
-    places = {place for token in asked.tokens for place in index.holders.get(token, ())}
-    scored = {place: _strength(index, place, asked) for place in places}
+    scored = {place: _strength(index, place, rarity, asked) for place, rarity in _named(index, asked).items()}
+    if asked.is_latest and not asked.period.years:
+        scored = _newest_first(index, scored)
     best = max(scored.values(), default=0.0)
     floor = max(ENOUGH, best * NEAR)
     named = sorted((place for place, strength in scored.items() if strength >= floor), key=lambda p: (-scored[p], p))
@@ -88,39 +111,43 @@ def prefer(question: str, documents: Sequence[Document]) -> dict[str, float]:
     return {documents[place].id: round(scored[place], 4) for place in named}
 
 
-def _strength(index: NameIndex, place: int, asked: Asked) -> float:
-    """How rare the name is that the question holds, lowered when the question speaks of another period."""
-    label = index.labels[place]
-    rarity = max((_covered(index, name, asked) for name in label.names), default=0.0)
-    for alias in label.aliases & asked.aliases:
-        rarity = max(rarity, _rarity(index, alias))
-    if not rarity or not asked.period:
-        return rarity
-    return rarity * (0.4 + 0.6 * label.period.agreement(asked.period))
-
-
-def _covered(index: NameIndex, name: Sequence[str], asked: Asked) -> float:
-    """The rarity of a name when most of it stands in the question, else 0.
+def _named(index: NameIndex, asked: Asked) -> dict[int, float]:
+    """Place of a document -> rarity of its name, for names of which most stands in the question.
 
     One word alone counts only when it is written like a name: "Amazon", "3M", not "summary".
     """
-    weights = {word: _rarity(index, word) for word in name}
-    matched = [word for word in weights if word in asked.tokens]
-    whole = sum(weights.values())
-    if not matched or not whole or sum(weights[word] for word in matched) < COVERED * whole:
-        return 0.0
-    if len(matched) == 1 and matched[0] not in asked.proper:
-        return 0.0
-    return max(weights[word] for word in matched)
+    matched = np.zeros(len(index.names), dtype=np.float32)
+    rarest = np.zeros(len(index.names), dtype=np.float32)
+    for token in asked.tokens & index.holders.keys():
+        places = index.holders[token]
+        matched[places] += index.rarity[token]
+        rarest[places] = np.maximum(rarest[places], index.rarity[token])
+    found: dict[int, float] = {}
+    likely = np.flatnonzero((rarest >= ENOUGH) & (matched >= COVERED * index.whole - 1e-6))
+    for place in likely.tolist() if len(likely) <= MOST_LOOKED_AT else []:
+        held = asked.tokens.intersection(index.names[place])
+        if len(held) > 1 or held <= asked.proper:
+            owner = int(index.owner[place])
+            found[owner] = max(float(rarest[place]), found.get(owner, 0.0))
+    for alias in asked.aliases & index.aliases.keys():
+        for owner in index.aliases[alias][:MOST_LOOKED_AT]:
+            found[owner] = max(index.rarity[alias], found.get(owner, 0.0))
+    return found
 
 
-def _rarity(index: NameIndex, word: str) -> float:
-    """1 for a word in one document's name, 0 for one in every name.
+def _strength(index: NameIndex, place: int, rarity: float, asked: Asked) -> float:
+    """How rare the name is that the question holds, lowered for short documents and those of another period."""
+    strength = rarity * min(1.0, index.documents[place].chunk_count / LONG)
+    if not asked.period:
+        return strength
+    return strength * (OTHER_PERIOD + (1.0 - OTHER_PERIOD) * index.labels[place].period.agreement(asked.period))
 
-    The square root lifts names that many documents share ("Boeing" in 40 of 400 filings) above the floor.
-    """
-    total, holding = len(index.documents), len(index.holders.get(word, ()))
-    return math.sqrt(math.log(total / holding) / math.log(total)) if holding else 0.0
+
+def _newest_first(index: NameIndex, scored: Mapping[int, float]) -> dict[int, float]:
+    """Of the documents that are named equally well, all but the newest are lowered."""
+    named = [place for place, strength in scored.items() if strength]
+    newest = max((index.labels[place].recency for place in named), default=(0, 0, ""))
+    return {place: scored[place] * (1.0 if index.labels[place].recency == newest else OLDER) for place in named}
 
 
 # --- the question ----------------------------------------------------------------------------------------------------
@@ -139,7 +166,8 @@ def _asked(question: str) -> Asked:
             if stop > start + 1 or (shouted_or_small and word not in QUERY_STOP_WORDS) or _is_proper(found, start):
                 proper.add(joined)
     aliases = {word.lower() for word in found if sum(letter.isupper() for letter in word) >= 2}
-    return Asked(frozenset(tokens), frozenset(proper), frozenset(aliases), period_of(question))
+    is_latest = _LATEST.search(question) is not None
+    return Asked(frozenset(tokens), frozenset(proper), frozenset(aliases), period_of(question), is_latest)
 
 
 def _is_proper(found: Sequence[str], place: int) -> bool:
@@ -170,11 +198,52 @@ def _kept_index(documents: Sequence[Document]) -> NameIndex:
 
 def name_index(documents: Sequence[Document]) -> NameIndex:
     labels = [_label(one.name, one.title, one.metadata.get("subject", ""), one.date) for one in documents]
+    labels = _with_siblings(labels)
+    rows = [(place, name) for place, label in enumerate(labels) for name in label.names]
     holders: dict[str, list[int]] = {}
+    owners: dict[str, set[int]] = {}
+    aliases: dict[str, list[int]] = {}
+    for row, (place, name) in enumerate(rows):
+        for word in set(name):
+            holders.setdefault(word, []).append(row)
+            owners.setdefault(word, set()).add(place)
     for place, label in enumerate(labels):
-        for word in {word for name in label.names for word in name} | label.aliases:
-            holders.setdefault(word, []).append(place)
-    return NameIndex(documents, labels, holders)
+        for alias in label.aliases:
+            aliases.setdefault(alias, []).append(place)
+    rarity = {word: _rarity(len(own), len(documents)) for word, own in (*aliases.items(), *owners.items())}
+    return NameIndex(
+        documents,
+        labels,
+        names=[name for _, name in rows],
+        owner=np.array([place for place, _ in rows], dtype=np.int32),
+        whole=np.array([sum(rarity[word] for word in set(name)) for _, name in rows], dtype=np.float32),
+        holders={word: np.array(own, dtype=np.int32) for word, own in holders.items()},
+        rarity=rarity,
+        aliases=aliases,
+    )
+
+
+def _rarity(holding: int, total: int) -> float:
+    """1 for a word in one document's name, 0 for one in every name.
+
+    The square root lifts names that many documents share ("Boeing" in 40 of 400 filings) above the floor.
+    """
+    return math.sqrt(math.log(total / holding) / math.log(total))
+
+
+def _with_siblings(labels: Sequence[Label]) -> list[Label]:
+    """Files of one name lend each other their titles: `2023 Q1 INTC` is Intel's, because `2023 Q2 INTC` says so."""
+    lent: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
+    for label in labels:
+        for title in label.names[1:]:
+            counts = lent.setdefault(label.names[0], {})
+            counts[title] = counts.get(title, 0) + 1
+    found = []
+    for label in labels:
+        counts = lent.get(label.names[0], {}) if label.names else {}
+        own = (*label.names, *(title for title, count in counts.items() if count >= 2 and title not in label.names))
+        found.append(label if len(own) == len(label.names) else replace(label, names=own))
+    return found
 
 
 @lru_cache(maxsize=65_536)  # a changed library has mostly the documents it had before
@@ -183,7 +252,8 @@ def _label(name: str, title: str, subject: str, date: str) -> Label:
     period = period_of(_SEPARATORS.sub(" ", stem)) or period_of(title) or period_of(subject) or period_of(date)
     names = tuple(dict.fromkeys(found for found in (_name_words(stem), _name_words(title)) if found))
     aliases = frozenset(alias for found in names for alias in _short_forms(found))
-    return Label(names, aliases, period)
+    recency = (max(period.years, default=0), max(period.quarters, default=0), date)
+    return Label(names, aliases, period, recency)
 
 
 def _name_words(text: str) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ from refdesk.terms import query_terms, words
 from refdesk.trace import Trace
 from refdesk.types import Hit, Method, Scope
 
-PREFERENCE = 0.2  # added to the score of a hit in the document the question names (benchmarks/filings.py)
-PREFERRED_SHARE = 0.5  # of the candidates, looked for in the named documents alone
+PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
+PREFERRED_SHARE = 1.0  # of the candidates, looked for in the named documents alone
 TOO_FEW = 3  # hits below which a second search is worth its milliseconds
 TELLING = 0.5  # share of the rarest term's weight that a term needs to stay in the second search
 FEEDBACK = 0.4  # share of the best sentence in the vector of the second search
