@@ -7,14 +7,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from refdesk.answer import Turn
 from refdesk.ask.phrases import ASKING, BREAKS, Phrase, phrases
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 
+Nearness = Callable[[str], float]
+
 MOST_TURNS = 12  # messages looked back on
+# Best cosine in the documents (MiniLM): below FAR they hold nothing near a question as it was asked, so it leans on what
+# was said before; from NEAR on they answer it, whatever it points at. Tuned on half of MTRAG's conversations: .38–.44 do
+# equally well, docs/log.md.
+FAR, NEAR = 0.42, 0.5
+FEW_WORDS = 2  # content words; a question with a pronoun and no more of its own leans whatever is near it
+SOME_WORDS = 5  # with more of its own, and no sign of leaning, it is a new question that the documents do not answer
+CANDIDATES = 3  # topics tried
+NEARNESS_WEIGHT = 20.0  # of a cosine against salience
+TWO_TOPICS = 0.1  # salience that two topics in one question cost
+CLEAR_SIGNS = ("bare", "ellipsis", "pronoun", "again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +42,11 @@ class Rewrite:
 
 _THIRD = r"it|its|itself|they|them|their|theirs|themselves|he|him|his|himself|she|her|hers|herself"
 _PRONOUN = re.compile(rf"\b(?:{_THIRD})\b", re.IGNORECASE)
-# "it" that stands for nothing: "is it possible", "how long does it take", "it is raining", "what time is it".
+# "it" that stands for nothing: "is it possible to", "how long does it take to", "it is raining", "what time is it".
 _EMPTY_IT = re.compile(
-    r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might) it (?:\w+ly )?(?:possible|necessary|worth|better|best|safe|ok|okay|true|important|illegal|legal|easy|hard|"
-    r"difficult|likely|take|cost|mean|matter|make sense|feel|normal|common|required|mandatory|advisable|recommended|rain\w*|snow\w*)\b(?! by itself)"
-    r"|\bit (?:is|was|would be|takes?|seems?|appears?|depends?|turns out|rains?)\b|\b(?:time|day) is it\b|\bhow is it (?:that|possible)\b|\bmake it\b",
+    r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might|do|not) it (?:be )?(?:\w+ly )?(?:\w+ )?(?:to|that|if|for|when)\b"
+    r"|\bis it (?:rain|snow)\w*|\bis it worth\b|\bit (?:is|was|would be|takes|seems|appears|depends|turns out|rains)\b"
+    r"|\b(?:time|day) is it\b|\bmake it\b|\bget it\b",
     re.IGNORECASE,
 )
 # "this", "that", "these", "those" that point back: alone, or before a word that says no more than they do.
@@ -45,7 +57,7 @@ _POINTING = re.compile(
     re.IGNORECASE,
 )
 _AGAIN = re.compile(
-    r"\b(?:the (?:same|other|others|former|latter|previous|above|first one|second one|last one|rest)|another one|which ones?|such (?:a|an|\w+s)|each one|any others?|anything else|something else|what else|who else|where else)\b",
+    r"\b(?:the (?:same|other|others|former|latter|previous|above|first one|second one|last one|rest)|another one|which ones?|such (?:a|an|\w+s)|each one|any others?|anything else|something else|what else|who else|where else)\b|\b(?<!is )(?<!are )(?<!was )(?<!were )there\s*\??$|\b(?:from|in|near) there\b",
     re.IGNORECASE,
 )
 _OPENING = re.compile(
@@ -69,6 +81,14 @@ _PERIOD = re.compile(
 _FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|me)\b", re.IGNORECASE)
 
 
+# A question that names its own thing: "What is anemia?", "Tell me about makos."
+_DEFINING = re.compile(
+    r"^(?:(?:so|ok(?:ay)?|and|please|can you|could you)[, ]+)*(?:what(?:'s| is| are| was| were)|who(?:'s| is| are| was| were)|tell me (?:more )?about|"
+    r"describe|explain|define|what do you know about)\s+(?:a |an |the )?(?P<thing>[^?.!]+?)[?.! ]*$",
+    re.IGNORECASE,
+)
+
+
 def leans(question: str, earlier: Sequence[str]) -> str:
     """Why a question does not stand alone, "" when it does; `earlier` are the user's questions before it."""
     if not earlier:
@@ -78,27 +98,42 @@ def leans(question: str, earlier: Sequence[str]) -> str:
         return "bare"
     if (about := _ABOUT.match(text)) and len(about["what"].split()) <= 8:
         return "ellipsis"
-    content = _content(text)
-    if place := _pointing_back(text):
-        before = _content(text[: place.start()])
-        if len(before) < 3:  # more words before it, and it points at one of them
-            return "pronoun"
+    if _pointing_back(text):
+        return "pronoun"
     if _AGAIN.search(text):
         return "again"
+    content = _content(text)
     if _OPENING.match(text) and len(content) <= 4:
         return "ellipsis"
-    if len(content) <= 1:
-        return "short"
-    return ""
+    return "short" if len(content) <= 1 and not _names_its_thing(text) else ""
+
+
+def _names_its_thing(text: str) -> bool:
+    own = [one for one in phrases(text) if is_topic(one)]
+    return any(one.is_name for one in own) or (bool(own) and _DEFINING.match(text) is not None)
 
 
 def _pointing_back(text: str) -> re.Match[str] | None:
     """The first pronoun that may point at something said before."""
     empty = [found.span() for found in _EMPTY_IT.finditer(text)]
     for found in sorted([*_PRONOUN.finditer(text), *_POINTING.finditer(text)], key=lambda one: one.start()):
-        if not any(start <= found.start() < end for start, end in empty):
+        is_empty = any(start <= found.start() < end for start, end in empty)
+        if not is_empty and not _points_within(text, found):
             return found
     return None
+
+
+_BORDER = re.compile(r"[,;.?!]|\b(?:and|but|or|if|when|because|while|since|so|that|which|who)\b", re.IGNORECASE)
+
+
+def _points_within(text: str, found: re.Match[str]) -> bool:
+    """Whether the question itself names what a pronoun stands for: "What is mortadella and where is it from?"."""
+    named = [one for one in phrases(text[: found.start()]) if is_topic(one)]
+    if not named:
+        return False
+    if found.group().lower() in ("his", "her", "he", "she", "him") and any(one.is_name for one in named):
+        return True
+    return _BORDER.search(text, named[-1].end, found.start()) is not None
 
 
 def _content(text: str) -> list[str]:
@@ -108,105 +143,204 @@ def _content(text: str) -> list[str]:
 # --- what does it lean on? -------------------------------------------------------------------------------------------
 
 
-def topic_of(questions: Sequence[str], answers: Sequence[str], asked: str) -> Phrase | None:
-    """The thing spoken of: named in the last questions, again and again, by a name rather than by a common word."""
-    own = frozenset(terms(asked))
-    scored: dict[str, tuple[float, Phrase]] = {}
-    said = [frozenset(terms(one)) for one in (*questions, *answers)]
-    for age, question in enumerate(reversed(questions)):
-        for place, phrase in enumerate(phrases(question)):
-            if phrase.stems <= own or all(word in ASKING or word.isdigit() for word in words(phrase.text)):
-                continue
-            mentions = sum(phrase.stems <= stems for stems in said)
-            score = (
-                1.5 * phrase.is_name
-                + 0.4 * min(3, len(phrase.stems))
-                + 0.3 * min(mentions, 4)
-                - 0.7 * age
-                + 0.05 * place
-            )
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How salience comes and goes; tuned on one half of four sets of conversations, docs/log.md."""
+
+    decay: float = 0.8  # from one question to the next
+    name: float = 0.6
+    defined: float = 0.8  # "what is X"
+    about: float = 0.5  # "tell me about X"
+    first: float = 0.3  # in the first question
+    carried: float = 1.0  # a question was understood by it
+    answered: float = 0.5  # named in the answer
+    number: float = 0.4  # they: plural; it: singular
+    person: float = 1.2  # he, she: a name of a person
+
+
+WEIGHTS = Weights()
+
+
+class Topics:
+    """What a conversation speaks of, and how much at this moment."""
+
+    def __init__(self, weights: Weights = WEIGHTS) -> None:
+        self._weights = weights
+        self._salience: dict[str, float] = {}
+        self._phrases: dict[str, Phrase] = {}
+        self._asked = 0
+
+    def hear_question(self, question: str, carried: str) -> None:
+        weights = self._weights
+        self._salience = {key: value * weights.decay for key, value in self._salience.items()}
+        if carried:
+            self._salience[carried.lower()] = self._salience.get(carried.lower(), 0.0) + weights.carried
+        is_defining = _DEFINING.match(question.strip()) is not None
+        for phrase in phrases(question):
+            if is_topic(phrase):
+                gain = 1.0 + weights.name * phrase.is_name + weights.about * (phrase.after == "about")
+                gain += weights.defined * is_defining
+                gain += weights.first * (self._asked == 0)
+                self._add(phrase, gain)
+        self._asked += 1
+
+    def hear_answer(self, answer: str) -> None:
+        first = answer[:300]
+        for phrase in phrases(first):
             key = phrase.text.lower()
-            if key not in scored or scored[key][0] < score:
-                scored[key] = (score, phrase)
-    return max(scored.values(), key=lambda one: one[0])[1] if scored else None
+            if is_topic(phrase) and (key in self._salience or phrase.is_name):
+                self._add(phrase, self._weights.answered * (1.0 if key in self._salience else 0.5))
+
+    def _add(self, phrase: Phrase, gain: float) -> None:
+        key = phrase.text.lower()
+        self._salience[key] = self._salience.get(key, 0.0) + gain
+        self._phrases.setdefault(key, phrase)
+
+    def likely(self, asked: str, pronoun: str = "") -> list[tuple[float, Phrase]]:
+        """What may be meant by a question, or by a pronoun of it, with its salience; the most likely first."""
+        own = frozenset(terms(asked))
+        fitting = [
+            (value + self._agreement(self._phrases[key], pronoun), key)
+            for key, value in self._salience.items()
+            if key in self._phrases and not self._phrases[key].stems <= own
+        ]
+        return [(value, self._phrases[key]) for value, key in sorted(fitting, reverse=True)]
+
+    def _agreement(self, phrase: Phrase, pronoun: str) -> float:
+        is_plural = phrase.text.endswith("s") and not phrase.text.endswith(("ss", "us", "is"))
+        if pronoun in ("they", "them", "their", "theirs", "these", "those"):
+            return self._weights.number * is_plural
+        if pronoun in ("it", "its", "this", "that"):
+            return -self._weights.number * is_plural
+        if pronoun in ("he", "him", "his", "she", "her", "hers"):
+            words_of = phrase.text.split()
+            is_person = phrase.is_name and len(words_of) <= 3 and all(word[0].isupper() for word in words_of)
+            return self._weights.person * is_person
+        return 0.0
+
+
+def is_topic(phrase: Phrase) -> bool:
+    """Whether one can come back to it: not "steps", "the price", "2021", "suffering"."""
+    own = words(phrase.text)
+    is_activity = len(own) == 1 and own[0].endswith("ing") and not phrase.article
+    return not is_activity and not all(word in ASKING or word.isdigit() for word in own)
 
 
 # --- how does it read alone? -----------------------------------------------------------------------------------------
 
 
-def stand_alone(question: str, turns: Sequence[Turn]) -> Rewrite:
+def stand_alone(
+    question: str, turns: Sequence[Turn], nearness: Nearness | None = None, weights: Weights = WEIGHTS
+) -> Rewrite:
     """The question with what it leans on put in; itself when it stands alone.
 
     Earlier questions are made to stand alone first, so a topic is carried through "And its price?" "And its weight?".
+    `nearness` is the best cosine of a text in the documents: a question that they answer as it is stands alone, and one
+    that nothing in them is near to leans, whatever its words. Without it, the words alone decide.
     """
-    turns = turns[-MOST_TURNS:]
+    topics = Topics(weights)
     questions: list[str] = []
-    answers: list[str] = []
-    for turn in turns:
+    for turn in turns[-MOST_TURNS:]:
         if turn.role == "user":
-            questions.append(_one(turn.content, questions, answers).text)
+            why = leans(turn.content, questions)
+            rewrite = _rewritten(turn.content, why, questions, topics, None) if why else Rewrite(turn.content)
+            questions.append(rewrite.text)
+            topics.hear_question(turn.content, rewrite.topic)
         else:
-            answers.append(turn.content)
-    return _one(question, questions, answers)
-
-
-def _one(question: str, questions: Sequence[str], answers: Sequence[str]) -> Rewrite:
+            topics.hear_answer(turn.content)
     why = leans(question, questions)
-    if not why:
-        return Rewrite(question)
-    topic = topic_of(questions, answers, question)
-    if topic is None:
+    if nearness is not None and questions:
+        why = _confirmed(question, why, nearness)
+    return _rewritten(question, why, questions, topics, nearness) if why else Rewrite(question)
+
+
+def _confirmed(question: str, why: str, nearness: Nearness) -> str:
+    """Why the question leans, after asking the documents."""
+    content = _content(question)
+    if why in CLEAR_SIGNS:
+        return why if len(content) <= FEW_WORDS or nearness(question) < NEAR else ""
+    may_lean = bool(why) or (len(content) <= SOME_WORDS and not any(one.is_name for one in phrases(question)))
+    return (why or "far") if may_lean and nearness(question) < FAR else ""
+
+
+def _rewritten(
+    question: str, why: str, questions: Sequence[str], topics: Topics, nearness: Nearness | None
+) -> Rewrite:
+    found = _pointing_back(question) if why == "pronoun" else None
+    likely = topics.likely(question, found.group().split()[-1].lower() if found else "")[:CANDIDATES]
+    if not likely:
         return Rewrite(question)
     if why in ("ellipsis", "bare") and (swapped := _swapped(question, questions[-1])):
-        return Rewrite(swapped, why, topic.text)
-    if why == "pronoun" and (replaced := _replaced(question, topic)):
-        return Rewrite(replaced, why, topic.text)
-    return Rewrite(_appended(question, topic), why, topic.text)
+        return Rewrite(swapped, why, likely[0][1].text)
+    _, topic, text = max(
+        _written(question, found, likely),
+        key=lambda one: one[0] + (NEARNESS_WEIGHT * nearness(one[2]) if nearness is not None else 0.0),
+    )
+    return Rewrite(text, why, topic)
+
+
+def _written(
+    question: str, found: re.Match[str] | None, likely: Sequence[tuple[float, Phrase]]
+) -> Iterator[tuple[float, str, str]]:
+    """(salience, topic, text) of every way to put a topic in; the most likely first."""
+    for salience, topic in likely:
+        text = _replaced(question, found, topic) if found else ""
+        yield salience, topic.text, text or _appended(question, topic.text)
+    if found is None and len(likely) > 1:
+        (salience, first), (_, second) = likely[:2]
+        yield salience - TWO_TOPICS, first.text, _appended(question, f"{first.text}, {second.text}")
 
 
 def _swapped(question: str, before: str) -> str:
     """`And in 2023?` after `What was revenue in 2022?` -> `What was revenue in 2023?`; "" where nothing fits."""
-    new, old = _PERIOD.findall(question), _PERIOD.findall(before)
-    if new and old and len(_content(question)) <= len(" ".join(new).split()):
-        return before.replace(old[-1], new[0])
     about = _ABOUT.match(question.strip())
-    if about is None:
+    asked = about["what"] if about else question
+    new, old = _PERIOD.findall(asked), _PERIOD.findall(before)
+    if len(new) == 1 and len(old) == 1 and len(_content(asked)) <= len(new[0].split()):
+        return before.replace(old[0], new[0])
+    if about is None or re.match(r"(?:on|in|at|with|by|from|during|after|before)\b", asked, re.IGNORECASE):
         return ""
-    named = [one for one in phrases("x " + about["what"]) if one.is_name]
+    named = [one for one in phrases(f"x {asked}") if one.is_name]
     names = [one for one in phrases(before) if one.is_name]
-    if len(named) == 1 and names and len(_content(about["what"])) <= len(named[0].text.split()):
-        old_name = names[-1]
-        return before[: old_name.start] + named[0].text + before[old_name.end :]
-    return ""
-
-
-_OBJECT = {"its": "’s", "their": "’s", "his": "’s", "hers": "’s", "theirs": "’s"}
-
-
-def _replaced(question: str, topic: Phrase) -> str:
-    found = _pointing_back(question)
-    if found is None:
+    if len(named) != 1 or len(names) != 1 or len(_content(asked)) > len(named[0].text.split()):
         return ""
+    (new_name,), (old_name,) = named, names
+    if _has_digit(new_name.text) != _has_digit(old_name.text):
+        return ""
+    return before[: old_name.start] + new_name.text + before[old_name.end :]
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
+
+
+_POSSESSIVE = frozenset(["its", "their", "his", "hers", "theirs"])
+
+
+def _replaced(question: str, found: re.Match[str], topic: Phrase) -> str:
     word = found.group().split()[-1].lower()
-    name = _with_article(topic)
+    name = _with_article(topic, is_many=word in ("they", "them", "their", "theirs", "these", "those"))
     start = found.end() - len(word)
     after = question[found.end() :]
     if word in ("this", "that", "these", "those"):
         noun = re.match(r"\s+([\w-]+)", after)
-        if found.group().lower().startswith("that ") and noun is None:
-            return ""
         if noun and noun[1].lower() not in BREAKS:
             return ""  # "this plan": the noun stays, and the topic is put beside it
     if word == "her" and re.match(r"\s+\w", after):
         word = "hers"
-    possessive = ("'" if name.endswith("s") else "'s") if word in _OBJECT else ""
+    possessive = ("'" if name.endswith("s") else "'s") if word in _POSSESSIVE else ""
     written = name[0].upper() + name[1:] if start == 0 else name
     return question[:start] + written + possessive + after
 
 
-def _with_article(topic: Phrase) -> str:
-    return topic.text
+def _with_article(topic: Phrase, *, is_many: bool) -> str:
+    """`a virtual machine` is "the virtual machine" when one comes back to it, and "virtual machines" for "they"."""
+    if topic.article in ("a", "an"):
+        if is_many and topic.text[-1].isalpha() and not topic.text.endswith("s"):
+            return f"{topic.text}s"
+        return f"{topic.article} {topic.text}"
+    return f"{topic.article} {topic.text}" if topic.article else topic.text
 
 
-def _appended(question: str, topic: Phrase) -> str:
-    return f"{question.strip()} ({topic.text})"
+def _appended(question: str, topic: str) -> str:
+    return f"{question.strip()} ({topic})"

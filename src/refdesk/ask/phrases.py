@@ -13,9 +13,9 @@ from functools import lru_cache
 from refdesk.terms import QUERY_STOP_WORDS, terms
 from refdesk.text import STOP_WORDS
 
-LONGEST = 6  # words; a longer run is a heading or a list
+LONGEST = 8  # words; a longer run is a heading or a list
 
-_WORD = re.compile(r"[^\W_](?:[\w&+#]|[-./’'](?=\w))*|[^\w\s]")
+_WORD = re.compile(r"[^\W_](?:[\w&+#]|[-./](?=\w)|['’](?=[A-Z]|t\b))*|['’]s\b|[^\w\s]")
 # Common verbs, adverbs and adjectives of questions: they end a noun phrase.
 _VERBS = """
     accept accepted add added affect affected afford agree allow allowed allows answer apply applied appear arrive ask asked avoid
@@ -61,10 +61,24 @@ ASKING = frozenset(
     look main meaning method methods minute minutes name names number numbers option options order origin overview part parts percentage period point points price
     prices problem problems process pros cons purpose question questions reason reasons recommendation recommendations relation requirement requirements result results role rule
     rules sense sign signs similarities size sizes source sources stage status step steps subject summary symptom symptoms term terms time times tip tips
-    today tool tools topic topics total treatment treatments type types use uses value way ways week weeks year years solution solutions month months
+    morning evening night afternoon weekend world people area areas region place places country article section text document page book show today tool tools topic topics total treatment treatments type types use uses value way ways week weeks year years solution solutions month months
     """.split()
 )
 _INSIDE_NAMES = frozenset(["of", "for", "the", "de", "la", "von", "van", "and", "&"])
+# The word after one of these is a verb: "to explore Jupiter", "can I purchase plans".
+_BEFORE_VERBS = frozenset("to i we you they he she can could will would should may might must please let's not".split())
+_AUXILIARIES = frozenset("do does did is are was were has have had".split())
+_ARTICLES = frozenset(["the", "a", "an"])
+_OWNERS = _ARTICLES | frozenset("my your our its their his her of 's this these those any no".split())
+# Verbs that are nouns after an article: "the file size".
+_BOTH = frozenset(
+    """
+    answer call cause change check cut deal drive end fall file fit help hold increase lead list look move need offer
+    order pass pay place play raise release report result return run save set show sign sound start store supply support
+    switch talk travel turn update use visit vote watch win work yield
+    """.split()
+)
+_NAMED_BY_BEING = frozenset("what who which where what's who's".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +89,8 @@ class Phrase:
     start: int
     end: int
     is_name: bool
+    article: str = ""  # the, a, an
+    after: str = ""  # the word before it and its article: "about", "of"
 
     @property
     def stems(self) -> frozenset[str]:
@@ -86,61 +102,84 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
 
-def phrases(text: str) -> list[Phrase]:
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    start: int
+    end: int
+    is_first: bool  # of its sentence
+
+    @property
+    def is_name(self) -> bool:
+        """A capital or digit that a sentence's beginning does not explain."""
+        inner = any(letter.isdigit() or letter.isupper() for letter in self.text[1:])
+        return inner or self.text[0].isdigit() or (self.text[0].isupper() and not self.is_first)
+
+    @property
+    def may_be_name(self) -> bool:
+        return self.is_name or self.text[0].isupper()
+
+
+@lru_cache(maxsize=512)
+def phrases(text: str) -> tuple[Phrase, ...]:
     """Noun phrases in their order, without articles."""
+    tokens = _tokens(text)
     found: list[Phrase] = []
-    run: list[re.Match[str]] = []
-    is_first = True
-    tokens = list(_WORD.finditer(text))
-    firsts = set()
-    for place, token in enumerate(tokens):
-        word = token.group()
-        if is_first and word[0].isalnum():
-            firsts.add(place)
-            is_first = False
-        if word in ".?!:;\n":
-            is_first = True
-        before = run[-1].group() if run else ""
-        joins = (
-            word in _INSIDE_NAMES and (_is_name_word(before) or before in _INSIDE_NAMES) and _continues(tokens, place)
-        )
-        if joins or (word[0].isalnum() and (word.lower() not in BREAKS or _is_name_inside(word, place, firsts))):
-            run.append(token)
+    run: list[int] = []
+    for place in range(len(tokens) + 1):
+        if place < len(tokens) and _belongs(tokens, place, run):
+            run.append(place)
         else:
-            _close(text, run, tokens, firsts, found)
+            found += _closed(text, tokens, run)
             run = []
-    _close(text, run, tokens, firsts, found)
+            if place < len(tokens) and _belongs(tokens, place, run):  # after a possessive the next phrase begins
+                run = [place]
+    return tuple(found)
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    is_first = True
+    for one in _WORD.finditer(text):
+        found.append(_Token(one.group(), one.start(), one.end(), is_first and one.group()[0].isalnum()))
+        is_first = one.group() in ".?!:;" or (is_first and not one.group()[0].isalnum())
     return found
 
 
-def _is_name_inside(word: str, place: int, firsts: set[int]) -> bool:
-    """`Next` in "the Next shop": a capital that no sentence begins with."""
-    return _is_name_word(word) and place not in firsts and word.lower() not in STOP_WORDS and word != "I"
+def _belongs(tokens: list[_Token], place: int, run: list[int]) -> bool:
+    token = tokens[place]
+    lowered = token.text.lower()
+    if token.text in ("'s", "’s"):
+        return bool(run) and place + 1 < len(tokens) and _belongs(tokens, place + 1, [])
+    if not token.text[0].isalnum():
+        return False
+    if token.text in _INSIDE_NAMES and run:
+        last, rest = tokens[run[-1]], tokens[place + 1 : place + 3]
+        goes_on = any(one.may_be_name for one in rest) and (rest[0].may_be_name or rest[0].text in _INSIDE_NAMES)
+        return goes_on and (last.may_be_name or last.text in _INSIDE_NAMES)
+    if token.is_name and lowered not in STOP_WORDS and token.text != "I":
+        return True
+    before = tokens[place - 1].text.lower() if place else ""
+    if lowered in _BOTH:
+        return before in _OWNERS or (bool(run) and run[0] > 0 and tokens[run[0] - 1].text.lower() in _OWNERS)
+    return lowered not in BREAKS and (before not in _BEFORE_VERBS or token.may_be_name)
 
 
-def _continues(tokens: list[re.Match[str]], place: int) -> bool:
-    rest = [one.group() for one in tokens[place + 1 : place + 3]]
-    return bool(rest) and (
-        _is_name_word(rest[0]) or (rest[0] in _INSIDE_NAMES and len(rest) > 1 and _is_name_word(rest[1]))
-    )
-
-
-def _is_name_word(word: str) -> bool:
-    return bool(word) and (word[0].isupper() or any(letter.isdigit() or letter.isupper() for letter in word[1:]))
-
-
-def _close(
-    text: str, run: list[re.Match[str]], tokens: list[re.Match[str]], firsts: set[int], found: list[Phrase]
-) -> None:
+def _closed(text: str, tokens: list[_Token], run: list[int]) -> list[Phrase]:
+    while run and tokens[run[-1]].text in _INSIDE_NAMES:
+        run = run[:-1]
     if not run or len(run) > LONGEST:
-        return
-    places = {one.start(): place for place, one in enumerate(tokens)}
-    named = [
-        one
-        for one in run
-        if _is_name_word(one.group())
-        and (places[one.start()] not in firsts or any(c.isdigit() or c.isupper() for c in one.group()[1:]))
-    ]
-    start, end = run[0].start(), run[-1].end()
-    is_name = bool(named) or (len(run) > 1 and all(_is_name_word(one.group()) for one in run))
-    found.append(Phrase(text[start:end], start, end, is_name))
+        return []
+    first = run[0]
+    article = tokens[first - 1].text.lower() if first and tokens[first - 1].text.lower() in _ARTICLES else ""
+    place = first - (2 if article else 1)
+    before = tokens[place].text.lower() if place >= 0 else ""
+    named = [place for place in run if tokens[place].is_name]
+    is_name = bool(named) or (len(run) > 1 and all(tokens[place].may_be_name for place in run))
+    is_clause = before in _AUXILIARIES and (before in ("do", "does", "did") or tokens[0].text.lower() not in _NAMED_BY_BEING)
+    if is_name and is_clause and not tokens[run[-1]].may_be_name:
+        run = run[:-1]  # "did Zappa disband": the last word is the verb
+    elif not is_name and len(run) > 1 and tokens[run[-1]].text.endswith("ed"):
+        run = run[:-1]  # "the rooms designated"
+    start, end = tokens[run[0]].start, tokens[run[-1]].end
+    return [Phrase(text[start:end], start, end, is_name, article, before)]

@@ -27,6 +27,8 @@ VERY_COMMON = 20_000_000  # … and by a question that begins with a capital, wh
 _DOCUMENT_BONUS = 4.0  # in units of ln(count): a word of the documents outweighs one e^4 times as frequent
 _EDIT_COST = 9.0
 _FIRST_LETTER_COST = 3.0  # the first letter is seldom the wrong one (Pollock and Zamora 1984: 8 % of typos)
+_OPENING_WORDS = frozenset("what which when where whose does list name compare summarise summarize explain tell".split())
+_OPENING_BONUS = 6.0
 _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
@@ -50,7 +52,8 @@ def correct(text: str, known: Known, similar: Similar, *, use_english: bool = Tr
         lowered = word.lower()
         if lowered in in_documents or (use_english and lowered in english().counts):
             continue
-        if meant := best(lowered, similar, _least_count(start, word, text) if use_english else 0):
+        least_count = _least_count(start, word, text) if use_english else 0
+        if meant := best(lowered, similar, least_count, opens=not text[:start].strip(_EDGES + " ")):
             changes.append((start, word, _in_case_of(word, meant)))
     if not changes:
         return Correction(text)
@@ -88,10 +91,11 @@ def _least_count(start: int, word: str, text: str) -> int:
     return 0 if text[:start].strip(_EDGES + " ") else VERY_COMMON
 
 
-def best(word: str, similar: Similar, least_count: int = 0) -> str:
+def best(word: str, similar: Similar, least_count: int = 0, *, opens: bool = False) -> str:
     """The word that was most likely meant, "" when none is near: words of the documents first, then English ones.
 
-    English words begin with the same letter, or with the first two swapped: "numpy" is not "bumpy".
+    English words begin with the same letter, or with the first two swapped: "numpy" is not "bumpy". A word that `opens`
+    the question is likely a question word: "wich" is "which", not "with".
     """
     allowed = 2 if len(word) >= TWO_EDITS_FROM else 1
     scored: list[tuple[float, str]] = []
@@ -102,6 +106,8 @@ def best(word: str, similar: Similar, least_count: int = 0) -> str:
         for near, count in english().near(word, allowed):
             if count >= least_count and (near[0] == word[0] or near[:2] == word[1::-1]):
                 scored += _weighed(word, near, math.log(count / COMMON), allowed)
+    if opens:
+        scored = [(cost - (_OPENING_BONUS if near in _OPENING_WORDS else 0.0), near) for cost, near in scored]
     return min(scored)[1] if scored else ""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Question, Turn, Usage
-from refdesk.ask.examples import examples
+from refdesk.ask.examples import SHIPPED, examples
 from refdesk.ask.followup import Rewrite, stand_alone
 from refdesk.ask.route import HINTS, INTENTS, Reading, read
 from refdesk.ask.spelling import Correction, correct
@@ -48,9 +48,10 @@ async def understand(
     text = " ".join(question.text.split())
     model = router if router is not None and _is_able(router) else None
     correction = await _spelled(text, question, library, settings, trace)
-    rewrite = await _alone(correction.text, question, turns, model, settings, trace)
+    nearness = Nearness(library, embedder, question.scope, settings)
+    rewrite = await _alone(correction.text, question, turns, nearness, model, settings, trace)
     with trace.stage("embed", characters=len(rewrite.text)) as stage:
-        vector = await asyncio.to_thread(embedder.embed_query, rewrite.text)
+        vector = await asyncio.to_thread(nearness.vector, rewrite.text)
         stage.gave(dimensions=len(vector))
     reading = await _read(rewrite.text, vector, library, embedder, model, trace)
     return Query(
@@ -109,8 +110,38 @@ def spelled(text: str, library: Library, scope: Scope) -> Correction:
 # standing alone
 
 
+class Nearness:
+    """The best cosine of a text in the documents in scope; every vector is made once."""
+
+    def __init__(self, library: Library, embedder: Embedder, scope: Scope, settings: Settings) -> None:
+        self._library = library
+        self._embedder = embedder
+        self._scope = scope
+        self._settings = settings
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+
+    @property
+    def space(self) -> str:
+        return self._embedder.name
+
+    def vector(self, text: str) -> NDArray[np.float32]:
+        if text not in self._vectors:
+            self._vectors[text] = self._embedder.embed_query(text)
+        return self._vectors[text]
+
+    def __call__(self, text: str) -> float:
+        hits = self._library.search(text, self.vector(text), 1, "dense", self._scope, self._settings)
+        return max((hit.cosine for hit in hits), default=0.0)
+
+
 async def _alone(
-    text: str, question: Question, turns: Sequence[Turn], model: LLM | None, settings: Settings, trace: Trace
+    text: str,
+    question: Question,
+    turns: Sequence[Turn],
+    nearness: Nearness,
+    model: LLM | None,
+    settings: Settings,
+    trace: Trace,
 ) -> Rewrite:
     why = _why_not_rewritten(question, turns, settings)
     if why:
@@ -118,7 +149,9 @@ async def _alone(
         return Rewrite(text)
     rewrite = Rewrite(text)
     with trace.optional("rewrite", turns=len(turns)) as stage:
-        rewrite = await asyncio.to_thread(stand_alone, text, turns)
+        # How near is near was measured for the shipped embedder; with another one the words alone decide.
+        measured = nearness if nearness.space == SHIPPED else None
+        rewrite = await asyncio.to_thread(stand_alone, text, turns, measured)
         stage.gave(changed=rewrite.text != text, why=rewrite.why, by="rules")
     if model is not None:
         with trace.optional("rewrite_model", model=model.name) as stage:
