@@ -126,8 +126,10 @@ def _fit(
     def fits(some: Sequence[Passage]) -> bool:
         if sum(map(_tokens, some)) > room.tokens:
             return False
+        if room.bytes is None:
+            return True
         text = render(some, query.standalone, settings.context_format, for_model=plan.use_llm)
-        return room.bytes is None or len(text.encode()) <= room.bytes
+        return len(text.encode()) <= room.bytes
 
     kept = list(passages)
     while len(kept) > FEWEST and not fits(kept):

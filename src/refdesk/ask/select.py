@@ -22,7 +22,7 @@ Rows = Mapping[int, NDArray[np.int8]]  # sentence vectors by chunk id, scaled by
 
 BM25_CEILING = 2.2  # k1 + 1: what a term adds at most for each unit of its idf
 # Share of the question's weight in words, above which a chunk bears on it. With it and a threshold of .35, of the right
-# chunks .08 % are dropped on squad_dev11, 0 on hotpot500, .15 on mtrag_govt, .16 on cranfield; of the others 5, 2, 1, 0.
+# chunks .08 % are dropped on squad_dev11, 0 on hotpot500, .15 on mtrag_govt, .16 on cranfield; of the others up to 5 %.
 SHARED_WORDS = 0.1
 STRONG_SENTENCE = 0.1  # cosine above the threshold that one sentence alone needs
 

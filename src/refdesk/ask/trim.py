@@ -184,7 +184,7 @@ def _lowered(text: str) -> str:
 
 # --- suggested questions ---------------------------------------------------------------------------------------------
 
-_SENTINEL = re.compile(r"[\s*_#>`~\-]*(?<![A-Za-z0-9])suggested\\?_questions[*_`]*\s?[:：]?[*_`]*", re.IGNORECASE)
+_SENTINEL = re.compile(r"[\s*_#>`~\-]*suggested\\?_questions[*_`]*\s?[:：]?[*_`]*", re.IGNORECASE)
 _MARKUP = "*_#>`~-"
 # "s", "su" … at the end of what has come: nested options of the word, its underscore perhaps escaped.
 _LETTERS = [r"\\?_" if letter == "_" else letter for letter in SUGGESTED_QUESTIONS.lower()]
@@ -207,13 +207,19 @@ class _Suggestions:
         self._taking = False
         self._is_first = False  # the rest of the line that the sentinel stands on
         self._lines: list[str] = []
+        self._has_shown = False
 
     def feed(self, text: str) -> str:
         self._held += text
-        return self._run(final=False)
+        return self._shown(self._run(final=False))
 
     def finish(self) -> str:
-        return self._run(final=True).rstrip()
+        return self._shown(self._run(final=True).rstrip())
+
+    def _shown(self, text: str) -> str:
+        text = text if self._has_shown else text.lstrip()
+        self._has_shown = self._has_shown or bool(text)
+        return text
 
     def _run(self, *, final: bool) -> str:
         out: list[str] = []
