@@ -20,10 +20,11 @@ from refdesk import Refdesk
 from refdesk.adapters import database, schema
 from refdesk.adapters.answers import AnswerStore
 from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.conversations import ConversationStore, Older, title_of
+from refdesk.adapters.conversations import ConversationStore, title_of
 from refdesk.adapters.database import open_database
 from refdesk.answer import Turn
 from refdesk.errors import UsageError
+from refdesk.ports import Older
 
 
 @pytest.fixture

@@ -176,7 +176,8 @@ class Models(Protocol):
 class Cache(Protocol):
     """Answers by key, and by nearness of question within a key's realm.
 
-    A realm is everything but the question: scope, access, level, mode, settings, model and corpus version.
+    A realm is everything but the question: scope, access, level, mode, settings, model and corpus version. It begins
+    with that version and a dash (`17-…`), so that a cache can let go what is out of date.
     """
 
     def get(self, realm: str, question: str) -> bytes | None: ...
