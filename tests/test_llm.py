@@ -370,10 +370,32 @@ def test_a_slow_stream_is_no_time_out(server: WireServer, wire: str) -> None:
     assert text_of(collect(make(server, wire, timeout_s=0.5))) == "a b c d e f"
 
 
-def test_keep_alives_are_no_sign_of_life(server: WireServer) -> None:
-    server.raw(b": keep-alive\n\n" * 400, split=14, ending="hang")
-    _, error = collect_until_error(make(server, timeout_s=0.4))
+@pytest.mark.parametrize("sign", [b": keep-alive\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'])
+def test_keep_alives_are_no_sign_of_life(server: WireServer, sign: bytes) -> None:
+    server.raw(*[sign] * 40, delay=0.1)
+    began = time.monotonic()
+    _, error = collect_until_error(make(server, "anthropic", timeout_s=0.4))
     assert isinstance(error, ProviderUnavailable)
+    assert time.monotonic() - began < 2
+
+
+def test_thoughts_are_a_sign_of_life(server: WireServer) -> None:
+    thought = b'data: {"choices": [{"delta": {"reasoning": "hm"}}]}\n\n'
+    answer = b'data: {"choices": [{"delta": {"content": "yes"}, "finish_reason": "stop"}]}\n\n'
+    server.raw(*[thought] * 8, answer, delay=0.1)
+    assert text_of(collect(make(server, timeout_s=0.4))) == "yes"
+
+
+@BOTH
+def test_a_connection_left_open_after_the_last_event_is_not_waited_for(server: WireServer, wire: str) -> None:
+    last = b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: [DONE]\n\n'
+    if wire == "anthropic":
+        delta = b'data: {"type": "content_block_delta", "delta": {"text": "a"}}\n\n'
+        last = delta + b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
+    server.raw(last, ending="hang")
+    began = time.monotonic()
+    assert text_of(collect(make(server, wire, timeout_s=10))) == "a"
+    assert time.monotonic() - began < 3
 
 
 # --- the connection ends with the reader
@@ -383,13 +405,13 @@ def test_keep_alives_are_no_sign_of_life(server: WireServer) -> None:
 def test_closing_the_iterator_ends_the_request(server: WireServer, wire: str) -> None:
     server.say("word " * 500, delay=0.02)
 
-    async def run() -> None:
+    async def run() -> bool:
         async with aclosing(make(server, wire).stream(REQUEST)) as pieces:
             async for _ in pieces:
                 break
+        return await asyncio.to_thread(server.wait_for_disconnect)  # while the loop goes on
 
-    asyncio.run(run())
-    assert server.wait_for_disconnect()
+    assert asyncio.run(run())
     assert server.requests[0].pieces_sent < 50
 
 
@@ -432,6 +454,22 @@ def test_many_at_once_over_one_loop(server: WireServer) -> None:
     assert asyncio.run(run()) == [f"{number} " * 3 for number in range(20)]
 
 
+def test_a_server_on_this_machine_is_reached_past_any_proxy(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    server.say("ok")
+    assert text_of(collect(make(server))) == "ok"
+
+
+def test_a_proxy_that_cannot_be_used_gets_one_sentence(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "carrier-pigeon://127.0.0.1:9")
+    _, error = collect_until_error(make(server))
+    assert isinstance(error, ProviderRefused)
+    assert "ALL_PROXY" in error.hint
+
+
 # --- secrets
 
 
@@ -443,6 +481,12 @@ def test_the_key_is_nowhere(server: WireServer, caplog: pytest.LogCaptureFixture
     assert isinstance(error, ProviderRefused)
     shown = f"{error} {error.hint} {error.to_dict()} {llm!r} {llm.endpoint!r} {error.__cause__!r}"
     assert KEY not in shown and KEY not in caplog.text
+
+
+def test_a_key_that_the_provider_repeats_in_its_own_way(server: WireServer) -> None:
+    server.fail(401, "Incorrect API key provided: sk-proj-****************cdef.")
+    _, error = collect_until_error(make(server))
+    assert "cdef" not in str(error) and "Incorrect API key provided: …" in str(error)
 
 
 # --- events
@@ -469,7 +513,8 @@ def test_events_are_the_same_however_the_bytes_are_cut(data: st.DataObject) -> N
 
 def test_lines_of_data_are_joined_and_comments_dropped() -> None:
     decoder = EventDecoder()
-    assert decoder.feed(b"\xef\xbb\xbf: hi\nevent: x\ndata: a\ndata:b\n\ndata: \n\n") == [ServerEvent("x", "a\nb")]
+    assert decoder.feed(b"\xef\xbb\xbfdata: first\n\n") == [ServerEvent("message", "first")]
+    assert decoder.feed(b": hi\nevent: x\ndata: a\ndata:b\n\ndata: \n\n") == [ServerEvent("x", "a\nb")]
     assert decoder.feed(b"data: c\r") == []
     assert decoder.finish() == [ServerEvent("message", "c")]
 

@@ -340,7 +340,7 @@ def test_the_request_ends_with_the_reader(server: WireServer, how: str) -> None:
 
 def test_each_question_hears_only_its_own_tries(server: WireServer) -> None:
     server.fail(500)
-    server.say("ok", times=2)
+    server.say("ok")
     shared = Chain(server, "a")
     mine: list[str] = []
 
@@ -350,3 +350,7 @@ def test_each_question_hears_only_its_own_tries(server: WireServer) -> None:
 
     asyncio.run(run())
     assert len(mine) == 1 and shared.events == []
+    server.fail(500)
+    server.say("ok")
+    shared.pieces()
+    assert len(mine) == 1 and len(shared.events) == 1

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refdesk.answer import Usage
+from refdesk.answer import Turn, Usage
 from refdesk.config import Config, load_config
-from refdesk.errors import UsageError
+from refdesk.errors import ProviderUnavailable, UsageError
 from refdesk.models import PROVIDERS, estimate, model_info, price, size_in_billions, split_name
+from refdesk.ports import Request
 from refdesk.providers import make_models
 from refdesk.settings import Settings
+from wire_server import WireServer
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,14 @@ def test_a_name_that_cannot_work_gets_one_sentence(name: str) -> None:
     assert "openai, anthropic, gemini, groq" in str(caught.value)
     assert "openai:MODEL" in caught.value.hint and "OPENAI_BASE_URL" in caught.value.hint
     assert "\n" not in caught.value.sentence
+
+
+def test_the_docs_list_every_provider_with_its_variables() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+    assert set(rows) == set(PROVIDERS)
+    for one in PROVIDERS.values():
+        assert all(f"`{name}`" in rows[one.name] for name in (*one.key_variables, one.base_url_variable))
 
 
 # --- prices
@@ -211,3 +222,18 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_an_unknown_provider_in_the_settings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the provider 'nobody' is not known; known are openai"):
         make_models(config(tmp_path), Settings().changed({"llm.answer": "nobody:x"}))
+
+
+def test_the_reader_does_not_wait_for_a_router_that_fails(tmp_path: Path) -> None:
+    with WireServer() as server:
+        server.fail(500, times=3)
+        router = make_models(config(tmp_path, **server.openai_env(router="small")), Settings()).role("router")
+        assert router is not None and router.name == "openai:small"
+
+        async def run() -> None:
+            async for _ in router.stream(Request("", (Turn("user", "?"),), 5)):
+                pass
+
+        with pytest.raises(ProviderUnavailable):
+            asyncio.run(run())
+        assert len(server.requests) == 1

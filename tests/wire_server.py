@@ -78,7 +78,7 @@ class Reply:
     finish: str = "stop"
     reasoning: str = ""  # sent before the text in the fields that carry hidden thoughts
     noise: bool = False  # comments, keep-alives, empty choices, unknown events in between
-    raw: bytes | None = None  # sent as the body as it is
+    raw: Sequence[bytes] | None = None  # sent as the body as it is, one after the other
 
 
 class WireServer:
@@ -136,9 +136,9 @@ class WireServer:
         """Streams this text with status 200 and then an error object."""
         self._add(Reply(pieces=_words(text), ending="error", message=message, **how), model)
 
-    def raw(self, body: bytes, *, model: str = "", **how: Any) -> None:
-        """Answers 200 with exactly these bytes as an event stream."""
-        self._add(Reply(raw=body, **how), model)
+    def raw(self, *parts: bytes, model: str = "", **how: Any) -> None:
+        """Answers 200 with exactly these bytes as an event stream, `delay` between the parts."""
+        self._add(Reply(raw=parts, **how), model)
 
     def answer_by(self, function: Callable[[Recorded], str | Reply]) -> None:
         """Answers by this function whenever nothing is queued."""
@@ -256,9 +256,10 @@ async def _send(request: Recorded, reply: Reply, writer: asyncio.StreamWriter) -
     if reply.status != 200:
         await _send_whole(writer, reply.status, _error_body(request, reply), reply.headers)
         return True
-    if not reply.pieces and reply.ending == "hang":
+    is_empty = not reply.pieces and reply.raw is None
+    if is_empty and reply.ending == "hang":
         await asyncio.sleep(3600)
-    if not reply.pieces and reply.ending == "cut":
+    if is_empty and reply.ending == "cut":
         return False
     if not request.json.get("stream"):
         await _send_whole(writer, 200, _whole_body(request, reply), reply.headers)
@@ -305,7 +306,7 @@ def _error_body(request: Recorded, reply: Reply) -> bytes:
 def _whole_body(request: Recorded, reply: Reply) -> bytes:
     """The answer to a request that asks for no stream."""
     if reply.raw is not None:
-        return reply.raw
+        return b"".join(reply.raw)
     text, (prompt, completion) = "".join(reply.pieces), reply.usage or (0, 0)
     if request.is_anthropic:
         block = {"type": "text", "text": text}
@@ -323,7 +324,7 @@ def _whole_body(request: Recorded, reply: Reply) -> bytes:
 def _events(request: Recorded, reply: Reply) -> Iterator[tuple[bytes, bool]]:
     """(bytes, whether they carry a piece of the text), in the order they are sent."""
     if reply.raw is not None:
-        yield reply.raw, True
+        yield from ((part, True) for part in reply.raw)
         return
     yield from _anthropic_events(request, reply) if request.is_anthropic else _openai_events(request, reply)
 

@@ -139,7 +139,7 @@ async def events(
     """
     import httpx2
 
-    client = _client()
+    client = _client(endpoint)
     url = endpoint.base_url.rstrip("/") + path
     request = client.build_request("POST", url, content=orjson.dumps(payload), headers={**_HEADERS, **headers})
     deadline = time.monotonic() + endpoint.timeout_s
@@ -274,7 +274,7 @@ _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream, ap
 _clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
 
 
-def _client() -> httpx2.AsyncClient:
+def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
     """One per event loop: its connections belong to the loop. Redirects are not followed: the key would go along."""
     import httpx2
 
@@ -284,7 +284,11 @@ def _client() -> httpx2.AsyncClient:
     if loop not in _clients:
         at_home = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}  # past any proxy
         timeout = httpx2.Timeout(None, connect=CONNECT_S)
-        _clients[loop] = httpx2.AsyncClient(verify=_certificates(), timeout=timeout, mounts=at_home)
+        try:
+            _clients[loop] = httpx2.AsyncClient(verify=_certificates(), timeout=timeout, mounts=at_home)
+        except (ImportError, ValueError, OSError) as error:  # of what the environment says
+            hint = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
+            raise ProviderRefused(endpoint.problem(f"cannot be asked: {error}"), hint=hint) from error
     return _clients[loop]
 
 
