@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 MOST_SIDES = 4
+LONGEST_QUESTION = 400  # characters; a longer one says in its own way what it compares
 LONGEST_SIDE = 12  # words; a longer one is a clause, and the sentence was no comparison of two things
 
 _ARTICLE = re.compile(r"^(?:the|a|an|our|their|its|both)\s+", re.IGNORECASE)
@@ -23,27 +24,26 @@ _ASPECT = (
     r"|on|for|by|in|during|at|under)\s+(?P<aspect>.+?))?"
 )
 _JOIN = r"(?:\s+and\s+|\s+with\s+|\s+to\s+|\s+against\s+|\s+versus\s+|\s+vs\.?\s+|\s+or\s+|\s+from\s+)"
+_COMPARE = r"\b(?:compare|contrast|comparing|comparison of)\s+(?:and contrast\s+)?"
+_HOW = r"^(?:how|in what way)\s+(?:do|does|did|is|are|was|were)\s+"
 _VERSUS = re.compile(r"^(?P<a>.+?)\s+(?:vs\.?|versus)\s+(?P<b>.+?)" + _ASPECT + r"$", re.IGNORECASE)
 _PATTERNS = [
-    re.compile(pattern, re.IGNORECASE)
+    re.compile(pattern + _ASPECT + "$", re.IGNORECASE)
     for pattern in (
         # "difference in price between A and B", "differences between A and B in price"
-        r"\b(?:differences?|distinctions?|similarit(?:y|ies)|comparisons?|relationship)(?:\s+(?:in|of)\s+(?P<of>.+?))?\s+between\s+"
-        r"(?P<a>.+?)\s+and\s+(?P<b>.+?)" + _ASPECT + r"$",
+        r"\b(?:differences?|distinctions?|similarit(?:y|ies)|comparisons?)(?:\s+(?:in|of)\s+(?P<of>.+?))?\s+between\s+"
+        r"(?P<a>.+?)\s+and\s+(?P<b>.+?)",
         # "how does A differ from B", "how is A different from B", "how do A and B differ"
-        r"^how\s+(?:do|does|did|is|are|was|were)\s+(?P<a>.+?)\s+(?:differ|different|distinct|distinguished)\s+(?:from|to|than)\s+(?P<b>.+?)"
-        + _ASPECT + r"$",
-        r"^(?:how|in what way)\s+(?:do|does|did|is|are|was|were)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+(?:differ|different|compare)"
-        + _ASPECT + r"$",
-        r"^what\s+(?:distinguishes|separates|sets)\s+(?P<a>.+?)\s+(?:apart\s+)?from\s+(?P<b>.+?)" + _ASPECT + r"$",
+        _HOW + r"(?P<a>.+?)\s+(?:differ|different|distinct|distinguished)\s+(?:from|to|than)\s+(?P<b>.+?)",
+        _HOW + r"(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+(?:differ|different|compare)",
+        r"^what\s+(?:distinguishes|separates|sets)\s+(?P<a>.+?)\s+(?:apart\s+)?from\s+(?P<b>.+?)",
         # "how does A compare with B"
-        r"^how\s+(?:do|does|did)\s+(?P<a>.+?)\s+compare[sd]?\s+(?:with|to|against)\s+(?P<b>.+?)" + _ASPECT + r"$",
+        _HOW + r"(?P<a>.+?)\s+compare[sd]?\s+(?:with|to|against)\s+(?P<b>.+?)",
         # "compare the price of A and B", "compare A with B on price", "contrast A and B"
-        r"\b(?:compare|contrast|comparing|comparison of)\s+(?:and contrast\s+)?(?:the\s+)?(?P<of>[\w\s-]+?)\s+(?:of|for|between)\s+"
-        r"(?P<a>.+?)" + _JOIN + r"(?P<b>.+?)" + _ASPECT + r"$",
-        r"\b(?:compare|contrast|comparing|comparison of)\s+(?:and contrast\s+)?(?P<a>.+?)" + _JOIN + r"(?P<b>.+?)" + _ASPECT + r"$",
+        _COMPARE + rf"(?:the\s+)?(?P<of>[\w\s-]+?)\s+(?:of|for|between)\s+(?P<a>.+?){_JOIN}(?P<b>.+?)",
+        _COMPARE + rf"(?P<a>.+?){_JOIN}(?P<b>.+?)",
     )
-]  # fmt: skip
+]
 # "Which is heavier, A or B?", "Which city is larger: A or B?", "Who was older, A or B?"
 _WHICH = re.compile(
     r"^(?:which|what|who)(?:\s+(?P<kind>[\w-]+(?:\s+[\w-]+)?))?\s+(?:is|are|was|were|has|have|had|weighs|costs)\s+"
@@ -61,31 +61,32 @@ _MORE = re.compile(
 )
 # "How did revenue change from 2021 to 2022?", "… between Q1 and Q2"
 _CHANGE = re.compile(
-    r"^how\s+(?:much\s+|far\s+)?(?:do|does|did|has|have|had)\s+(?P<what>.+?)\s+(?:changed?|grown?|fall(?:en)?|risen?|differ(?:ed)?|"
-    r"developed?|evolved?|increased?|decreased?|declined?|dropp?(?:ed)?)\s+(?:from|between)\s+(?P<a>[\w\s]+?)\s+(?:to|and)\s+(?P<b>[\w\s]+?)$",
+    r"^how\s+(?:much\s+|far\s+)?(?:do|does|did|has|have|had)\s+(?P<what>.+?)\s+"
+    r"(?:changed?|grown?|fall(?:en)?|risen?|differ(?:ed)?|developed?|evolved?|increased?|decreased?|declined?|dropp?(?:ed)?)"
+    r"\s+(?:from|between)\s+(?P<a>[\w\s]+?)\s+(?:to|and)\s+(?P<b>[\w\s]+?)$",
     re.IGNORECASE,
 )
+_POLITE = re.compile(
+    r"^(?:please|can you|could you|would you|i want to know|tell me|explain|describe)\s+", re.IGNORECASE
+)
+_WHAT_IS = re.compile(
+    r"^what(?:'s| is| are| was| were)\s+(?=.*\b(?:vs\.?|versus)\b)(?:the\s+)?(?!difference)", re.IGNORECASE
+)
 
+# Comparatives whose plain form their ending does not tell.
 _PLAIN = {
-    "better": "good", "worse": "bad", "older": "old", "bigger": "big", "hotter": "hot", "thinner": "thin", "larger": "large",
-    "wider": "wide", "safer": "safe", "later": "late", "nicer": "nice", "closer": "close", "simpler": "simple", "denser": "dense",
-    "rarer": "rare", "finer": "fine", "further": "far", "farther": "far", "elder": "old", "wetter": "wet", "freer": "free",
-    "ampler": "ample", "stabler": "stable", "more expensive": "expensive", "purer": "pure", "riper": "ripe", "looser": "loose",
+    "better": "good", "worse": "bad", "bigger": "big", "hotter": "hot", "thinner": "thin", "larger": "large",
+    "wider": "wide", "safer": "safe", "later": "late", "nicer": "nice", "closer": "close", "simpler": "simple",
+    "denser": "dense", "rarer": "rare", "finer": "fine", "further": "far", "farther": "far", "elder": "old",
+    "wetter": "wet", "purer": "pure", "looser": "loose", "stabler": "stable", "riper": "ripe",
 }  # fmt: skip
 
 
 def sides(question: str) -> tuple[str, ...]:
     """Stand-alone search texts for the things a question compares; empty when it compares nothing."""
-    text = " ".join(question.split()).rstrip("?.! ")
-    text = re.sub(
-        r"^(?:please|can you|could you|would you|i want to know|tell me|explain|describe)\s+", "", text, flags=re.I
-    )
-    text = re.sub(
-        r"^(?:what(?:'s| is| are| was| were)\s+)(?=.*\b(?:vs\.?|versus)\b)(?:the\s+)?(?!difference)",
-        "",
-        text,
-        flags=re.I,
-    )
+    if len(question) > LONGEST_QUESTION:
+        return ()
+    text = _WHAT_IS.sub("", _POLITE.sub("", " ".join(question.split()).rstrip("?.! ")))
     found = _by_quality(text) or _by_change(text) or _by_pattern(text)
     return tuple(dict.fromkeys(found)) if 2 <= len(set(found)) <= MOST_SIDES else ()
 

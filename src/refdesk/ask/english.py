@@ -17,13 +17,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.ask.vocabulary import word_set
+
 WORD_LIST = "frequency_dictionary_en_82_765.txt"
 # What people write without its apostrophe; near other words, and meant.
-CONTRACTIONS = frozenset(
+CONTRACTIONS = word_set(
     """
     arent cant couldnt didnt doesnt dont hadnt hasnt havent hows isnt ive shouldnt thats theres theyre theyve wasnt
     werent whats whens wheres whos whys wont wouldnt youre youve
-    """.split()
+    """
 )
 _LETTERS = {letter: place for place, letter in enumerate(string.ascii_lowercase)}
 

@@ -1,6 +1,6 @@
 """Does a question lean on what was said before, and how does it read on its own? Rules, no model. Pure.
 
->>> stand_alone("What does it cost?", [Turn("user", "How heavy is the WB-7 buoy?"), Turn("assistant", "80 kg. [1]")]).text
+>>> stand_alone("What does it cost?", [Turn("user", "How heavy is the WB-7 buoy?")]).text
 'What does the WB-7 buoy cost?'
 """
 
@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from refdesk.answer import Turn
-from refdesk.ask.phrases import ASKING, BREAKS, Phrase, phrases
+from refdesk.ask.phrases import Phrase, phrases
+from refdesk.ask.vocabulary import ASKING, BREAKS
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 
 Nearness = Callable[[str], float]
 
 MOST_TURNS = 12  # messages looked back on
-# Best cosine in the documents (MiniLM): below FAR they hold nothing near a question as it was asked, so it leans on what
-# was said before; from NEAR on they answer it, whatever it points at. Tuned on half of MTRAG's conversations: .38–.44 do
-# equally well, docs/log.md.
+# Best cosine in the documents (MiniLM): below FAR they hold nothing near a question as it was asked, so it leans on
+# what was said before; from NEAR on they answer it, whatever it points at. Tuned on half of MTRAG's conversations:
+# .40–.44 do equally well, docs/log.md.
 FAR, NEAR = 0.42, 0.5
 FEW_WORDS = 2  # content words; a question with a pronoun and no more of its own leans whatever is near it
 SOME_WORDS = 5  # with more of its own, and no sign of leaning, it is a new question that the documents do not answer
@@ -40,51 +41,55 @@ class Rewrite:
 
 # --- does it lean? ---------------------------------------------------------------------------------------------------
 
-_THIRD = r"it|its|itself|they|them|their|theirs|themselves|he|him|his|himself|she|her|hers|herself"
+_THIRD = "it|its|itself|they|them|their|theirs|themselves|he|him|his|himself|she|her|hers|herself"
 _PRONOUN = re.compile(rf"\b(?:{_THIRD})\b", re.IGNORECASE)
 # "it" that stands for nothing: "is it possible to", "how long does it take to", "it is raining", "what time is it".
 _EMPTY_IT = re.compile(
-    r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might|do|not) it (?:be )?(?:\w+ly )?(?:\w+ )?(?:to|that|if|for|when)\b"
-    r"|\bis it (?:rain|snow)\w*|\bis it worth\b|\bit (?:is|was|would be|takes|seems|appears|depends|turns out|rains)\b"
-    r"|\b(?:time|day) is it\b|\bmake it\b|\bget it\b",
+    r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might|do|not) it (?:be )?(?:\w+ly )?(?:\w+ )?"
+    r"(?:to|that|if|for|when)\b|\bis it (?:rain|snow)\w*|\bis it worth\b|\b(?:time|day) is it\b|\b(?:make|get) it\b"
+    r"|\bit (?:is|was|would be|takes|seems|appears|depends|turns out|rains)\b",
     re.IGNORECASE,
 )
 # "this", "that", "these", "those" that point back: alone, or before a word that says no more than they do.
+_PRESENT = "year|month|week|day|morning|evening|quarter|document|documents|file|files|report|library|page"
+_BEFORE_THAT = (
+    "is|does|do|did|was|are|can|could|would|will|to|for|of|about|with|from|by|like|than|on|in|at|after|before|and|how|why"
+    "|what's|doing|use|using|mean"
+)
 _POINTING = re.compile(
-    r"\b(?:this|these|those)\b(?! (?:year|month|week|day|morning|evening|quarter|document|documents|file|files|report|library|page)\b)"
-    r"|(?:^|\b(?:is|does|do|did|was|are|can|could|would|will|to|for|of|about|with|from|by|like|than|on|in|at|after|before|and|how|why|why's|what's|do|doing|use|using|mean))\s+that\b(?!\s+(?:the|a|an|i|we|you|they|it|he|she)\b)"
+    rf"\b(?:this|these|those)\b(?! (?:{_PRESENT})\b)"
+    rf"|(?:^|\b(?:{_BEFORE_THAT}))\s+that\b(?!\s+(?:the|a|an|i|we|you|they|it|he|she)\b)"
     r"|\bthat (?:one|ones|mean|case|way|kind|type|time|approach|process|option|happen|happens|said)\b",
     re.IGNORECASE,
 )
 _AGAIN = re.compile(
-    r"\b(?:the (?:same|other|others|former|latter|previous|above|first one|second one|last one|rest)|another one|which ones?|such (?:a|an|\w+s)|each one|any others?|anything else|something else|what else|who else|where else)\b|\b(?<!is )(?<!are )(?<!was )(?<!were )there\s*\??$|\b(?:from|in|near) there\b",
+    r"\bthe (?:same|other|others|former|latter|previous|above|first one|second one|last one|rest)\b|\banother one\b"
+    r"|\bwhich ones?\b|\bsuch (?:a|an|\w+s)\b|\beach one\b|\bany others?\b|\b(?:anything|something|what|who) else\b"
+    r"|(?<!is )(?<!are )(?<!was )(?<!were )\bthere\s*\??$|\b(?:from|in|near) there\b",
     re.IGNORECASE,
 )
+_OPENERS = r"(?:(?:ok(?:ay)?|so|well|thanks?|thank you|great|oh|hmm|i see|right|sure|yes|no|but|and)[,.! ]+)*"
 _OPENING = re.compile(
-    r"^(?:(?:ok(?:ay)?|so|well|thanks?|thank you|great|oh|hmm|i see|right|sure|yes|no)[,.! ]+)*"
-    r"(?P<how>and(?: (?:what|how) about)?|what about|how about|what if|or|but|also|then|but what about|so what about|what of|as for|any other|anything)\b",
+    rf"^{_OPENERS}(?:and|what about|how about|what if|or|but|also|then|what of|as for|any other|anything)\b",
     re.IGNORECASE,
 )
 _ABOUT = re.compile(
-    r"^(?:(?:ok(?:ay)?|so|well|thanks?|thank you|great|oh|but|and|yes|no|hmm)[,.! ]+)*(?:what about|how about|and what about|and how about|what of|as for|and(?: (?:in|for|on|at|of|with|from|by|the))?(?=\s))\s*(?P<what>.+?)[?.! ]*$",
+    rf"^{_OPENERS}(?:(?:and )?(?:what|how) about|what of|as for|and(?: (?:in|for|on|at|of|with|from|by|the))?(?=\s))"
+    r"\s*(?P<what>.+?)[?.! ]*$",
     re.IGNORECASE,
 )
 _BARE = re.compile(
-    r"^(?:(?:and|but|so|ok(?:ay)?)[, ]+)?(?:why|how|when|where|who|which|how so|how come|why not|how much|how many|how long|how often|since when|by whom|where exactly|tell me more|more details?|go on|explain|"
-    r"can you (?:elaborate|explain)(?: more| further)?|elaborate|for example|such as|like what|in what way|any examples?|examples?|what else)[?.! ]*$",
+    rf"^{_OPENERS}(?:why|how|when|where|who|which|how so|how come|why not|how (?:much|many|long|often)|by whom"
+    r"|where exactly|tell me more|more details?|go on|explain|elaborate|for example|such as|like what|in what way"
+    r"|(?:any )?examples?|what else|can you (?:elaborate|explain)(?: more| further)?)[?.! ]*$",
     re.IGNORECASE,
 )
-_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-_PERIOD = re.compile(
-    r"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|January|February|March|April|May|June|July|August|September|October|November|December)\b"
-)
-_FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|me)\b", re.IGNORECASE)
-
-
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
 # A question that names its own thing: "What is anemia?", "Tell me about makos."
 _DEFINING = re.compile(
-    r"^(?:(?:so|ok(?:ay)?|and|please|can you|could you)[, ]+)*(?:what(?:'s| is| are| was| were)|who(?:'s| is| are| was| were)|tell me (?:more )?about|"
-    r"describe|explain|define|what do you know about)\s+(?:a |an |the )?(?P<thing>[^?.!]+?)[?.! ]*$",
+    rf"^{_OPENERS}(?:please |can you |could you )?(?:what(?:'s| is| are| was| were)|who(?:'s| is| are| was| were)"
+    r"|tell me (?:more )?about|describe|explain|define|what do you know about)\s+(?:a |an |the )?[^?.!]+?[?.! ]*$",
     re.IGNORECASE,
 )
 
@@ -263,9 +268,7 @@ def _confirmed(question: str, why: str, nearness: Nearness) -> str:
     return (why or "far") if may_lean and nearness(question) < FAR else ""
 
 
-def _rewritten(
-    question: str, why: str, questions: Sequence[str], topics: Topics, nearness: Nearness | None
-) -> Rewrite:
+def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics, nearness: Nearness | None) -> Rewrite:
     found = _pointing_back(question) if why == "pronoun" else None
     likely = topics.likely(question, found.group().split()[-1].lower() if found else "")[:CANDIDATES]
     if not likely:

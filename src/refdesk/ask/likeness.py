@@ -17,6 +17,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from refdesk.ask.vocabulary import word_set
 from refdesk.text import fold
 
 THRESHOLDS = {"precision": 0.95, "recall": 0.85}  # DESIGN §5
@@ -52,8 +53,8 @@ class Meaning:
 _POLITE = re.compile(
     r"^(?:(?:hello|hi|hey|please|ok|okay|so|well|thanks|thank you|and|also)[,.!]?\s+)*"
     r"(?:(?:can|could|would|will) you (?:please |kindly )?(?:tell|show|give|explain to) (?:me|us)\s+"
-    r"|(?:please )?(?:tell|show|give) (?:me|us)\s+|(?:do|does|would) (?:you|anyone|anybody) (?:happen to )?know\s+|i (?:want|need|would like|'d like|wish) to know\s+"
-    r"|i(?:'m| am) (?:wondering|curious|interested in)(?: about)?\s+|i wonder(?:ed)?\s+|what do (?:the|my|our) documents say about\s+)?"
+    r"|(?:please )?(?:tell|show|give) (?:me|us)\s+|do you (?:happen to )?know\s+|i(?:'m| am) wondering\s+|i wonder\s+"
+    r"|(?:i|we) (?:want|need|would like|'d like|wish) to know\s+|what do (?:the|my|our) documents say about\s+)?"
 )
 _LAST_POLITE = re.compile(r"[\s,]+(?:please|thanks|thank you|kindly)$")
 _CONTRACTED = (
@@ -67,46 +68,39 @@ _CONTRACTED = (
     (re.compile(r"\b(they|we|you|i)'ve\b"), r"\1 have"),
 )
 _TOKEN = re.compile(r"[$€£¥%°]|[^\W_]+(?:[.,:/'&+_-][^\W_]+)*|[+<>=≥≤*/]")
-_FILLERS = frozenset(
-    "a an the any please there it its this that these those kindly exactly actually really currently".split()
-) - {"any"}
-_PRESENT = frozenset("is are am be do does s".split())
-_PAST = frozenset("was were did".split())
-_PERFECT = frozenset("has have had been having".split())
-_FUTURE = frozenset(["will", "shall", "going"])
-_WH = frozenset("who whom whose what which when where why how".split())
-_HOW = frozenset(
-    "many much long often far old tall big large high deep heavy fast soon late early wide hot cold close strong likely".split()
+_FILLERS = word_set("a an the please there it its this that these those kindly exactly actually really currently")
+_PRESENT = word_set("is are am be do does s")
+_PAST = word_set("was were did")
+_PERFECT = word_set("has have had been having")
+_FUTURE = word_set("will shall going")
+_WH = word_set("who whom whose what which when where why how")
+_HOW = word_set(
+    """
+    big close cold deep early far fast heavy high hot large late likely long many much often old soon strong tall wide
+    """
 )
 # Words so small that other lists drop them, and that turn a question into another one.
-_MEANT = frozenset(
+_MEANT = word_set(
     """
-    not no never none nor neither without cannot nothing nobody except but unless only
-    all any every each some both either most many few several half more less least fewer fewest much enough
-    from to into onto out in on at by with within for of over under above below before after since until till between against about
-    through during across around near off up down per via toward towards upon behind beside besides beyond inside outside as than like
-    can could may might must should would ought need if or and while whether because i me my we our us you your he his she her they their them
-    """.split()
+    about above across after against all and any around as at because before behind below beside besides between
+    beyond both but by can cannot could down during each either enough every except few fewer fewest for from half he
+    her his i if in inside into least less like many may me might more most much must my near need neither never no
+    nobody none nor not nothing of off on only onto or ought our out outside over per several she should since some
+    than their them they through till to toward towards under unless until up upon us via we whether while with within
+    without would you your
+    """
 )
 _PERIOD_LINK = frozenset(["in", "for", "during", "of", "on", "at"])
-_NUMBER_WORDS = {
-    word: str(number)
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
-    )
-} | {
-    "thirty": "30",
-    "forty": "40",
-    "fifty": "50",
-    "sixty": "60",
-    "seventy": "70",
-    "eighty": "80",
-    "ninety": "90",
-    "hundred": "100",
-    "thousand": "1000",
-}
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen twenty"
+)
+_TENS = "thirty forty fifty sixty seventy eighty ninety hundred"
+_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_UNITS.split())}
+_NUMBER_WORDS |= {word: str(number) for number, word in zip(range(30, 101, 10), _TENS.split(), strict=True)}
+_NUMBER_WORDS |= {"thousand": "1000"}
 _PERIOD = re.compile(r"(?:19|20)\d\d|q[1-4]|h[12]|fy\d*")
-_MONTHS = frozenset("january february march april june july august september october november december".split())
+_MONTHS = word_set("january february march april june july august september october november december")
 
 
 @lru_cache(maxsize=4096)

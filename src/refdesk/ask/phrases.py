@@ -10,75 +10,20 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from refdesk.terms import QUERY_STOP_WORDS, terms
+from refdesk.ask.vocabulary import BREAKS, NOUN_OR_VERB, word_set
+from refdesk.terms import terms
 from refdesk.text import STOP_WORDS
 
 LONGEST = 8  # words; a longer run is a heading or a list
 
 _WORD = re.compile(r"[^\W_](?:[\w&+#]|[-./](?=\w)|['’](?=[A-Z]|t\b))*|['’]s\b|[^\w\s]")
-# Common verbs, adverbs and adjectives of questions: they end a noun phrase.
-_VERBS = """
-    accept accepted add added affect affected afford agree allow allowed allows answer apply applied appear arrive ask asked avoid
-    become became become begin began behave belong bring brought build built buy bought call called came cancel cause caused causes
-    change changed changes check choose chose clarify clean come comes compare compared complete consider considered contain contains
-    continue convert create created cure cut deal decide decided define defined delete deleted depend depends describe described determine
-    develop developed die died differ discover do does doing done draw drive eat elaborate enable encourage end ended ensure enter exist exists expect
-    explain fail fall feel fell file fill find finish fit fix follow followed follows found gave get gets getting give given gives go goes going gone
-    got grew grow handle happen happened happens hear help helped helps hold improve include included includes increase increased
-    install installed invent invented involve involved join joined keep kept knew know known last lead leave led left let like list
-    listen live lived look looking lose lost made make makes making manage manufacture mean means meant measure meet mention mentioned met
-    move moved named need needed needs occur occurred offer offered offers open order organise outline own owned pass paid pay perform
-    performed pick place play played plays prepare prevent produce produced produces protect prove provide provided provides publish published
-    put raise ran reach read receive received recommend recommended reduce refer register release released rely remain remember remove
-    replace replaced report require required requires result return run runs said save saw say says see seek seem seen sell send sent serve set
-    show shows sign solve sound speak specify spend spent split start started stay stick stop stopped store suffer suggest suggested summarise
-    summarize supply support supported supports suppose switch take taken takes talk talked taught teach tell tells think thought throw
-    told took travel treat tried try trying turn understand update updated use used uses using vary visit vote want wanted wants was
-    watch went win won wonder wondering work worked works worn worth write written wrote yield
-"""
-_OTHERS = """
-    able about accordingly across actually after ago ahead almost alone along already also although always among amount another anybody anymore anyone anything
-    anyway approximately around available away back bad basically because before behind below besides best better between beyond big bit certain
-    clear clearly common commonly currently different directly due early easily easy either else enough especially etc even ever every
-    everybody everyone everything exact exactly except famous far fast few fewer finally fine first following former fully further
-    generally good great greater hard hello here hi high higher however important instead interesting its itself just kind kinds large
-    larger largest lastly late later latest latter least less likely little long longer longest lot lots low lower lowest main mainly major many maybe
-    might more most mostly much must near nearly necessary never new newer next nice nobody none normally nothing now often ok okay old older once
-    one ones only onto other others otherwise overall particular people perhaps per person please possible possibly probably properly quick quickly quite
-    rather ready real really recently regarding relevant right same second several shall short should similar similarly simply since single small smaller
-    so some somebody someone something sometimes somewhat soon sort sorts specific specifically still straight successful such suddenly sure than thank thanks
-    therefore thing things third though through thus together tomorrow too top totally towards true twice type types typical typically
-    under unless unlike until upon useful usual usually various very via way ways well whatever whenever whereas wherever whether
-    while whole whose wide within without wrong yes yesterday yet
-"""
-BREAKS = frozenset(_VERBS.split()) | frozenset(_OTHERS.split()) | STOP_WORDS | QUERY_STOP_WORDS
-# Nouns of asking: they say what is wanted of a thing, and are no thing to come back to.
-ASKING = frozenset(
-    """
-    advantage advantages answer area areas aspect aspects basis benefit benefits case cases cause causes chance cost costs date day days
-    definition degree description detail details difference differences disadvantage disadvantages drawback drawbacks effect effects example examples fact facts factor factors
-    feature features form function goal history hour hours idea impact importance information issue issues kind level limit limits list
-    look main meaning method methods minute minutes name names number numbers option options order origin overview part parts percentage period point points price
-    prices problem problems process pros cons purpose question questions reason reasons recommendation recommendations relation requirement requirements result results role rule
-    rules sense sign signs similarities size sizes source sources stage status step steps subject summary symptom symptoms term terms time times tip tips
-    morning evening night afternoon weekend world people area areas region place places country article section text document page book show today tool tools topic topics total treatment treatments type types use uses value way ways week weeks year years solution solutions month months
-    """.split()
-)
 _INSIDE_NAMES = frozenset(["of", "for", "the", "de", "la", "von", "van", "and", "&"])
 # The word after one of these is a verb: "to explore Jupiter", "can I purchase plans".
-_BEFORE_VERBS = frozenset("to i we you they he she can could will would should may might must please let's not".split())
-_AUXILIARIES = frozenset("do does did is are was were has have had".split())
+_BEFORE_VERBS = word_set("to i we you they he she can could will would should may might must please let's not")
+_AUXILIARIES = word_set("do does did is are was were has have had")
 _ARTICLES = frozenset(["the", "a", "an"])
-_OWNERS = _ARTICLES | frozenset("my your our its their his her of 's this these those any no".split())
-# Verbs that are nouns after an article: "the file size".
-_BOTH = frozenset(
-    """
-    answer call cause change check cut deal drive end fall file fit help hold increase lead list look move need offer
-    order pass pay place play raise release report result return run save set show sign sound start store supply support
-    switch talk travel turn update use visit vote watch win work yield
-    """.split()
-)
-_NAMED_BY_BEING = frozenset("what who which where what's who's".split())
+_OWNERS = _ARTICLES | word_set("my your our its their his her of 's this these those any no")
+_NAMED_BY_BEING = word_set("what who which where what's who's")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +105,7 @@ def _belongs(tokens: list[_Token], place: int, run: list[int]) -> bool:
     if token.is_name and lowered not in STOP_WORDS and token.text != "I":
         return True
     before = tokens[place - 1].text.lower() if place else ""
-    if lowered in _BOTH:
+    if lowered in NOUN_OR_VERB:
         return before in _OWNERS or (bool(run) and run[0] > 0 and tokens[run[0] - 1].text.lower() in _OWNERS)
     return lowered not in BREAKS and (before not in _BEFORE_VERBS or token.may_be_name)
 
@@ -176,7 +121,8 @@ def _closed(text: str, tokens: list[_Token], run: list[int]) -> list[Phrase]:
     before = tokens[place].text.lower() if place >= 0 else ""
     named = [place for place in run if tokens[place].is_name]
     is_name = bool(named) or (len(run) > 1 and all(tokens[place].may_be_name for place in run))
-    is_clause = before in _AUXILIARIES and (before in ("do", "does", "did") or tokens[0].text.lower() not in _NAMED_BY_BEING)
+    names_it = tokens[0].text.lower() in _NAMED_BY_BEING and before not in ("do", "does", "did")
+    is_clause = before in _AUXILIARIES and not names_it
     if is_name and is_clause and not tokens[run[-1]].may_be_name:
         run = run[:-1]  # "did Zappa disband": the last word is the verb
     elif not is_name and len(run) > 1 and tokens[run[-1]].text.endswith("ed"):

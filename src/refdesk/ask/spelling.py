@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from refdesk.ask.english import CONTRACTIONS, english
+from refdesk.ask.vocabulary import word_set
 from refdesk.terms import QUERY_STOP_WORDS
 from refdesk.text import STOP_WORDS
 
@@ -27,7 +28,7 @@ VERY_COMMON = 20_000_000  # … and by a question that begins with a capital, wh
 _DOCUMENT_BONUS = 4.0  # in units of ln(count): a word of the documents outweighs one e^4 times as frequent
 _EDIT_COST = 9.0
 _FIRST_LETTER_COST = 3.0  # the first letter is seldom the wrong one (Pollock and Zamora 1984: 8 % of typos)
-_OPENING_WORDS = frozenset("what which when where whose does list name compare summarise summarize explain tell".split())
+_OPENING_WORDS = word_set("what which when where whose does list compare summarise summarize explain tell")
 _OPENING_BONUS = 6.0
 _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
