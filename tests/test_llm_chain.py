@@ -223,9 +223,10 @@ def test_the_text_stays_when_no_one_can_begin_anew(server: WireServer) -> None:
         async for piece in Chain(server, "a", "b").llm.stream(REQUEST):
             seen.append(piece)  # noqa: PERF401 - what came before the error counts
 
-    with pytest.raises(ProviderRefused):
+    with pytest.raises(ProviderRefused) as caught:
         asyncio.run(run())
     assert not any(piece.restarted for piece in seen)
+    assert (caught.value.spent.completion_tokens, caught.value.spent.calls) == (4, 1), "14 characters were written"
 
 
 def test_broken_before_the_first_word_is_just_another_try(server: WireServer) -> None:

@@ -152,7 +152,10 @@ class ExtraMissing(ModelError):
 
 
 class ProviderError(ModelError):
+    """`spent` is the `Usage` of streams that broke before everyone was given up; None when nothing was written."""
+
     stage = "generate"
+    spent: Any = None
 
 
 class ProviderRefused(ProviderError):

@@ -165,6 +165,7 @@ class ChainedLLM:
                     shown = True
                     lost += _rough_usage(model.name, request, text)
         assert failure is not None
+        failure.spent = lost if lost.calls else None
         raise failure
 
     async def _tried(self, model: Model, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
