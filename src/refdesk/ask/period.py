@@ -10,7 +10,7 @@ _MONTH_NAMES = "january february march april may june july august september octo
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
 _MONTH = "|".join(_MONTHS) + "|" + "|".join(name[:3] for name in _MONTHS)
 # "2018", "FY2018", "2024Q2", "Q22023": four digits that no other digit or decimal touches.
-_YEAR = re.compile(r"(?<![\d.,$€£#])(?:fy\s?)?((?:19|20)\d\d)(?![\d%])(?![.,]\d)", re.IGNORECASE)
+_YEAR = re.compile(r"(?:(?<![\d.,$€£#])|(?<=q[1-4]))(?:fy\s?)?((?:19|20)\d\d)(?![\d%])(?![.,]\d)", re.IGNORECASE)
 _SHORT_YEAR = re.compile(r"\bfy\s?['’]?(\d\d)(?!\d)|\b[1-4]q['’]?(\d\d)(?!\d)|\bq[1-4]['’](\d\d)(?!\d)", re.IGNORECASE)
 _RANGE = re.compile(r"((?:19|20)\d\d)\s?(?:-|–|—|to|through|until)\s?(?:fy\s?)?((?:19|20)\d\d)", re.IGNORECASE)
 _QUARTER = re.compile(r"(?<![a-z])q([1-4])(?=\D|20\d\d|\Z)|(?<!\d)([1-4])q(?=\W|\d\d|\Z)", re.IGNORECASE)

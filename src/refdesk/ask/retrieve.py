@@ -27,13 +27,14 @@ from refdesk.ask.select import (
 )
 from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
-from refdesk.terms import query_terms, words
+from refdesk.terms import query_terms
 from refdesk.trace import Trace
 from refdesk.types import Hit, Method, Scope
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 PREFERRED_SHARE = 1.0  # of the candidates, looked for in the named documents alone
 TOO_FEW = 3  # hits below which a second search is worth its milliseconds
+SURE = 0.6  # cosine of a hit beside which no second search is needed: a small library has one answer, and no more
 TELLING = 0.5  # share of the rarest term's weight that a term needs to stay in the second search
 FEEDBACK = 0.4  # share of the best sentence in the vector of the second search
 
@@ -206,9 +207,10 @@ def _enough(job: Job, query: Query, kept: Sequence[Sequence[Hit]]) -> tuple[list
     """The hits as they are, or after one more search for what is telling in the question when too few are left."""
     sides = [list(hits) for hits in kept]
     found = {hit.chunk.id for hits in sides for hit in hits}
-    if not job.plan.check_relevance or len(found) >= min(TOO_FEW, job.plan.k, job.library.chunk_count):
+    is_sure = any(hit.cosine >= SURE for hits in sides for hit in hits)
+    if not job.plan.check_relevance or is_sure or len(found) >= min(TOO_FEW, job.plan.k, job.library.chunk_count):
         return sides, ""
-    again = refine(query, sides[0], job.rows, job.weights)
+    again = refine(query, sides[0], job.rows, job.weights, idf(0, job.library.chunk_count))
     with job.trace.optional("refine", hits=len(found), query=again.standalone) as stage:
         more = [hit for hit in _ranked(job, again) if hit.chunk.id not in found]
         more = relevant(more, query, job.rows, job.weights, job.settings.similarity_threshold)
@@ -218,20 +220,28 @@ def _enough(job: Job, query: Query, kept: Sequence[Sequence[Hit]]) -> tuple[list
 
 
 def refine(
-    query: Query, hits: Sequence[Hit], rows: Mapping[int, NDArray[np.int8]], weights: Mapping[str, float]
+    query: Query,
+    hits: Sequence[Hit],
+    rows: Mapping[int, NDArray[np.int8]],
+    weights: Mapping[str, float],
+    unknown: float,
 ) -> Query:
     """The question reduced to its names and rare words, its vector moved towards the best sentence found so far.
+
+    A word as heavy as `unknown` stands nowhere in the library: it finds nothing.
 
     >>> refine(query("please tell me about the mooring of buoy W7"), …).standalone
     'mooring buoy W7'
     """
-    telling = TELLING * max((weights.get(term, 0.0) for term in query.terms), default=0.0)
+    known = {term: weight for term, weight in weights.items() if term in query.terms and weight < unknown}
+    telling = TELLING * max(known.values(), default=0.0)
     kept: list[str] = []
-    for word in query.standalone.split():
-        stems = query_terms(word) if words(word) else []
-        is_name = (word[:1].isupper() and bool(kept)) or any(letter.isdigit() for letter in word)
-        if is_name or any(weights.get(stem, 0.0) >= telling for stem in stems if stem in weights):
-            kept.append(word.strip("?!.,;:"))
+    for place, word in enumerate(query.standalone.split()):
+        bare = word.strip("?!.,;:\"'()")
+        own = [known[stem] for stem in query_terms(bare) if stem in known] if bare else []
+        is_name = bool(own) and ((place and bare[:1].isupper()) or any(letter.isdigit() for letter in bare))
+        if is_name or any(weight >= telling for weight in own):
+            kept.append(bare)
     text = " ".join(kept) or query.standalone
     return replace(query, standalone=text, vector=_towards(query.vector, hits, rows))
 

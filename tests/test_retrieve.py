@@ -1,0 +1,190 @@
+"""From a query to the hits that are read, on a real library with a real embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from refdesk import Refdesk
+from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
+from refdesk.ask.rerank import SentenceReranker
+from refdesk.ask.retrieve import SEARCHES, refine, retrieve
+from refdesk.ports import Reranker
+from refdesk.terms import query_terms
+from refdesk.trace import Trace
+from refdesk.types import Hit, Scope
+
+PLAN = Plan("hybrid", k=5, candidates=20)
+FILLER = (
+    "The harbour office keeps a log of arrivals. Pilots board at the outer buoy. The tide table hangs in the hall. "
+)
+
+
+def yearbook(house: str, year: int, sales: int) -> str:
+    """Thirty sections that read the same in every yearbook, but for one figure."""
+    sections = [f"## Section {n}\n\n{FILLER * 4}Berth {n} was inspected in {year}." for n in range(1, 30)]
+    return f"# Yearbook of {house}\n\n" + "\n\n".join(
+        [*sections, f"## Sales\n\nNet sales of the house were {sales} million crowns. {FILLER}"]
+    )
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    texts = [
+        {"name": f"{house.upper()}_{year}.md", "text": yearbook(house, year, sales), "format": "markdown"}
+        for house, year, sales in (("Northship", 2018, 41), ("Northship", 2019, 52), ("Kelpworks", 2018, 63))
+    ]
+    texts.append({"name": "anchors.txt", "text": "The anchor of the outer buoy weighs 350 kg."})
+    with Refdesk(tmp_path_factory.mktemp("retrieve") / "library", settings={"ingest.workers": 1}) as desk:
+        desk.add_texts(texts)
+        yield desk
+
+
+def query(desk: Refdesk, text: str, **more: Any) -> Query:
+    return Query(text, text, desk.embedder.embed_query(text), tuple(query_terms(text)), **more)
+
+
+def run(
+    desk: Refdesk,
+    text: str,
+    plan: Plan = PLAN,
+    *,
+    scope: Scope = EVERYTHING,
+    reranker: Reranker | None = None,
+    trace: Trace | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Retrieved:
+    asked = query(desk, text, **more)
+    changed = desk.settings.changed(settings or {})
+    return retrieve(
+        asked, plan, scope, desk.reader, desk.embedder, reranker or SentenceReranker(), changed, trace or Trace()
+    )
+
+
+def names(retrieved: Retrieved) -> list[str]:
+    return [hit.document.name for hit in retrieved.hits]
+
+
+@pytest.mark.parametrize("strategy", SEARCHES)
+def test_every_strategy_finds_the_answer(desk: Refdesk, strategy: Any) -> None:
+    found = run(desk, "How much does the anchor of the outer buoy weigh?", replace(PLAN, strategy=strategy))
+    assert found.hits[0].document.name == "anchors.txt"
+    assert len(found.hits) <= PLAN.k
+    assert all(hit.cosine <= 1.0 for hit in found.considered)
+
+
+def test_the_named_document_is_preferred_and_named(desk: Refdesk) -> None:
+    found = run(desk, "What were Northship's net sales in 2019?")
+    assert "52 million" in found.hits[0].chunk.text
+    own = {document.id: document.name for document in desk.documents()}
+    assert own[found.preferred_documents[0]] == "NORTHSHIP_2019.md"
+    assert (
+        run(
+            desk, "What were Northship's net sales in 2019?", settings={"rag.prefer_documents": False}
+        ).preferred_documents
+        == ()
+    )
+
+
+def test_a_document_outside_the_scope_is_neither_preferred_nor_found(desk: Refdesk) -> None:
+    other = desk.document("KELPWORKS_2018.md")
+    found = run(desk, "What were Northship's net sales in 2019?", scope=Scope(documents=(other.id,)))
+    assert set(names(found)) == {"KELPWORKS_2018.md"}
+    assert found.preferred_documents == ()
+
+
+def test_each_side_of_a_comparison_gets_its_share(desk: Refdesk) -> None:
+    sides = ("net sales of Northship in 2019", "net sales of Kelpworks in 2018")
+    found = run(desk, "Compare the net sales of Northship in 2019 and Kelpworks in 2018", parts=sides)
+    texts = "\n".join(hit.chunk.text for hit in found.hits)
+    assert "52 million" in texts
+    assert "63 million" in texts
+
+
+def test_what_later_stages_need_is_there(desk: Refdesk) -> None:
+    found = run(desk, "What were Northship's net sales in 2019?")
+    for hit in found.hits:
+        assert len(found.sentence_vectors[hit.chunk.id]) == len(hit.chunk.sentences)
+        for one in desk.reader.neighbours(hit.chunk, 1, 1):
+            assert one.id in found.sentence_vectors
+    assert set(found.idf) == set(query_terms("What were Northship's net sales in 2019?"))
+    assert {hit.chunk.id for hit in found.hits} <= {hit.chunk.id for hit in found.considered}
+
+
+def test_every_step_is_in_the_trace_with_its_sizes(desk: Refdesk) -> None:
+    trace = Trace()
+    run(desk, "What were Northship's net sales in 2019?", trace=trace)
+    stages = {stage.name: stage for stage in trace.stages}
+    assert list(stages) == ["search", "prefer", "rerank", "check", "deduplicate", "diversify"]
+    assert stages["search"].output["hits"] == 20
+    assert stages["prefer"].took["documents"] >= 1
+    assert stages["diversify"].skipped
+    run(
+        desk,
+        "anchor weight?",
+        replace(PLAN, rerank=False, check_relevance=False, use_mmr=True),
+        trace=(bare := Trace()),
+    )
+    assert {stage.name for stage in bare.stages if stage.skipped} == {"prefer", "rerank", "check"}
+
+
+class Broken:
+    name = "broken"
+
+    def rerank(self, query: Query, hits: Sequence[Hit], sentence_vectors: Any, idf: Any) -> list[Hit]:
+        raise RuntimeError("no such model")
+
+
+def test_a_reranker_that_fails_is_left_out(desk: Refdesk) -> None:
+    trace = Trace()
+    found = run(desk, "How much does the anchor weigh?", reranker=Broken(), trace=trace)
+    assert found.hits[0].document.name == "anchors.txt"
+    assert any("no such model" in stage.error for stage in trace.stages)
+
+
+def test_repeats_of_one_text_are_read_once(desk: Refdesk) -> None:
+    found = run(desk, "When do pilots board at the outer buoy?")
+    assert len({hit.chunk.text for hit in found.hits}) == len(found.hits)
+
+
+def test_a_second_search_asks_for_what_is_telling(desk: Refdesk) -> None:
+    settings = {"rag.similarity_threshold": 0.99}
+    question = "Could somebody please explain the zirconium xylophone of Captain Anchor"
+    trace = Trace()
+    found = run(desk, question, settings=settings, trace=trace)
+    assert found.refined
+    assert found.refined == "Anchor"  # the other words stand nowhere in the library
+    assert [stage.name for stage in trace.stages].count("search") == 2
+    assert run(desk, "How much does the anchor weigh?").refined == ""
+
+
+def test_refining_keeps_names_and_rare_words(desk: Refdesk) -> None:
+    asked = query(desk, "Please explain where the mooring of buoy W7 lies")
+    weights = dict.fromkeys(asked.terms, 0.2) | {"moor": 5.0, "buoy": 4.0, "explain": 9.0}
+    again = refine(asked, [], {}, weights, 9.0)
+    assert again.standalone == "mooring buoy W7"
+    assert (again.vector == asked.vector).all()
+
+
+def test_the_vector_moves_towards_the_best_sentence(desk: Refdesk) -> None:
+    found = run(desk, "How much does the anchor weigh?")
+    asked = query(desk, "heavy iron thing at the buoy")
+    again = refine(asked, found.hits[:1], found.sentence_vectors, {}, 9.0)
+    target = desk.embedder.embed_query(found.hits[0].chunk.text)
+    assert again.vector @ target > asked.vector @ target
+    assert again.vector @ again.vector == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_same_question_gives_the_same_hits(desk: Refdesk) -> None:
+    one, other = (run(desk, "What were the net sales in 2018?") for _ in range(2))
+    assert [hit.chunk.id for hit in one.hits] == [hit.chunk.id for hit in other.hits]
+
+
+def test_an_empty_library_gives_nothing(tmp_path: Any) -> None:
+    with Refdesk(tmp_path / "library") as empty:
+        found = run(empty, "Is anybody there?")
+    assert found.hits == found.considered == ()
