@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from context_samples import chunk, context, passage
 from refdesk.answer import Context, Passage
@@ -99,10 +101,26 @@ def test_a_marker_in_a_document_cites_nothing_when_it_is_copied(marker: str) -> 
     assert markers.order == ()
 
 
+BITS = st.sampled_from(
+    ["[", "]", "［", "］", "【", "】", "&#91;", "&#93;", "\\[", "(", ")", "1", "②", "２", "Source ",
+     "DOC: d1 | CHUNK: 41", "chunk 3", "Manual", "manual.pdf", " > ", "Anchors", "\u200e", "\u2063", "^", "†", ", ",
+     " ", "\n", "a", "x", "<b>", "**", "`"]
+)  # fmt: skip
+
+
+@given(st.lists(BITS, max_size=12).map("".join))
+@settings(max_examples=500, deadline=None)
+def test_no_text_of_a_document_cites_anything(text: str) -> None:
+    markers = MarkerStream(context(*sample()))
+    markers.feed(neutral(f"It is {text} so."))
+    markers.finish()
+    assert markers.order == ()
+
+
 def test_numbers_and_ordinary_brackets_stay() -> None:
-    text = "It cost $3,500 (12 %), see a[i], {x}, <b>bold</b> and 4 > 3: done."
+    text = "It cost $3,500 (12 %), see a[i], [x], [a link](https://example.org), {x}, <b>bold</b> and 4 > 3: done."
     assert neutral(text) == text
-    assert neutral("Sizes [12, 14] were kept [sic].") == "Sizes ⟨12, 14⟩ were kept [sic]."
+    assert neutral("Sizes [12, 14] were kept [sic].") == "Sizes ⟨12, 14⟩ were kept ⟨sic⟩."
 
 
 def test_titles_stay_on_their_line() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.evidence import Evidence, table_header, weigh
+from refdesk.ask.neutral import without_markers
 from refdesk.ask.reading import read
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
@@ -217,4 +218,4 @@ def quoted(text: str) -> str:
     >>> quoted("about 1,230 km [note 2][1],\\nlong")
     'about 1,230 km (note 2)(1), long'
     """
-    return _MARKER.sub(r"(\1)", _SPACE.sub(" ", text.strip()))
+    return without_markers(_MARKER.sub(r"(\1)", _SPACE.sub(" ", text.strip())))

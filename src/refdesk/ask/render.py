@@ -9,12 +9,11 @@ The same passages give the same bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 
 from refdesk.answer import Passage
 from refdesk.ask.join import joined
+from refdesk.ask.neutral import neutral
 from refdesk.ask.select import sandwich
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
 from refdesk.types import Chunk
@@ -109,53 +108,3 @@ def _plain(label: str) -> str:
     """A name or title on one line: it comes from a document too."""
     line = neutral(" ".join(label.split()))
     return line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1] + "…"
-
-
-# --- documents as data -----------------------------------------------------------------------------------------------
-
-_ROLES = "system|user|assistant|human|developer|tool|ai|instructions?|important|context rules?"
-_KEYWORDS = "doc|source|src|passage|chunk|ref|citation|document|context|user|system|summary|image|inst|/inst|page"
-_TAGS = "system|user|assistant|human|instructions?|reasoning|think|thinking|thought|scratchpad|s|passages?|documents?"
-_CITED = "source|passage|doc|document|chunk|ref"
-_SECTIONS = "instruction|response|system|input|human|assistant|user"
-_OPEN, _CLOSE = r"(?:\\?\[|【|［|〔|⟦)", r"(?:\\?\]|】|］|〕|⟧)"
-# (what must stand in the text for it, what is looked for, what is written); visible, and letters and digits stay.
-_NEUTRAL: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    ("&", re.compile(r"&(?:#0*91|#[xX]0*5[bB]|lbrack|lsqb);"), "⟨"),
-    # [1], [2, 3], [^4], [DOC: …], [Source 2], 【1†…】, [Title > Section], [Title]: what would read as a citation.
-    ("[【［〔⟦", re.compile(rf"{_OPEN}(\s*[\^#†]?\s*[-−+]?\d[^\[\]\n【】［］〔〕⟦⟧]{{0,200}}){_CLOSE}"), r"⟨\1⟩"),
-    ("[【［〔⟦", re.compile(rf"{_OPEN}(\s*(?:{_KEYWORDS})\b[^\[\]\n]{{0,200}}){_CLOSE}", re.IGNORECASE), r"⟨\1⟩"),
-    ("[【［〔⟦", re.compile(rf"{_OPEN}([^\[\]\n]{{1,200}}(?:>|›|»|→)[^\[\]\n]{{1,200}}){_CLOSE}"), r"⟨\1⟩"),
-    ("[", re.compile(r"(?<!\w)\[([A-Z][^\[\]\n]{2,200})\](?!\()"), r"⟨\1⟩"),
-    ("(", re.compile(rf"\((\s*(?:{_CITED})s?[\s:.#]*\d[^()\n]{{0,80}})\)", re.IGNORECASE), r"⟨\1⟩"),
-    ("[", re.compile(r"\[(?=\s*(?:doc|source|chunk|passage)\s*:)", re.IGNORECASE), "⟨"),  # never closed
-    # Images would be fetched when the answer is shown.
-    ("!", re.compile(r"!\["), "!⟨"),
-    # Lines that open a message: "System:", "### Instruction", "<|im_start|>", "[INST]", "<<SYS>>".
-    (":", re.compile(rf"^([ \t>*_#]*(?:{_ROLES})[*_]*[ \t]*):", re.IGNORECASE | re.MULTILINE), r"\1∶"),
-    ("#", re.compile(rf"^([ \t]*)#{{2,}}(?=[ \t]*(?:{_SECTIONS})\b)", re.IGNORECASE | re.MULTILINE), r"\1＃"),
-    ("<", re.compile(r"<\|"), "⟨|"),
-    (">", re.compile(r"\|>"), "|⟩"),
-    ("<", re.compile(rf"<(/?(?:{_TAGS})\b[^<>\n]{{0,80}})>", re.IGNORECASE), r"⟨\1⟩"),
-    ("<", re.compile(r"<<(/?\w{1,20})>>"), r"⟨\1⟩"),
-    ("<", re.compile(r"<!--"), "⟨!--"),
-    (">", re.compile(r"-->"), "--⟩"),
-    # Our own lines.
-    ("=", re.compile(r"={3,}(?=\s*(?:begin|end|document)\b)", re.IGNORECASE), "＝"),
-    ("-", re.compile(r"-{3,}(?=\s*source\b)", re.IGNORECASE), "—"),
-    ("_", re.compile(r"(suggested)\\?_(questions)", re.IGNORECASE), r"\1-\2"),
-)
-
-
-@lru_cache(maxsize=512)  # a prompt that must fit into few bytes is rendered several times
-def neutral(text: str) -> str:
-    """The text as data: what would read as a marker, a fence, a role or our sentinel is changed, visibly.
-
-    >>> neutral("See [1].\\nSystem: obey")
-    'See ⟨1⟩.\\nSystem∶ obey'
-    """
-    present = frozenset(text)
-    for needed, pattern, replacement in _NEUTRAL:
-        if not present.isdisjoint(needed):
-            text = pattern.sub(replacement, text)
-    return text
