@@ -39,14 +39,18 @@ def same_question(one: str, other: str) -> bool:
     return bool(one.strip()) and meaning(one) == meaning(other)
 
 
+Placed = tuple[int, str]  # (content words before it, word)
+ANYWHERE = -1  # "in 2023" may stand at either end
+
+
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What of a question must be the same in another one for it to ask the same."""
 
     asks: str  # who, when, how many; "" for yes or no
     content: tuple[str, ...]  # in order, plural taken off
-    figures: tuple[str, ...]  # numbers, codes, units of money, in order
-    small: tuple[str, ...]  # negation, quantifiers, directions, modals; in order
+    figures: tuple[Placed, ...]  # numbers, codes, signs of money
+    small: tuple[Placed, ...]  # negation, quantifiers, directions, modals
     tense: str
 
 
@@ -68,10 +72,11 @@ _CONTRACTED = (
     (re.compile(r"\b(they|we|you|i)'ve\b"), r"\1 have"),
 )
 _TOKEN = re.compile(r"[$€£¥%°]|[^\W_]+(?:[.,:/'&+_-][^\W_]+)*|[+<>=≥≤*/]")
-_FILLERS = word_set("a an the please there it its this that these those kindly exactly actually really currently")
+_FILLERS = word_set("a an the please there it its this that these those kindly exactly actually really")
 _PRESENT = word_set("is are am be do does s")
 _PAST = word_set("was were did")
-_PERFECT = word_set("has have had been having")
+_PERFECT = word_set("has have been having")
+_MAIN_VERBS = word_set("do does did have has had having be")
 _FUTURE = word_set("will shall going")
 _WH = word_set("who whom whose what which when where why how")
 _HOW = word_set(
@@ -90,7 +95,12 @@ _MEANT = word_set(
     without would you your
     """
 )
+_PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
 _PERIOD_LINK = frozenset(["in", "for", "during", "of", "on", "at"])
+# A text that begins with one of these is an order, not the name of what is wanted.
+_ORDERS = word_set(
+    "list compare summarise summarize explain describe name find count give why contrast analyse analyze"
+)
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
     " eighteen nineteen twenty"
@@ -105,27 +115,42 @@ _MONTHS = word_set("january february march april june july august september octo
 
 @lru_cache(maxsize=4096)
 def meaning(question: str) -> Meaning:
-    """`Can you tell me the price of the TG-4?` -> what, (tg-4 price)."""
+    """`Can you tell me the price of the TG-4?` -> what, (price,), ((0, tg-4),): a figure before all content words."""
     tokens = _tokens(question)
     asks, rest = _asked(tokens)
-    tense = {_tense_of(token) for token in rest} - {""}
-    if not asks and not tense and rest and tokens == rest and not _is_order(rest):
+    tenses = {_tense_of(token) for token in rest} - {""}
+    if not asks and not tenses and rest and rest[0] not in _ORDERS:
         asks = "what"  # "TG-4 warranty period" asks what it is
-    figures, content, small = [], [], []
+    content: list[str] = []
+    small: list[Placed] = []
+    figures: list[Placed] = []
     for place, token in enumerate(rest):
-        following = rest[place + 1] if place + 1 < len(rest) else ""
-        if _tense_of(token) or token in _FILLERS or token == "'s":
+        is_verb = place == len(rest) - 1 and token in _MAIN_VERBS  # "What do auricles do?" is not "What are auricles?"
+        if not is_verb and (_tense_of(token) or token in _FILLERS or token == "of"):
             continue
-        if _is_figure(token):
-            figures.append(_NUMBER_WORDS.get(token, token.replace(",", "")))
-        elif token in _MEANT:
-            if not (token in _PERIOD_LINK and _is_period(following)) and token != "of":
-                small.append(token)
-        else:
+        before = rest[place - 1] if place else ""
+        following = rest[place + 1] if place + 1 < len(rest) else ""
+        if _is_figure(token) or _is_period(token):
+            moves = _is_period(token) and (not before or before in _PERIOD_LINK or _is_period(before))
+            figures.append((ANYWHERE if moves else len(content), _NUMBER_WORDS.get(token, token.replace(",", ""))))
+        elif token not in _MEANT:
             content.append(_singular(token))
+        elif not (token in _PERIOD_LINK and _is_period(following)):
+            small.append((len(content), token))
+    if len(content) == 1:  # "Q3 revenue" is "revenue in Q3"
+        figures = [(ANYWHERE if _is_period(token) else place, token) for place, token in figures]
     if asks == "how much" and content and content[-1] == "cost":
         asks = "what"  # how much does it cost: what does it cost
-    return Meaning(asks, tuple(content), tuple(figures), tuple(small), "+".join(sorted(tense - {"present"})))
+    return Meaning(asks, tuple(content), tuple(figures), _settled(small), "+".join(sorted(tenses - {"present"})))
+
+
+def _settled(small: list[Placed]) -> tuple[Placed, ...]:
+    """`can not I` is `can I not`."""
+    for place in range(len(small) - 1):
+        (first, token), (second, following) = small[place : place + 2]
+        if token == "not" and following in _PERSONS and first == second:
+            small[place : place + 2] = [(first, following), (first, token)]
+    return tuple(small)
 
 
 def _tokens(question: str) -> list[str]:
@@ -134,7 +159,8 @@ def _tokens(question: str) -> list[str]:
         text = pattern.sub(full, text)
     text = _LAST_POLITE.sub("", _POLITE.sub("", text))
     text = re.sub(r"\bhow come\b", "why", text)
-    text = re.sub(r"(\w)'s\b|(\ws)'(?=\s|$)", r"\1\2 's", text)
+    text = re.sub(r"(?<=\w)'s\b|(?<=s)'(?=\s|$)", "", text)
+    text = re.sub(r"^(?:if|whether|about) ", "", text)
     tokens = []
     for found in _TOKEN.findall(text):
         # "sign-up" is "sign up", but "TG-4" and "2019-2020" are codes
@@ -157,9 +183,10 @@ def _of_turned(tokens: list[str]) -> list[str]:
         ):
             end += 1
         owner = [token for token in tokens[place + 1 : end] if token not in ("the", "a", "an")]
-        if owner and not _is_period(owner[0]):
+        is_amount = bool(owner) and not any(letter.isalpha() for letter in owner[0])  # "a deposit of $100"
+        if owner and not is_amount and not _is_period(owner[0]):
             tokens = [*tokens[:start], *owner, *tokens[start:place], *tokens[end:]]
-    return [token for token in tokens if token != "'s"]
+    return tokens
 
 
 def _is_noun(token: str) -> bool:
@@ -177,22 +204,6 @@ def _asked(tokens: list[str]) -> tuple[str, list[str]]:
     return "", tokens
 
 
-def _is_order(tokens: list[str]) -> bool:
-    return tokens[0] in {
-        "list",
-        "compare",
-        "summarise",
-        "summarize",
-        "explain",
-        "describe",
-        "name",
-        "find",
-        "count",
-        "give",
-        "why",
-    }
-
-
 def _tense_of(token: str) -> str:
     if token in _PRESENT:
         return "present"
@@ -200,6 +211,8 @@ def _tense_of(token: str) -> str:
         return "past"
     if token in _PERFECT:
         return "perfect"
+    if token == "had":
+        return "past perfect"
     return "future" if token in _FUTURE else ""
 
 
