@@ -21,15 +21,21 @@ Known = Callable[[Sequence[str]], Collection[str]]  # of these words, those the 
 Similar = Callable[[str, int], Sequence[tuple[str, int]]]  # (word, distance) -> near words with their counts
 
 SHORTEST = 4  # letters; nearly every shorter string is a word or a code
+SHORTEST_NAME = 6  # "Stahl" and "Sahl" are two people
 TWO_EDITS_FROM = 8  # letters; MEASUREMENTS: one edit below, two from here on
 LEAST_WORDS, LEAST_CHARACTERS = 0.5, 0.6  # shares that must survive; seed 001 step 3
-COMMON = 200_000  # count in the English list from which a word is common enough to be meant …
+COMMON = 500_000  # count in the English list from which a word is common enough to be meant …
 VERY_COMMON = 20_000_000  # … and by a question that begins with a capital, which may be a name
 _DOCUMENT_BONUS = 4.0  # in units of ln(count): a word of the documents outweighs one e^4 times as frequent
 _EDIT_COST = 9.0
 _FIRST_LETTER_COST = 3.0  # the first letter is seldom the wrong one (Pollock and Zamora 1984: 8 % of typos)
 _OPENING_WORDS = word_set("what which when where whose does list compare summarise summarize explain tell")
 _OPENING_BONUS = 6.0
+_KEYS_BESIDE = {
+    "q": "wa", "w": "qeas", "e": "wrsd", "r": "etdf", "t": "ryfg", "y": "tugh", "u": "yihj", "i": "uojk", "o": "ipkl",
+    "p": "ol", "a": "qwsz", "s": "awedxz", "d": "serfcx", "f": "drtgvc", "g": "ftyhbv", "h": "gyujnb", "j": "huikmn",
+    "k": "jiolm", "l": "kop", "z": "asx", "x": "zsdc", "c": "xdfv", "v": "cfgb", "b": "vghn", "n": "bhjm", "m": "njk",
+}  # fmt: skip
 _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
@@ -78,14 +84,16 @@ def _candidates(text: str) -> Iterable[tuple[int, str]]:
         for part in re.finditer(r"[A-Za-z]+", core):
             word = part.group()
             has_inner_capital = not (word[1:].islower() if len(word) > 1 else True)
-            if len(word) >= SHORTEST and not has_inner_capital and word.lower() not in _SMALL_WORDS:
+            is_name = word[0].isupper() and bool(text[: start + part.start()].strip(_EDGES + " "))
+            shortest = SHORTEST_NAME if is_name else SHORTEST
+            if len(word) >= shortest and not has_inner_capital and word.lower() not in _SMALL_WORDS:
                 yield start + part.start(), word
 
 
 def _least_count(start: int, word: str, text: str) -> int:
     """How common an English word must be to stand in for this one; 0: no English word may.
 
-    A capital within the question is a name, and the English list knows none that the documents do not.
+    A capital within the question is a name, and the English list knows none.
     """
     if word.islower():
         return COMMON
@@ -95,29 +103,37 @@ def _least_count(start: int, word: str, text: str) -> int:
 def best(word: str, similar: Similar, least_count: int = 0, *, opens: bool = False) -> str:
     """The word that was most likely meant, "" when none is near: words of the documents first, then English ones.
 
-    English words begin with the same letter, or with the first two swapped: "numpy" is not "bumpy". A word that `opens`
-    the question is likely a question word: "wich" is "which", not "with".
+    A word that `opens` the question is likely a question word: "wich" is "which", not "with".
     """
     allowed = 2 if len(word) >= TWO_EDITS_FROM else 1
-    scored: list[tuple[float, str]] = []
+    scored: dict[str, float] = {}
     for near, count in similar(word, allowed):
-        if near.isalpha() and len(near) >= SHORTEST - 1:
-            scored += _weighed(word, near, math.log(1 + count) + _DOCUMENT_BONUS, allowed)
+        if near.isalpha() and len(near) >= SHORTEST - 1 and _begins_alike(word, near, may_slip=True):
+            _weigh(scored, word, near, math.log(1 + count) + _DOCUMENT_BONUS, allowed)
     if least_count:
         for near, count in english().near(word, allowed):
-            if count >= least_count and (near[0] == word[0] or near[:2] == word[1::-1]):
-                scored += _weighed(word, near, math.log(count / COMMON), allowed)
+            if count >= least_count and _begins_alike(word, near, may_slip=False):
+                _weigh(scored, word, near, math.log(count / COMMON), allowed)
     if opens:
-        scored = [(cost - (_OPENING_BONUS if near in _OPENING_WORDS else 0.0), near) for cost, near in scored]
-    return min(scored)[1] if scored else ""
+        scored = {near: cost - _OPENING_BONUS * (near in _OPENING_WORDS) for near, cost in scored.items()}
+    return min(scored, key=lambda near: (scored[near], near)) if scored else ""
 
 
-def _weighed(word: str, near: str, weight: float, allowed: int) -> list[tuple[float, str]]:
+def _weigh(scored: dict[str, float], word: str, near: str, weight: float, allowed: int) -> None:
     edits = edit_distance(word, near, allowed)
-    if not 0 < edits <= allowed:
-        return []
-    first = _FIRST_LETTER_COST if near[0] != word[0] else 0.0
-    return [(edits * _EDIT_COST + first - weight, near)]
+    if 0 < edits <= allowed:
+        cost = edits * _EDIT_COST + _FIRST_LETTER_COST * (near[0] != word[0]) - weight
+        scored[near] = min(cost, scored.get(near, cost))
+
+
+def _begins_alike(word: str, near: str, *, may_slip: bool) -> bool:
+    """The first letter is the same, or swapped with the second; or a finger slipped: added, or the key beside it.
+
+    So "numpy" is not "bumpy" where no document says "bumpy", "laytime" is no "daytime" and "pgvector" no "vector".
+    """
+    if near[0] == word[0] or near[:2] == word[1::-1]:
+        return True
+    return may_slip and (word[1:] == near or near[1:] == word or near[0] in _KEYS_BESIDE.get(word[0], ""))
 
 
 def edit_distance(one: str, other: str, most: int) -> int:
