@@ -88,7 +88,7 @@ class Query:
     parts: tuple[str, ...] = ()
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def reading(self) -> dict[str, Any]:
         """What the trace says of it."""
         return {
             "route": self.route,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from typing import Any
 
 from sqlalchemy import Engine
 
@@ -34,25 +35,36 @@ from refdesk.trace import Trace
 class Asking:
     """What one process needs to answer questions; made with the library, loads nothing before the first question."""
 
-    def __init__(self, engine: Engine, reader: LibraryReader, embedder: Embedder, config: Config) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        quick: QuickReader,
+        reader: LibraryReader,
+        embedder: Embedder,
+        config: Config,
+        settings: Callable[[], Settings],
+    ) -> None:
         self._reader = reader
         self._embedder = embedder
         self._config = config
-        self._quick = QuickReader(engine)
         self._background = BackgroundWriter(engine)
-        self.cache = LocalCache(self._quick, self._background)
+        self.cache = LocalCache(quick, self._background, settings)
         self.conversations = ConversationStore(engine)
-        self.answers = AnswerStore(engine, self._background)
+        self.answers = AnswerStore(engine, self._background, settings)
         self._making = threading.Lock()
         self._models: tuple[str, Models] | None = None
         self._reranker: tuple[str, Reranker] | None = None
 
     def close(self) -> None:
         self._background.close()
-        self._quick.close()
 
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
         return ask(question, self._desk(question, settings))
+
+    async def aclose(self) -> None:
+        """Closes the connections to models that the running event loop has kept."""
+        if self._models is not None:
+            await self._models[1].aclose()
 
     def _desk(self, question: Question, settings: Settings) -> Desk:
         def record(answer: Answer, trace: Trace) -> None:
@@ -106,11 +118,23 @@ async def collected(events: AsyncGenerator[Event, None]) -> Answer:
     raise AskError("the stream ended without an answer")
 
 
-def collected_sync(begin: Callable[[], AsyncGenerator[Event, None]]) -> Answer:
-    """`collected` for those who do not await; within a running loop, in a thread of its own."""
+def collected_sync(
+    begin: Callable[[], AsyncGenerator[Event, None]], close: Callable[[], Coroutine[Any, Any, None]]
+) -> Answer:
+    """`collected` for those who do not await; within a running loop, in a thread of its own.
+
+    `close` ends what the loop of this one question has kept open.
+    """
+
+    async def work() -> Answer:
+        try:
+            return await collected(begin())
+        finally:
+            await close()
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(collected(begin()))
+        return asyncio.run(work())
     with ThreadPoolExecutor(1, "refdesk-ask") as pool:
-        return pool.submit(lambda: asyncio.run(collected(begin()))).result()
+        return pool.submit(lambda: asyncio.run(work())).result()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from refdesk.adapters.llm_anthropic import AnthropicLLM
 from refdesk.adapters.llm_chain import ChainedLLM
@@ -16,10 +15,9 @@ from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.adapters.llm_wire import WireLLM
 from refdesk.config import Config
 from refdesk.models import model_info, split_name
-from refdesk.ports import LLM
+from refdesk.ports import LLM, ModelRole
 from refdesk.settings import Settings
 
-ModelRole = Literal["answer", "router", "verifier", "reconciler", "summariser"]
 WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM}
 
 

@@ -17,7 +17,7 @@ class Draft:
     """The answer as it is being written; what was shown is never taken back without a `Replace`."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        self.context = context
         self.model = ""
         self._is_quoting = False
         self.usage = Usage()
@@ -25,7 +25,7 @@ class Draft:
 
     def _begin(self) -> None:
         self._trim = AnswerTrim()
-        self._markers = MarkerStream(self._context)
+        self._markers = MarkerStream(self.context)
         self._shown: list[str] = []
 
     def take(self, piece: Piece) -> Content | Replace | None:

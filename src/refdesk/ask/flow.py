@@ -54,7 +54,7 @@ async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
 async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerator[Event, None]:
     library, embed, models, settings = desk.library, desk.embedder.embed_query, desk.models, desk.settings
     keeper = Keeper(question, desk, trace)
-    if known := keeper.recall():
+    if known := await keeper.recall():
         for event in known:
             yield event
         return
@@ -62,9 +62,9 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     yield Thinking("understand", "Reading the question")
     with trace.stage("understand", characters=len(question.text), turns=len(keeper.turns)) as stage:
         query = await understand(question, keeper.turns, library, desk.embedder, models.role("router"), settings, trace)
-        stage.gave(**query.sizes)
+        stage.gave(**query.reading)
     answer = begin(question, query, settings, trace)
-    if known := keeper.recall_similar(query):
+    if known := await keeper.recall_similar(query):
         for event in known:
             yield event
         return
@@ -101,14 +101,11 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         written = write(
-            query, plan, context, retrieved, turns, models, budget, settings, trace, question.max_context_chars
+            draft, query, plan, retrieved, turns, models, budget, settings, trace, question.max_context_chars
         )
-        async with aclosing(written) as pieces:
-            async for piece in pieces:
-                if shown := draft.take(piece):
-                    yield shown
-        if shown := draft.finish():
-            yield shown
+        async with aclosing(written):
+            async for event in written:
+                yield event
         stage.gave(**draft.sizes)
 
     yield Thinking("attest", "Checking every sentence")

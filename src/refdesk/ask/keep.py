@@ -14,7 +14,7 @@ from refdesk.answer import Answer, Cached, Query, Question, Turn, Usage
 from refdesk.answer_codec import decode_answer, encode_answer
 from refdesk.ask.desk import Desk
 from refdesk.ask.likeness import same_question, threshold
-from refdesk.ask.memory import exchanges_kept, remember, summarise
+from refdesk.ask.memory import exchanges_kept, gist, remember, summarise
 from refdesk.ask.recall import realm, same_words
 from refdesk.events import Content, Done, Event, Sources
 from refdesk.models import model_info
@@ -57,7 +57,7 @@ class Keeper:
 
     # before
 
-    def recall(self) -> tuple[Event, ...]:
+    async def recall(self) -> tuple[Event, ...]:
         """The events of an answer to the very same question, none when there is no such answer."""
         if not self._question.use_cache:
             self._trace.skip("recall", "the cache is off")
@@ -66,10 +66,10 @@ class Keeper:
             found = self._desk.cache.get(self._realm(self.turns), same_words(self._question.text))
             stage.gave(found=found is not None)
             if found is not None:
-                return self._served(decode_answer(found), "exact")
+                return await self._served(decode_answer(found), "exact")
         return ()
 
-    def recall_similar(self, query: Query) -> tuple[Event, ...]:
+    async def recall_similar(self, query: Query) -> tuple[Event, ...]:
         """The events of an answer to a question that means the same; one that only resembles it is offered later."""
         if not self._question.use_cache or self.turns or query.route != "needs_retrieval":
             return ()
@@ -79,14 +79,14 @@ class Keeper:
             for earlier, cosine, found in near:
                 if cosine >= needed and same_question(query.standalone, earlier):
                     stage.gave(found=True, cosine=round(cosine, 3))
-                    return self._served(decode_answer(found), "semantic")
+                    return await self._served(decode_answer(found), "semantic")
             stage.gave(found=False, compared=len(near))
             best = near[0] if near else None
             if best is not None and best[1] >= needed and same_words(best[0]) != same_words(query.standalone):
                 self._near_miss = best[0]
         return ()
 
-    def _served(self, known: Answer, how: Cached) -> tuple[Event, ...]:
+    async def _served(self, known: Answer, how: Cached) -> tuple[Event, ...]:
         answer = replace(
             known,
             id=self._trace.id,
@@ -97,7 +97,7 @@ class Keeper:
             usage=Usage(),
             metrics={**known.metrics, **self._trace.milliseconds()},
         )
-        self._append(answer)
+        await self._append(answer)
         self._record(answer)
         return (Sources(answer.citations), Content(answer.content), Done(answer))
 
@@ -109,7 +109,7 @@ class Keeper:
             return ()
         summary = ""
         with self._trace.optional("memory", turns=len(self.turns), budget=budget_tokens) as stage:
-            summary = await self._summary()
+            summary = await self._summary(budget_tokens)
             settings = self._desk.settings
             kept = remember(self.turns, self._tier, budget_tokens, summary, most=settings.max_history_turns)
             stage.gave(turns=len(kept.turns), dropped=kept.dropped, summary=len(kept.summary))
@@ -117,7 +117,7 @@ class Keeper:
             return before + kept.turns
         return ()
 
-    async def _summary(self) -> str:
+    async def _summary(self, budget_tokens: int) -> str:
         """Of what was said before the turns at hand; brought up to date when a model can do it."""
         question, conversations = self._question, self._desk.conversations
         if not question.conversation_id or question.history:
@@ -126,7 +126,7 @@ class Keeper:
         if not older.turns:
             return older.summary
         if (llm := self._desk.models.role("summariser")) is None:
-            return remember(older.turns, self._tier, 1, older.summary).summary
+            return gist(older.turns, budget_tokens // 4, older.summary)
         summary = await summarise(older.turns, llm, self._trace, older.summary)
         conversations.set_summary(question.conversation_id, summary, older.until, owner=question.owner or None)
         return summary
@@ -145,7 +145,7 @@ class Keeper:
                 self._desk.cache.put(self._realm(()), meant, query.vector, packed)
             if self.turns or typed != meant:
                 self._desk.cache.put(self._realm(self.turns), typed, None, packed)
-        await asyncio.to_thread(self._append, answer)
+        await self._append(answer)
         self._record(answer)
         return answer
 
@@ -154,11 +154,11 @@ class Keeper:
         fell_back = self._llm is not None and answer.is_answered and answer.model != self._llm.name
         return answer.route == "needs_retrieval" and answer.verification.status != "failed" and not fell_back
 
-    def _append(self, answer: Answer) -> None:
-        question = self._question
+    async def _append(self, answer: Answer) -> None:
+        question, append = self._question, self._desk.conversations.append
         if question.conversation_id:
             said = (Turn("user", question.text), Turn("assistant", answer.content))
-            self._desk.conversations.append(question.conversation_id, said, answer.id, owner=question.owner)
+            await asyncio.to_thread(append, question.conversation_id, said, answer.id, owner=question.owner)
 
     def _record(self, answer: Answer) -> None:
         with self._trace.optional("record"):

@@ -6,21 +6,22 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from refdesk.answer import Context, Plan, Query, Retrieved, Turn
+from refdesk.answer import Plan, Query, Retrieved, Turn, Usage
 from refdesk.ask.budget import Budget
-from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
 from refdesk.ask.generate import generate
 from refdesk.errors import ProviderError
+from refdesk.events import Event
 from refdesk.ports import Models, Piece
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 
 
 async def write(
+    draft: Draft,
     query: Query,
     plan: Plan,
-    context: Context,
     retrieved: Retrieved,
     turns: Sequence[Turn],
     models: Models,
@@ -28,26 +29,31 @@ async def write(
     settings: Settings,
     trace: Trace,
     most_characters: int | None = None,
-) -> AsyncGenerator[Piece, None]:
-    """The pieces of an answer; the first of each writer names it."""
-    said = ""
+) -> AsyncGenerator[Event, None]:
+    """Writes into the draft, and gives what a reader is to see of it as it comes."""
     llm = models.role("answer", lambda said: trace.skip("try", said))
     if llm is not None and plan.use_llm:
+        draft.model = llm.name
+        pieces = generate(
+            query, plan, draft.context, turns, llm, settings, trace, budget=budget, max_context_chars=most_characters
+        )
         try:
-            writing = generate(
-                query, plan, context, turns, llm, settings, trace, budget=budget, max_context_chars=most_characters
-            )
-            async with aclosing(writing) as pieces:
-                yield Piece(model=llm.name)
+            async with aclosing(pieces):
                 async for piece in pieces:
-                    said = piece.text if piece.restarted else said + piece.text
-                    yield piece
-        except ProviderError as error:
-            trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
-        else:
-            if said.strip():
+                    if shown := draft.take(piece):
+                        yield shown
+            if shown := draft.finish():
+                yield shown
+            if draft.content:
                 return
             trace.skip("model", f"{llm.name} said nothing; the sentences are quoted instead")
-    yield Piece(model=EXTRACTIVE, restarted=bool(said.strip()))
-    for piece_text in await asyncio.to_thread(extract, query, context, retrieved, settings):
-        yield Piece(text=piece_text)
+        except ProviderError as error:
+            draft.usage += error.spent or Usage()
+            trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
+    if void := draft.take(Piece(model=EXTRACTIVE, restarted=True)):
+        yield void
+    for text in await asyncio.to_thread(extract, query, draft.context, retrieved, settings):
+        if shown := draft.take(Piece(text)):
+            yield shown
+    if shown := draft.finish():
+        yield shown
