@@ -71,6 +71,13 @@ def test_both_sides_of_a_comparison_are_preferred() -> None:
     )
 
 
+def test_the_latest_beside_earlier_ones_prefers_all() -> None:
+    question = "How does Tidewater's latest quarter compare to previous quarters?"
+    named = list(prefer(question, SHELF))
+    assert sorted(named) == [f"2023 Q{quarter} TIDE.pdf" for quarter in (1, 2, 3)]
+    assert named[0] == "2023 Q3 TIDE.pdf"
+
+
 def test_a_word_in_every_name_says_nothing() -> None:
     shelf = tuple(document(f"Northship {year}.pdf") for year in range(2010, 2020))
     assert prefer("What is Northship?", shelf) == {}
