@@ -54,10 +54,12 @@ def correct(text: str, known: Known, similar: Similar, *, use_english: bool = Tr
     """The question with misspelled words replaced, or as it was when too little of it would survive."""
     places = list(_candidates(text))
     in_documents = known(list(dict.fromkeys(word.lower() for _, word in places))) if places else ()
+    unknown = [(start, word) for start, word in places if word.lower() not in in_documents]
+    use_english = use_english and bool(unknown) and _is_english(text)
     changes: list[tuple[int, str, str]] = []
-    for start, word in places:
+    for start, word in unknown:
         lowered = word.lower()
-        if lowered in in_documents or (use_english and lowered in english().counts):
+        if use_english and lowered in english().counts:
             continue
         least_count = _least_count(start, word, text) if use_english else 0
         if meant := best(lowered, similar, least_count, opens=not text[:start].strip(_EDGES + " ")):
@@ -70,6 +72,13 @@ def correct(text: str, known: Known, similar: Similar, *, use_english: bool = Tr
     if not _survives(text, corrected):
         return Correction(text)
     return Correction(corrected, tuple(dict.fromkeys((word, meant) for _, word, meant in changes)))
+
+
+def _is_english(text: str) -> bool:
+    """Whether most words are English: a French question to English documents is not made English word by word."""
+    tokens = re.findall(r"[^\W\d_]{2,}", text.lower())
+    strange = [token for token in tokens if token not in _SMALL_WORDS and token not in english().counts]
+    return len(strange) <= max(1, len(tokens) // 2) and (text.isascii() or len(strange) <= 1)
 
 
 def _candidates(text: str) -> Iterable[tuple[int, str]]:

@@ -1,0 +1,133 @@
+"""Misspelled words: what is put right, what is left alone, what is never named."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from refdesk import Refdesk
+from refdesk.ask.english import english
+from refdesk.ask.spelling import correct, edit_distance
+from refdesk.ask.understand import spelled
+from refdesk.types import Scope
+
+HELD = {"anchor": 8, "warranty": 5, "beyonce": 3, "numpy": 4, "pgvector": 2, "amcor": 9, "mooring": 6, "stahl": 1}
+
+
+def corrected(text: str, held: dict[str, int] | None = None, *, use_english: bool = True) -> str:
+    """With a library that holds just these words."""
+    words = HELD if held is None else held
+    found = correct(
+        text,
+        known=lambda asked: set(asked) & set(words),
+        similar=lambda word, most: [one for one in words.items() if edit_distance(word, one[0], most) <= most],
+        use_english=use_english,
+    )
+    return found.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("How hevy is the anchr?", "How heavy is the anchor?"),
+        ("What is the warrenty period?", "What is the warranty period?"),
+        ("How old is Beyonse now?", "How old is Beyonce now?"),
+        ("Beyonse age in the year", "Beyonce age in the year"),
+        ("wich anchor is heavier?", "which anchor is heavier?"),
+        ("what's the goverment's view?", "what's the government's view?"),
+        ("is it well-knwon there?", "is it well-known there?"),
+        ("Is the deffinition of moring there?", "Is the definition of mooring there?"),
+    ],
+)
+def test_typos_are_put_right(typed: str, meant: str) -> None:
+    assert corrected(typed) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How do I store a numpy array in pgvector?",  # held by the documents, near to English words
+        "What was Amcor's margin in Q3?",
+        "Is TG-4 heavier than WB-7 or wb_7x?",  # digits, underscore
+        "What does kubectl do with numpi5?",
+        "Who maintains openSSL and the SDKX?",  # inner capital, all capitals
+        "Wo liegt die Boje bei Lödøn?",  # beyond ASCII, and not English
+        "Quelle est la garantie de la bouee et du flotteur?",
+        "Is the wharf porous?",  # plain English that no document holds
+        "whats the anchor for, and why dont we weigh it?",
+        "Did Stahk leave?",  # a short name within a question: two people
+        "see example.com/manul or a@b.orgg",
+        "tge of rhe",  # too short to tell
+    ],
+)
+def test_what_is_right_or_unclear_is_left_alone(text: str) -> None:
+    assert corrected(text) == text
+
+
+def test_names_go_to_words_of_the_documents_only() -> None:
+    assert corrected("Did Goverment leave?", {}) == "Did Goverment leave?"
+    assert corrected("Goverment plans for the harbour", {}) == "Government plans for the harbour"
+
+
+def test_trade_words_that_no_document_holds_stay_when_their_first_letter_differs() -> None:
+    for word in ("numpy", "laytime", "mcdouble"):
+        assert corrected(f"what is {word} about", {"daytime": 9, "double": 50}) == f"what is {word} about"
+
+
+def test_without_english_documents_only_their_own_words_are_offered() -> None:
+    assert corrected("welche anchr ist hevy", use_english=False) == "welche anchor ist hevy"
+
+
+def test_a_question_of_which_too_little_would_survive_is_left_as_it_is() -> None:
+    assert corrected("accomodation recieve definately", {}) == "accomodation recieve definately"
+
+
+def test_changes_are_told_once_each() -> None:
+    found = correct("anchr to anchr in the bay", lambda words: set(), lambda word, most: [("anchor", 3)])
+    assert found.text == "anchor to anchor in the bay"
+    assert found.changes == (("anchr", "anchor"),)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "edits"),
+    [
+        ("recieve", "receive", 1),
+        ("anchor", "anchor", 0),
+        ("anchor", "anchors", 1),
+        ("kitten", "sitting", 3),
+        ("", "a", 1),
+    ],
+)
+def test_edit_distance(one: str, other: str, edits: int) -> None:
+    assert edit_distance(one, other, 3) == edits
+    assert edit_distance(other, one, 3) == edits
+    assert edit_distance(one, other, 0) == min(edits, 1)
+
+
+def test_the_english_list_is_read_quickly_and_once() -> None:
+    begin = time.perf_counter()
+    assert english().counts["harbour"] > 1_000_000
+    assert english() is english()
+    assert time.perf_counter() - begin < 2.0  # 0.1 s; symspellpy's own index takes 3
+
+
+# with a real library
+
+
+def test_words_of_the_documents(examples: Refdesk) -> None:
+    found = spelled("What does the moorng weigh?", examples.reader, Scope())
+    assert found.changes == (("moorng", "mooring"),)
+    assert not spelled("What does the mooring weigh?", examples.reader, Scope()).changes
+
+
+def test_a_word_outside_the_scope_is_never_named(tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_text("a", "The project Zanzibarium is secret. The Zanzibarium costs much.", collection="closed")
+        desk.add_text("b", "The lighthouse is white.", collection="open")
+        typed = "What does the project zanzibarum cost?"
+        assert spelled(typed, desk.reader, Scope()).changes == (("zanzibarum", "zanzibarium"),)
+        assert not spelled(typed, desk.reader, Scope(access=("open",))).changes
+        assert not desk.reader.similar_words("zanzibarum", 2, Scope(access=("open",)))
+        assert desk.reader.similar_words("zanzibarum", 2, Scope()) == [("zanzibarium", 1)]
