@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from conftest import ROOT
 
+from conftest import ROOT
 from refdesk import Refdesk, UsageError
 from refdesk.answer import Answer
 from refdesk.events import Content, Done, Event, Failed, Sources, Thinking, Verifying
@@ -50,7 +50,7 @@ def test_every_sentence_is_proved(examples: Refdesk) -> None:
 def test_boxes_mark_the_quoted_lines(examples: Refdesk) -> None:
     cited = next(one for one in examples.ask_sync(ANCHOR).citations if "350 kg" in one.quote)
     assert cited.located and cited.document_name == "wb7-mooring-sheet.pdf"
-    assert cited.boxes and all(0 <= box.x and box.x + box.width <= 100 and box.page == 1 for box in cited.boxes)
+    assert cited.boxes and all(box.x >= 0 and box.x + box.width <= 100 and box.page == 1 for box in cited.boxes)
 
 
 def test_markers_run_from_one_and_belong_to_citations(examples: Refdesk) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire_server import Recorded, WireServer
 
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.events import Content, Done, Event, Replace, Verifying
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, NOT_IN_DOCUMENTS
+from wire_server import Recorded, WireServer
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 FAST = {"llm.tries": 1}

@@ -1,4 +1,4 @@
-"""`refdesk demo`: the example documents, three questions, and the sentences that answer them, found by search."""
+"""`refdesk demo`: the example documents, three questions, and answers in which every sentence is proved."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.padding import Padding
 
 from refdesk.engine import Refdesk
 from refdesk.errors import UsageError
-from refdesk.serve import show
+from refdesk.serve import answers, show
 from refdesk.serve.progress import AddProgress
 from refdesk.serve.show import escape
 
@@ -39,11 +38,8 @@ def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | N
         results = desk.add(folder, collection=COLLECTION, on_progress=progress.update, on_added=progress.added)
     show.added(out, results)
     for question in QUESTIONS:
-        out.print(f"\n[bold]{escape(question)}[/]")
-        for hit in desk.search(question, k=2, collection=COLLECTION):
-            for quote in show.quotes(question, hit, most=1):
-                out.print(Padding(escape(quote), (0, 0, 0, 2), expand=False))
-            out.print(f"  [dim]— {escape(hit.document.name)}, {show.pages(hit.chunk.pages)}[/]")
+        out.print(f"\n[bold]{escape(question)}[/]\n")
+        answers.show(out, desk.ask_sync(question, collection=COLLECTION, cache=False))
     # As it was called: after `make demo` the program is .venv/bin/refdesk.
-    out.print(f'\nNow yours:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} search "…"')
+    out.print(f'\nNow yours:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} ask "…"')
     return 1 if any(one.outcome == "failed" for one in results) else 0

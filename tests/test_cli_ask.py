@@ -1,0 +1,89 @@
+"""`refdesk ask` and `refdesk chat` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import REFDESK, run_refdesk
+
+ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
+
+
+def test_ask_answers_with_sources(own_folder: Path) -> None:
+    done = run_refdesk("--library", own_folder, "ask", ANCHOR)
+    assert done.returncode == 0, done.stderr
+    assert "350 kg" in done.stdout and "[1]" in done.stdout
+    assert "wb7-mooring-sheet.pdf  page 1" in done.stdout
+    assert "confidence" in done.stdout
+
+
+def test_ask_in_json_is_one_value(own_folder: Path) -> None:
+    done = run_refdesk("--library", own_folder, "ask", ANCHOR, "--json", "--trace")
+    answer = json.loads(done.stdout)
+    assert answer["citations"][0]["boxes"] and answer["claims"][0]["verdict"] == "supported"
+    assert {"understand", "retrieve", "attest"} <= {stage["name"] for stage in answer["trace"]["stages"]}
+
+
+def test_what_is_not_there_has_an_exit_code_of_its_own(own_folder: Path) -> None:
+    done = run_refdesk("--library", own_folder, "ask", "Who won the football world cup in 1998?")
+    assert done.returncode == 3
+    assert "The documents do not say this." in done.stdout
+    assert run_refdesk("--library", own_folder, "ask", "Hello!").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("",), "there is no question"),
+        ((ANCHOR, "--level", "huge"), "basic, standard, enhanced, maximum"),
+        ((ANCHOR, "--mode", "agent"), "not built in"),
+        ((ANCHOR, "--document", "nothing.pdf"), "no document 'nothing.pdf'"),
+    ],
+    ids=["empty", "level", "mode", "document"],
+)
+def test_wrong_usage_is_one_sentence(own_folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = run_refdesk("--library", own_folder, "ask", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr.replace("There is", "there is") and done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_that_cannot_work_is_said_at_once(own_folder: Path) -> None:
+    done = run_refdesk("--library", own_folder, "ask", ANCHOR, REFDESK_LLM="nobody:gpt-9")
+    assert done.returncode == 2 and "nobody" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_correction_is_shown_and_taken_back(own_folder: Path) -> None:
+    typo = ANCHOR.replace("anchor", "ancher")
+    done = run_refdesk("--library", own_folder, "ask", typo)
+    assert "Searched for" in done.stdout and "--verbatim" in done.stdout
+    assert "Searched for" not in run_refdesk("--library", own_folder, "ask", typo, "--verbatim").stdout
+
+
+def test_open_writes_the_marked_page(own_folder: Path, tmp_path: Path) -> None:
+    done = run_refdesk("--library", own_folder, "ask", ANCHOR, "--open", TMPDIR=str(tmp_path), DISPLAY="")
+    assert done.returncode == 0, done.stderr
+    image = next(tmp_path.rglob("*.png"))
+    assert image.read_bytes().startswith(b"\x89PNG") and str(image) in done.stderr
+
+
+def test_chat_keeps_the_thread(own_folder: Path) -> None:
+    lines = [ANCHOR, "And how long is the chain?", "/open x", "/nonsense", "/new", "/quit"]
+    done = subprocess.run(
+        [str(REFDESK), "--library", str(own_folder), "chat", "--conversation", "harbour"],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        env={name: value for name, value in os.environ.items() if not name.startswith("REFDESK_")},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "350 kg" in done.stdout and "15 metres" in done.stdout
+    assert "--conversation" in done.stderr
+    again = run_refdesk("--library", own_folder, "ask", "And the cord?", "--conversation", "harbour", "--json")
+    assert json.loads(again.stdout)["standalone_question"] != "And the cord?"
