@@ -110,7 +110,12 @@ def test_every_form_is_read(text: str, shown: str, order: tuple[int, ...]) -> No
         ("It is so.\n[^9]: Annual report.\nYes.", "It is so.\nYes."),
         ("Yes.\n\nSources:\n[1] Annual report\n- Fees\n", "Yes.\n\n"),
         ("Yes.\n## References\n1. Smith 2020\n\nMore.", "Yes.\nMore."),
-        ("`open [9] text", "`open text"),
+        ("`open [9] text", "\\`open text"),
+        ("<http://a`b> [9]`", "<http://a\\`b> \\`"),
+        ("[`a] `[9]` x", "[`a] `\\` x"),
+        ("``` a ` b ``` [9] `", "``` a \\` b ``` \\`"),
+        ("a`\n`[9]`", "a\\`\n`[9]`"),
+        ("`a`[9]``b``", "`a` ``b``"),
     ],
 )
 def test_what_no_passage_owns_goes(text: str, shown: str) -> None:
@@ -199,6 +204,8 @@ def rendered(text: str) -> str:
 @example("| a |\n|---|\n| `x | [9]` |")
 @example("\\`[9]`")
 @example("[1\nSources:\n\n]]")
+@example("a`\n`[9]` `")
+@example("``` a ` b ``` [9] `")
 def test_every_marker_that_is_shown_is_owned(text: str) -> None:
     shown, order = parse(text)
     for number in re.findall(r"\[\s*(\d+)\s*\]", rendered(shown)):

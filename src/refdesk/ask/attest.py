@@ -1,4 +1,6 @@
-"""Which sentence proves which claim? Content with markers in, claims with verdicts and citations out. Pure but for `embed`.
+"""Which sentence proves which claim? Content with markers in, claims with verdicts and citations out.
+
+Pure but for `embed`.
 
     "The anchor weighs 350 kg. [1]" -> supported, by "Each anchor weighs 350 kg." on page 3, in these boxes
 
@@ -18,6 +20,8 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Citation, Claim, Context, Passage, Query
 from refdesk.ask.claims import MARKER, Statement, statements
+from refdesk.ask.code import code_ranges, outside_code
+from refdesk.ask.negation import is_negated
 from refdesk.ask.support import Line, cosines, read, support
 from refdesk.ask.verdict import Judged, judge_claim
 from refdesk.terms import terms
@@ -25,13 +29,10 @@ from refdesk.text import Range, fold
 from refdesk.types import Chunk
 
 Embed = Callable[[str], NDArray[np.float32]]
-_CODE = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^`\n]*\n.*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)|(?P<tick>`+)[^\n]*?(?P=tick)",
-    re.M | re.S,
-)
 _PAGED = ("pdf", "image", "png", "jpg", "jpeg", "tiff")  # a quote of these is found by its boxes or not at all
 _QUOTED_SHARE = 0.6  # a claim that is this much of a sentence, word for word, quotes it
-_FROM_SOURCES = re.compile(r"\W+")
+_DRESS = re.compile(r"[*_`|\"']+")
+_SPACED_STOP = re.compile(r"\s+([.,;:!?])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def attest(
                 judged.note,
             )
         )
-    for marker in dict.fromkeys(int(one) for one in MARKER.findall(_CODE.sub("", content))):
+    for marker in dict.fromkeys(int(one) for one in MARKER.findall(outside_code(content))):
         if all(citation.marker != marker for citation in sheet.citations):
             sheet.cite_best(marker, query.standalone)
     return Attested(content, tuple(claims), tuple(sheet.citations))
@@ -84,12 +85,9 @@ def attest(
 def _owned_markers(content: str, known: int) -> str:
     """The content without markers that stand for no passage; those of a stream that was read have none."""
     kept, position = [], 0
-    for code in [*_CODE.finditer(content), None]:
-        stop = code.start() if code else len(content)
-        kept.append(_without_unknown(content[position:stop], known))
-        if code:
-            kept.append(code.group())
-            position = code.end()
+    for start, end in [*code_ranges(content), (len(content), len(content))]:
+        kept += [_without_unknown(content[position:start], known), content[start:end]]
+        position = end
     return "".join(kept)
 
 
@@ -112,7 +110,6 @@ class Sheet:
         self._places: dict[tuple[int, int, int, int], int] = {}
         self._vectors, self._embed = vectors, embed
         self._stems: dict[tuple[int, int], list[frozenset[str]]] = {}
-        self._texts: dict[str, tuple[int, int, int]] | None = None
 
     def cited(self, markers: Sequence[int]) -> list[int]:
         return [self.order[marker - 1] for marker in markers if 0 < marker <= len(self.order)]
@@ -124,8 +121,7 @@ class Sheet:
             for place, chunk in enumerate(self.passages[number].chunks):
                 if wanted in _normal(chunk.text):
                     for index, sentence in enumerate(chunk.sentences):
-                        own = _normal(chunk.text[sentence.start : sentence.end])
-                        if own == wanted or (wanted in own and len(wanted) >= _QUOTED_SHARE * len(own)):
+                        if _quotes(wanted, _normal(chunk.text[sentence.start : sentence.end])):
                             return number, place, index
         return None
 
@@ -200,7 +196,22 @@ class Sheet:
 
 
 def _normal(text: str) -> str:
-    return " ".join(_FROM_SOURCES.split(fold(text))).strip()
+    """Without marks of emphasis, quotes and cells, and without the stop at the end; signs and figures stay."""
+    bare = _SPACED_STOP.sub(r"\1", " ".join(_DRESS.sub(" ", fold(text)).split()))
+    return bare.rstrip(".!?;: ")
+
+
+def _quotes(wanted: str, own: str) -> bool:
+    """The whole sentence, or most of it at whole words, nothing being denied in the rest."""
+    if wanted == own:
+        return True
+    at = own.find(wanted)
+    if at < 0 or len(wanted) < _QUOTED_SHARE * len(own):
+        return False
+    before, after = own[:at], own[at + len(wanted) :]
+    return (
+        (not before or before[-1] == " ") and (not after or not after[0].isalnum()) and not is_negated(before + after)
+    )
 
 
 # --- one claim --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from refdesk.ask.code import closes_fence, outside_code
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.text import Range, sentences
 
@@ -25,18 +26,25 @@ _TABLE_LINE = re.compile(r"[ \t]*\|?[ \t:|-]*-{2,}[ \t:|-]*$")
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|`")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 _SMALL_TALK = re.compile(
-    r"(?:here (?:is|are)|here's|below (?:is|are)|the following|based on|according to|in summary|in short|to summari[sz]e"
-    r"|overall|i hope|let me know|feel free|hope this|sure|certainly|hello|hi|dear|thanks|thank you|of course"
-    r"|in conclusion|as follows|note that|key points|please|if you)\b",
+    r"(?:here (?:is|are)|here's|below (?:is|are)|the following|based on|according to|in summary|in short|overall"
+    r"|to summari[sz]e|i hope|let me know|feel free|hope this|sure|certainly|hello|hi|dear|thanks|thank you"
+    r"|of course|in conclusion|as follows|note that|key points|please|if you)\b",
     re.IGNORECASE,
 )
-_TEXTS = r"(?:documents?|passages?|sources?|context|texts?|excerpts?|(?:provided |given |available )?(?:information|material|files?))"
+_TEXTS = (
+    r"(?:documents?|passages?|sources?|context|texts?|excerpts?"
+    r"|(?:provided |given |available )?(?:information|material|files?))"
+)
+_NOT = r"(?:\s+not|n['’]t)"
 _REFUSAL = re.compile(
     rf"{re.escape(NOT_IN_DOCUMENTS.rstrip(' .'))}"
-    rf"|(?:unfortunately,?\s+)?(?:the|these|those|none of the|your|no)\s+(?:\w+\s+){{0,2}}{_TEXTS}\s+(?:\w+\s+){{0,3}}?"
-    r"(?:(?:do|does|did|is|are)(?:\s+not|n['’]t)|cannot|never|lacks?|say|says|mentions?|contains?)\b"
-    r"|(?:i|we)\s+(?:could\s?n['’]?o?t|can\s?n['’]?o?t|cannot|did\s?n['’]?o?t|do\s?n['’]?o?t|was unable to|am unable to)\s+(?:find|answer|determine|have|know|see)"
-    rf"|.{{0,80}}\b(?:is|are|was|were)(?:\s+not|n['’]t)\s+(?:\w+\s+)?(?:mentioned|stated|specified|given|provided|covered|said|found|described)"
+    rf"|(?:unfortunately,?\s+)?(?:the|these|those|your)\s+(?:\w+\s+){{0,2}}{_TEXTS}\s+(?:\w+\s+){{0,3}}?"
+    rf"(?:(?:do|does|did|is|are){_NOT}|cannot|never|lacks?)\b"
+    rf"|(?:unfortunately,?\s+)?(?:none of the|no)\s+(?:\w+\s+){{0,2}}{_TEXTS}\b"
+    rf"|(?:i|we)\s+(?:could{_NOT}|can{_NOT}|cannot|can['’]t|did{_NOT}|do{_NOT}|was unable to|am unable to)"
+    r"\s+(?:find|answer|determine|have|know|see)"
+    rf"|.{{0,80}}\b(?:is|are|was|were){_NOT}\s+(?:\w+\s+)?"
+    r"(?:mentioned|stated|specified|given|provided|covered|said|found|described)"
     rf"\s+(?:\w+\s+){{0,3}}{_TEXTS}",
     re.IGNORECASE,
 )  # "The provided passages do not mention the crew.", "I could not find …", "… is not stated in the documents"
@@ -55,11 +63,12 @@ class Statement:
 def statements(content: str) -> list[Statement]:
     """The claims of a content in order."""
     found: list[Statement] = []
+    visible = outside_code(content)
     for start, end, is_row in _blocks(content):
         ranges = [(start, end)] if is_row else _sentences(content, start, end)
         for low, high in ranges:
-            text = _bare(content[low:high])
-            markers = tuple(dict.fromkeys(int(one) for one in MARKER.findall(_outside_code(content[low:high]))))
+            text = _bare(content[low:high], visible[low:high])
+            markers = tuple(dict.fromkeys(int(one) for one in MARKER.findall(visible[low:high])))
             if _claims_something(text, bool(markers)):
                 found.append(Statement(text, low, high, markers))
     return found
@@ -84,7 +93,7 @@ def _blocks(content: str) -> Iterator[tuple[int, int, bool]]:
                 opened = -1
             if border and not fence:
                 fence = border[1]
-            elif line.strip() and set(line.strip()) == {fence[0]} and len(line.strip()) >= len(fence):
+            elif closes_fence(line, fence):
                 fence = ""
             continue
         item = _ITEM.match(line)
@@ -107,7 +116,6 @@ def _blocks(content: str) -> Iterator[tuple[int, int, bool]]:
 def _sentences(content: str, start: int, end: int) -> list[Range]:
     """Sentences of a block; markers that stand after the full stop stay with the sentence before them."""
     found: list[Range] = []
-    position = start
     for low, high in sentences(content[start:end]):
         low, high = start + low, start + high
         leading = _LEADING.match(content, low, high)
@@ -117,17 +125,13 @@ def _sentences(content: str, start: int, end: int) -> list[Range]:
             low = leading.end() + len(content[leading.end() : high]) - len(content[leading.end() : high].lstrip())
         if high > low:
             found.append((low, high))
-        position = high
-    del position
     return found
 
 
-def _outside_code(text: str) -> str:
-    return re.sub(r"(`+)[^\n]*?\1", "", text)
-
-
-def _bare(text: str) -> str:
-    text = _MARKERS.sub("", text)
+def _bare(text: str, visible: str) -> str:
+    """The words alone; brackets in code are words."""
+    for match in reversed(list(_MARKERS.finditer(visible))):
+        text = text[: match.start()] + text[match.end() :]
     text = _EMPHASIS.sub("", _LINK.sub(r"\1", text))
     if text.lstrip().startswith("|"):
         text = " | ".join(cell.strip() for cell in text.strip().strip("|").split("|"))

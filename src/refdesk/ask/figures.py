@@ -43,7 +43,7 @@ class Quantity:
     signed: bool = True  # False: in brackets, which may mean minus
 
 
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:[.,]\d+)?|\.\d+"
+_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:[.,·]\d+)?|\.\d+"
 _SCALE = "|".join(sorted(map(re.escape, SCALES), key=len, reverse=True))
 _UNIT = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
 _CURRENCY = "|".join(sorted(map(re.escape, CURRENCIES), key=len, reverse=True))
@@ -56,7 +56,7 @@ _FIGURE = re.compile(
             rf"(?P<date>{dates.PATTERN})",
             r"(?P<time>\b(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?\s*(?:[ap]\.?m\b\.?)|\b(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?\b(?!:)"
             r"|\b1?\d\s*[ap]\.?m\b\.?)",
-            r"(?P<code>\b(?!\d{1,3}(?:\.\d{3})+,\d)v?\d+(?:\.\d+){2,}\b|\bv\d+(?:\.\d+)*\b|\b[A-Za-z]{1,12}[-/]?\d+(?:[-/.]?[A-Za-z0-9]+)*\b"
+            r"(?P<code>\b(?!\d{1,3}(?:\.\d{3})+,\d)v?\d+(?:\.\d+){2,}\b|\bv\d+(?:\.\d+)*\b|\b[A-Za-z]{1,12}[-/]?\d+(?-i:(?:[-/.]?[A-Z0-9]+|[a-z](?![a-z]))*)\b"
             r"|(?-i:\b\d+-?(?![MBKVWACFX]\b|[kMG]W\b|[KMGT]B\b|BC\b|AD\b)[A-Z]{1,4}(?:-?\d+)?\b))",
             rf"(?P<plain>(?P<open>\()?(?P<sign>(?<![\w.])[-−–+](?=[\d.$€£¥]))?(?:(?P<before>{_CURRENCY})\s?(?P<open2>\()?(?P<sign2>[-−])?)?"
             rf"(?<![\w])(?P<number>{_NUMBER})(?P<close>\))?"
@@ -82,6 +82,7 @@ _ABOUT = re.compile(
     r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|some|circa|ca\.?|close to|an? estimated|~|≈)\s*\Z",
     re.I,
 )
+_OF = re.compile(r"\s+of\b", re.I)  # "a third of them" is a share, "a third cousin" is none
 _RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|bis|through)\s*", re.I)
 
 
@@ -91,15 +92,13 @@ def figures(text: str) -> tuple[Quantity, ...]:
     >>> [(one.value, one.unit) for one in figures("It cost $4.2M and weighs 350 kg.")]
     [(4200000.0, 'USD'), (350000.0, 'g')]
     """
-    found: list[Quantity] = []
-    for match in _FIGURE.finditer(text):
-        if (one := _read(match, text)) is not None:
-            found.append(replace(one, bound=_bound(text, match.start())))
+    read = ((_read(match, text), match.start()) for match in _FIGURE.finditer(text))
+    found = [replace(one, bound=_bound(text, start)) for one, start in read if one is not None]
     return tuple(_shared_units(found, text))
 
 
 def _read(match: re.Match[str], text: str) -> Quantity | None:
-    kind, shown, at = match.lastgroup, match.group(), match.span()
+    shown, at = match.group(), match.span()
     if match["date"] is not None:
         when = dates.read(match)
         if not when:
@@ -115,11 +114,15 @@ def _read(match: re.Match[str], text: str) -> Quantity | None:
         value = FRACTIONS[_spaced(match["share"])]
         scale = WORDS[match["fscale"].lower()] if match["fscale"] else 1.0
         return Quantity(
-            "number", shown, *at, value * scale, step=0.02 * scale, weak=shown.lower() in ("quarter", "half")
+            "number",
+            shown,
+            *at,
+            value * scale,
+            step=0.02 * scale,
+            weak=shown[0] in "aA" and not _OF.match(text, match.end()),
         )
     if match["ordinal"] is not None:
         return Quantity("ordinal", shown, *at, float(ORDINALS[shown.lower()]), weak=True)
-    del kind, text
     return _spelled(match)
 
 
@@ -174,7 +177,7 @@ def _value(number: str) -> tuple[float, float, list[float]]:
         return float(number.replace(".", "").replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
     if re.fullmatch(r"\d+,\d{1,2}|\d+,\d{4,}", number):  # 4,2
         return float(number.replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
-    bare = number.replace(",", "")
+    bare = number.replace(",", "").replace("·", ".")
     decimals = len(bare.partition(".")[2])
     others = [float(bare.replace(".", ""))] if re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", number) else []
     return float(bare), 10.0**-decimals, others
@@ -186,19 +189,21 @@ def _scale(word: str | None) -> float:
     return SCALES.get(word, SCALES.get(word.lower(), 1.0))
 
 
+_ANY_CASE = {name.lower(): reading for name, reading in reversed(UNITS.items())}
+_MONEY = {name.lower(): code for name, code in CURRENCIES.items()}
+
+
 def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
     if unit and (not currency or unit == "%"):
         if unit == "%" or re.fullmatch(r"per\s?cent", unit, re.I):
             return "%", 1.0
         if re.fullmatch(r"per\s?cent(?:age\s+points?)|percentage\s+points?|pp", unit, re.I):
             return "pp", 1.0
-        found = UNITS.get(unit) or UNITS.get(unit.lower())
+        found = UNITS.get(unit) or _ANY_CASE.get(unit.lower())
         if found:
             return found.base, found.factor
         currency = unit
-    if currency:
-        return CURRENCIES.get(currency) or CURRENCIES.get(currency.lower()) or CURRENCIES[currency.upper()], 1.0
-    return "", 1.0
+    return (_MONEY.get(currency.lower(), currency), 1.0) if currency else ("", 1.0)
 
 
 def _minutes(shown: str) -> float:
@@ -253,14 +258,14 @@ def _bound(text: str, start: int) -> str:
 def _shared_units(found: list[Quantity], text: str) -> Iterator[Quantity]:
     """`5–10 kg`, `between 5 and 10 million`: the first takes the unit of the second, as a further reading."""
     for place, one in enumerate(found):
-        following = found[place + 1] if place + 1 < len(found) else None
-        if following and one.kind == following.kind == "number" and not one.unit and following.unit:
-            if _RANGE.fullmatch(text[one.end : following.start]):
-                bare = _FIRST_NUMBER.search(following.text)
-                factor = following.value / (_value(bare.group())[0] or 1.0) if bare else 1.0
-                yield replace(one, others=(*one.others, (one.value * abs(factor), following.unit)))
-                continue
-        yield one
+        following = found[place + 1] if place + 1 < len(found) else one
+        numbers = one.kind == following.kind == "number" and not one.unit and bool(following.unit)
+        if numbers and _RANGE.fullmatch(text[one.end : following.start]):
+            bare = _FIRST_NUMBER.search(following.text)
+            factor = following.value / (_value(bare.group())[0] or 1.0) if bare else 1.0
+            yield replace(one, others=(*one.others, (one.value * abs(factor), following.unit)))
+        else:
+            yield one
 
 
 _FIRST_NUMBER = re.compile(_NUMBER)
@@ -276,6 +281,8 @@ def agrees(claim: Quantity, source: Quantity) -> bool:
         return "number" in (claim.kind, source.kind) and claim.value == source.value and not (claim.unit or source.unit)
     if claim.kind == "time" or source.kind == "time":
         return claim.kind == source.kind and claim.value % 720 == source.value % 720 and _same_half(claim, source)
+    if claim.kind != source.kind:  # "third" is not 3
+        return False
     mine, theirs = [(claim.value, claim.unit), *claim.others], [(source.value, source.unit), *source.others]
     if source.unit and not claim.unit:  # "350" is proved by "350 kg", and "350 kg" by the 350 of a table
         theirs.append((source.bare, ""))
@@ -295,7 +302,8 @@ def _near(claim: Quantity, source: Quantity, said: float, unit: str, held: float
         return False
     if {unit, source_unit} == {"%", ""} and abs(said - held) > 1e-9:  # 42 % and 0.42, a half
         share, bare = (said, held) if unit == "%" else (held, said)
-        return abs(bare) <= 1 and abs(share - 100 * bare) <= 50 * min(claim.step, source.step) + 0.5 * claim.step
+        step = claim.step if unit == "%" else 100 * claim.step
+        return 0 < abs(bare) < 1 and abs(share - 100 * bare) <= 0.5 * step * (1 + 1e-9)
     if not source.signed or not claim.signed:
         said, held = abs(said), abs(held)
     if said * held < 0:
@@ -310,8 +318,5 @@ def _near(claim: Quantity, source: Quantity, said: float, unit: str, held: float
     if claim.bound == "about" or source.bound == "about":
         while said and said % (step * 10) == 0:
             step *= 10
-    return (
-        abs(said - held) <= 0.5 * step * (1 + 1e-9)
-        and source.step < claim.step * (1 + 1e-9)
-        or (claim.bound == "about" and abs(said - held) <= 0.5 * step)
-    )
+    near = abs(said - held) <= 0.5 * step * (1 + 1e-9)
+    return near and (claim.bound == "about" or source.step < claim.step * (1 + 1e-9))

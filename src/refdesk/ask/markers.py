@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 
 from refdesk.answer import Context
+from refdesk.ask.code import FENCE, closes_fence, run_length, span_end
 from refdesk.ask.owners import LONGEST, Owners
 
 _LONGEST_LINK = 600
@@ -34,7 +35,6 @@ _EDGE = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})|(?P<blank>\n[^\S\n]*
 _PARTIAL_ENTITY = re.compile(r"&(?:#[xX]?[0-9a-fA-F]{0,6}|[lr][a-z]{0,6})?\Z")
 _PLAIN = re.compile(r"[^\s\\\[\]【】［］〔〕⟦⟧&`(!]+")
 _SPACES = re.compile(r"[^\S\n]+")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^`\n]*(?:\n|\Z)")
 _GAP = r"[^\S\n]"
 _LINK = re.compile(
     rf"\({_GAP}*(?:<[^<>\n]*>|(?:[^\s()]|\([^\s()]*\))*)(?:{_GAP}+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?{_GAP}*\)"
@@ -51,6 +51,7 @@ _INDEXED = frozenset(
     ("array", "arr", "list", "args", "argv", "matrix", "vec", "vector", "tuple", "dict", "buf", "rows")
 )
 _ADDRESS = re.compile(r"[^\S\n]*(?:https?:|www\.|ftp:|mailto:|file:|<|#|/|\.)", re.IGNORECASE)
+_ENCODED = {ord(character): f"%{ord(character):02X}" for character in "[]`"}
 _AFTER_DROPPED = ".,;:!?)]}»”’…。、"
 
 _MORE = -1  # the buffer does not yet decide
@@ -72,6 +73,7 @@ class MarkerStream:
         self._opened: str | None = None  # shown since a bracket that was no marker
         self._doubled = 0  # brackets around a marker that went: [[1]]
         self._fence = ""
+        self._in_angle = False  # after a "<" of this line: an address there may hold a back-tick
         self._in_sources = False
 
     @property
@@ -137,8 +139,9 @@ class MarkerStream:
         if match := _CLOSER.match(buffer):
             return self._stray_closer(match.group())
         if buffer[0] == "\\":
-            self._show(buffer[:2])
-            return min(2, len(buffer))
+            taken = 2 if buffer[1:2] == "`" else 1  # an escaped back-tick opens no code
+            self._show(buffer[:taken])
+            return taken
         if buffer[0] == "!" and not self._final and len(buffer) < 2:
             return _MORE
         if buffer.startswith("!["):
@@ -152,12 +155,10 @@ class MarkerStream:
     def _fenced(self) -> int:
         """A line of a code block, as it is."""
         line, newline, _ = self._buffer.partition("\n")
-        bare = line.strip()
         if self._tail[-1:] == "\n":  # only here may the fence close
             if not newline and not self._final and not line.strip(f" {self._fence[0]}"):
                 return _MORE
-            is_fence = bool(bare) and set(bare) == {self._fence[0]} and len(bare) >= len(self._fence)
-            if is_fence and len(line) - len(line.lstrip(" ")) < 4 and (newline or self._final):
+            if (newline or self._final) and closes_fence(line, self._fence):
                 self._fence = ""
         self._raw(line + newline)
         return len(line) + len(newline)
@@ -181,7 +182,7 @@ class MarkerStream:
             if bare[:3] in ("```", "~~~"):
                 if not whole and len(line) < LONGEST:
                     return _MORE
-                if match := _FENCE.match(line + newline):
+                if match := FENCE.match(line + newline):
                     self._fence = match[1]
                     self._raw(line + newline)
                     return len(line) + len(newline)
@@ -214,24 +215,16 @@ class MarkerStream:
         return len(spaces)
 
     def _code_span(self) -> int:
-        """A span that closes on its line and holds no table cell's border; else the back-ticks are text."""
-        buffer = self._buffer
-        run = len(buffer) - len(buffer.lstrip("`"))
-        if run == len(buffer) and not self._final:
+        """A span of code, or else back-ticks that are text."""
+        line = self._buffer.partition("\n")[0]
+        end = span_end(line, 0, ended=self._final or len(line) < len(self._buffer))
+        if end == _MORE:
             return _MORE
-        line = buffer.partition("\n")[0]
-        ended = self._final or len(line) < len(buffer)
-        for match in re.finditer("`+", line[run:LONGEST]):
-            stop = run + match.end()
-            if len(match.group()) == run and (stop < min(len(line), LONGEST) or (ended and stop == len(line))):
-                if "|" in line[:stop]:
-                    break
-                self._show(line[:stop])
-                return stop
-        else:
-            if not ended and len(line) < LONGEST:
-                return _MORE
-        self._show(buffer[:run])
+        if end and not self._in_angle:
+            self._show(line[:end])
+            return end
+        run = run_length(line, 0)
+        self._show("\\`" * run if run < 3 else line[:run])  # escaped, so that no reader pairs it with another
         return run
 
     def _round_bracket(self) -> int:
@@ -262,7 +255,10 @@ class MarkerStream:
                 self._doubled += 1
                 return start
             return self._literal(start)
-        return self._closed(start, buffer[start : edge.start()], edge.end())
+        inner = buffer[start : edge.start()]
+        if "`" in inner and not self._owners.looks_cited(inner):
+            return self._literal(start)  # code binds tighter than brackets
+        return self._closed(start, inner, edge.end())
 
     def _literal(self, length: int) -> int:
         """A bracket that is none of ours; what follows it is watched, so that no marker comes about."""
@@ -304,7 +300,7 @@ class MarkerStream:
             self._opened = None
             self._show(buffer[:end])
         elif not owned and not ends:
-            self._show(inner)  # a title within a sentence keeps its words
+            self._show(inner.strip() or " ")  # a title within a sentence keeps its words
         else:
             self._write(owned)
         return end
@@ -313,7 +309,7 @@ class MarkerStream:
         if self._owners.looks_cited(inner):
             self._write(())
         else:
-            self._show(link[:end] + link[end:].replace("[", "%5B").replace("]", "%5D"))
+            self._show(link[:end] + link[end:].translate(_ENCODED))
         self._opened = None
         return len(link)
 
@@ -381,6 +377,8 @@ class MarkerStream:
         """Text that is no marker, after the space that waits."""
         if self._dropped and self._space and (text[0] == "\n" or text[0] in _AFTER_DROPPED):
             self._space = ""
+        if self._dropped and not self._space and text[0] == "`" and self._tail[-1:] == "`":
+            self._space = " "  # two runs of back-ticks would become one
         text = self._space + text
         self._space, self._dropped, self._doubled = "", False, 0
         self._group.clear()
@@ -390,4 +388,7 @@ class MarkerStream:
 
     def _raw(self, text: str) -> None:
         self._out.append(text)
+        opened, closed = text.rfind("<"), max(text.rfind(">"), text.rfind("\n"))
+        if opened != closed:  # one of them is there
+            self._in_angle = opened > closed
         self._tail = (self._tail + text)[-48:]

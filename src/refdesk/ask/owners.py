@@ -46,6 +46,9 @@ _PATH = re.compile(r"\s*(?:>|›|»|→|&gt;)\s*")
 _FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rtf|json|png|jpe?g|tiff?)\b", re.I)
 _AUTHOR = re.compile(r"[A-Z][\w'’-]+(?:\s+(?:et al\.?|and|&)\s*(?:[A-Z][\w'’-]+)?)?,?\s*\(?(?:1[5-9]|20)\d\d[a-z]?\)?")
 _LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
+_KEYWORDED = re.compile(
+    rf"\b(?:sources?|documents?|docs?|passages?|chunks?|refs?|references?)\W*\d|^(?:{_KEYWORD}|pp?\.|pages?)\W*\d", re.I
+)
 _SMALL_WORDS = frozenset(
     ("a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with", "de", "und", "et")
 )
@@ -133,12 +136,21 @@ class Owners:
             return None
         found: dict[int, None] = {}
         for document, chunk in tags:
-            for passage in self._passages.values():
-                own = {fold(passage.document.id), *(fold(title) for title in _titles(passage))}
-                if fold(document) in own and (not chunk or _holds(passage, chunk)):
-                    found[passage.number] = None
-                    break
+            owner = self._tagged(fold(document), chunk)
+            if owner is not None:
+                found[owner] = None
         return tuple(found)
+
+    def _tagged(self, document: str, chunk: str) -> int | None:
+        """A document named by its id goes with ids of chunks, one named by title with their numbers in it."""
+        by_id = [p for p in self._passages.values() if fold(p.document.id) == document]
+        by_name = [p for p in self._passages.values() if document in {fold(title) for title in _titles(p)}]
+        for passages, keys in ((by_id, ("id", "sequence")), (by_name, ("sequence", "id"))):
+            for key in keys:
+                for passage in passages:
+                    if not chunk or chunk in {str(getattr(one, key)) for one in passage.chunks}:
+                        return passage.number
+        return None
 
     def _by_path(self, parts: list[str]) -> tuple[int, ...]:
         """`Title > Section`: the section must be the passage's own, unless its document has no headings."""
@@ -170,11 +182,6 @@ def _titles(passage: Passage) -> list[str]:
     return [name for name in dict.fromkeys((document.title, document.name, stem)) if len(name) > 1]
 
 
-def _holds(passage: Passage, chunk: str) -> bool:
-    """By id, then by its number in the document."""
-    return any(chunk in (str(one.id), f"{one.document_id}-{one.sequence}", str(one.sequence)) for one in passage.chunks)
-
-
 def _best(named: list[tuple[str, Passage]], wanted: str) -> list[Passage]:
     """Those of the first step that gives any: exact, one within the other at whole words, likeness."""
     numbers = set(_NUMBER.findall(wanted))
@@ -202,7 +209,13 @@ def dice(one: str, other: str) -> float:
 
 def _reads_as_citation(text: str, words: list[str]) -> bool:
     """A title, a file, an author with a year: what no passage owns and a reader would look up."""
-    if _FILE.search(text) or _AUTHOR.fullmatch(text) or _LATIN.match(text) or text.lower().startswith("see "):
+    if (
+        _KEYWORDED.search(text)
+        or _FILE.search(text)
+        or _AUTHOR.fullmatch(text)
+        or _LATIN.match(text)
+        or text.lower().startswith("see ")
+    ):
         return True
     large = [word for word in words if word.lower() not in _SMALL_WORDS]
     is_title = all(word[0].isupper() or word[0].isdigit() for word in large) and large[:1] == words[:1]

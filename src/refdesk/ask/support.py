@@ -21,6 +21,9 @@ from refdesk.terms import terms
 from refdesk.text import STOP_WORDS, fold
 
 _NAME = re.compile(r"(?<![\w’'])[A-Z][\w’'&.-]*\w")
+_PERSONAL = frozenset(
+    ("i", "me", "my", "we", "you", "your", "i'm", "i've", "i'd")
+)  # what speaks of itself is no document's
 _DECREASE = re.compile(
     r"\b(?:loss|lost|fell|fall|decline|drop|decrease|negative|minus|down|deficit|below|reduc|shrank)", re.I
 )
@@ -47,7 +50,6 @@ class Reading:
 
     text: str
     stems: tuple[str, ...]
-    pairs: frozenset[tuple[str, str]]
     names: tuple[str, ...]
     figures: tuple[Quantity, ...]
     denied: frozenset[str]
@@ -60,6 +62,7 @@ class Support:
 
     lines: tuple[Line, ...]
     features: Mapping[str, float]
+    covered: float  # share of the claim's words that stand in these lines or in their opposites, by weight
     clashes: tuple[str, ...]  # figures, negations and opposites that contradict
     gaps: tuple[str, ...]  # what the sources do not name
 
@@ -70,20 +73,30 @@ def content_stems(text: str, language: str = "en") -> tuple[str, ...]:
 
 
 def read(text: str, language: str = "en") -> Reading:
-    stems = content_stems(text, language)
+    stated = figures(text)
+    stems = content_stems(_without(text, stated), language)
     return Reading(
         text,
         stems,
-        frozenset(zip(stems, stems[1:], strict=False)),
-        names(text),
-        figures(text),
+        names(text, stated),
+        stated,
         denied(text, language),
         tuple(words(text)),
     )
 
 
-def names(text: str) -> tuple[str, ...]:
-    """Capitalised words that are not so only because they begin a sentence.
+def _without(text: str, stated: Sequence[Quantity]) -> str:
+    """The words beside the figures: those are compared by what they mean, not by how they are written."""
+    kept, position = [], 0
+    for one in stated:
+        if not one.weak:
+            kept.append(text[position : one.start])
+            position = one.end
+    return " ".join([*kept, text[position:]])
+
+
+def names(text: str, stated: Sequence[Quantity] = ()) -> tuple[str, ...]:
+    """Capitalised words that are not so only because they begin a sentence, nor part of a figure.
 
     >>> names("The Bay of Fundy and NATO met. Then they left.")
     ('Bay', 'Fundy', 'NATO')
@@ -93,8 +106,9 @@ def names(text: str) -> tuple[str, ...]:
         word, before = match.group(), text[: match.start()].rstrip(" \"'“‘(*")
         begins = not before or before[-1] in ".!?:|\n•-"
         common = word.lower() in STOP_WORDS or (begins and not any(c.isupper() for c in word[1:]))
-        if not common:
-            found.append(word.removesuffix("'s").removesuffix("’s"))
+        if not common and not any(one.start <= match.start() < one.end for one in stated):
+            parts = word.removesuffix("'s").removesuffix("’s").split("-")
+            found += [part for part in parts if part[:1].isupper()]
     return tuple(dict.fromkeys(found))
 
 
@@ -141,36 +155,31 @@ def support(claim: Reading, lines: Sequence[Line], surroundings: str = "", langu
     """`lines` are all sentences of the cited passages; `surroundings` their titles and headings."""
     chosen = choose(claim, lines)
     if not chosen:
-        return Support((), {}, (), ())
+        return Support((), {}, 0.0, (), ())
     weight = weights(claim, lines)
     total = sum(weight.values()) or 1.0
     best = chosen[0]
     joined = " ".join(line.text for line in chosen)
-    every = frozenset().union(*(line.stems for line in lines))
     around = frozenset(terms(surroundings, language)) if surroundings else frozenset()
     near = frozenset().union(*(line.stems for line in chosen))
-    ordered = content_stems(joined, language)
-    pairs = {(one, other) for place, one in enumerate(ordered) for other in ordered[place + 1 : place + 4]}
 
     def covered(stems: frozenset[str]) -> float:
         return sum(value for stem, value in weight.items() if stem in stems) / total
 
     wrong, missing_figures = check_figures(claim, joined, " ".join(line.text for line in lines) + " " + surroundings)
     text_of_all = fold(" ".join([*(line.text for line in lines), surroundings]))
-    unnamed = [name for name in claim.names if not _is_named(name, text_of_all)]
-    opposed = opposites(claim.words, frozenset(words(joined)))
+    unnamed = [name for name in claim.names if not _is_named(name, text_of_all) and not _is_figure(name)]
+    opposed = opposites(claim.words, words(joined))
     turned = _turned(claim, best.text, joined, language)
+    together = covered(near | around)
     features = {
-        "coverage": covered(best.stems | around),
-        "coverage_chosen": covered(near | around),
-        "coverage_all": covered(every | around),
+        "coverage": (covered(best.stems | around) + together) / 2,
         "cosine": best.cosine,
-        "cosine_best": max(line.cosine for line in lines),
-        "pairs": len(claim.pairs & pairs) / max(1, len(claim.pairs)),
         "names": len(unnamed) / max(1, len(claim.names)),
         "figures": float(bool(wrong or missing_figures)),
         "negation": float(bool(turned)),
         "opposites": float(bool(opposed)),
+        "personal": float(bool(_PERSONAL & set(claim.words) and not _PERSONAL & set(words(joined)))),
         "length": math.log(1 + len(claim.stems)),
     }
     clashes = [*wrong]
@@ -178,7 +187,12 @@ def support(claim: Reading, lines: Sequence[Line], surroundings: str = "", langu
         clashes.append(turned)
     clashes += [f"says “{one}” where the source says “{other}”" for one, other in opposed]
     gaps = [*missing_figures, *(f"the source does not name {name}" for name in unnamed)]
-    return Support(tuple(chosen), features, tuple(clashes), tuple(gaps))
+    opposing = frozenset(terms(" ".join(one for one, _ in opposed), language))
+    return Support(tuple(chosen), features, covered(near | around | opposing), tuple(clashes), tuple(gaps))
+
+
+def _is_figure(name: str) -> bool:
+    return any(character.isdigit() for character in name)
 
 
 def _is_named(name: str, folded: str) -> bool:
@@ -203,30 +217,30 @@ def _turned(claim: Reading, best: str, joined: str, language: str) -> str:
 
 
 def check_figures(claim: Reading, near: str, everything: str) -> tuple[list[str], list[str]]:
-    """(what the source says otherwise, what it does not say), each in plain words."""
+    """(what the source says otherwise, what it does not say), each in plain words.
+
+    A figure is looked for in the chosen lines; where these say another in its place that is a clash, else the rest of
+    the cited passages may say it.
+    """
     if not claim.figures:
         return [], []
     held = figures(near)
     factor = _table_factor(everything)
-    loose = compact(near)
+    free = [one for one in held if not any(_agrees(claim, figure, one, factor) for figure in claim.figures)]
+    beyond: tuple[Quantity, ...] | None = None
     wrong, missing = [], []
-    unused = list(held)
     for figure in claim.figures:
-        agreeing = next((one for one in unused if _agrees(claim, figure, one, factor)), None)
-        agreeing = agreeing or next((one for one in held if _agrees(claim, figure, one, factor)), None)
-        if agreeing is not None:
-            if agreeing in unused:
-                unused.remove(agreeing)
+        if any(_agrees(claim, figure, one, factor) for one in held) or _is_spelled(figure, near):
             continue
-        if _is_spelled(figure, loose):
-            continue
-        rival = _rival(claim, figure, [one for one in unused if not any(agrees(f, one) for f in claim.figures)], near)
-        shown = figure.text.strip()
-        if figure.weak and rival is None:
-            continue
+        shown = claim.text[figure.start : figure.end].strip()
+        rival = _rival(claim, figure, free, near)
         if rival is not None:
-            wrong.append(f"says {shown} where the source says {rival.text.strip()}")
-        else:
+            wrong.append(f"says {shown} where the source says {near[rival.start : rival.end].strip()}")
+            continue
+        if figure.weak:
+            continue
+        beyond = figures(everything) if beyond is None else beyond
+        if not any(_agrees(claim, figure, one, factor) for one in beyond) and not _is_spelled(figure, everything):
             missing.append(f"the source does not say {shown}")
     return wrong, missing
 
@@ -255,49 +269,44 @@ def _table_factor(text: str) -> float:
     return _TABLE_FACTOR[(match[1] or match[2]).lower()] if match else 1.0
 
 
-def _is_spelled(figure: Quantity, loose: str) -> bool:
-    """The same letters or digits, written in another way: `12 345`, `TG 4`."""
+def _is_spelled(figure: Quantity, text: str) -> bool:
+    """The same letters or digits, written in another way: `12 345`, `56, 000`, `TG 4`."""
     if figure.kind == "code":
-        return (
-            re.search(rf"(?<![a-z0-9]){re.escape(figure.text)}(?!\d)", loose) is not None
-            or figure.text in loose.split()
-        )
+        return re.search(rf"(?<![a-z0-9]){re.escape(figure.text)}(?!\d)", compact(text)) is not None
     digits = re.sub(r"\D", "", figure.text)
-    bare = (
-        figure.kind == "number"
-        and not figure.unit
-        and figure.text.replace(",", "").strip().isdigit()
-        and len(digits) > 4
-    )
-    return bare and re.search(rf"(?<!\d){digits}(?!\d)", loose) is not None
+    if figure.kind != "number" or len(digits) < 4 or figure.unit:
+        return False
+    return re.search(rf"(?<!\d){digits}(?!\d)", re.sub(r"(?<=\d)[,.\s]+(?=\d)", "", text)) is not None
 
 
 def _rival(claim: Reading, figure: Quantity, free: Sequence[Quantity], near: str) -> Quantity | None:
-    """The figure of the source that stands where the claim has another: the same kind and unit, the same word after it."""
-    alike = [
-        one for one in free if one.kind == figure.kind and (one.unit == figure.unit or not (one.unit and figure.unit))
-    ]
-    if not alike:
-        alike = [one for one in free if one.kind == figure.kind and one.kind == "number"]
-    if figure.kind == "date":
-        return alike[0] if alike else None
-    after = _after(claim.text, figure)
-    same = [one for one in alike if after and _after(near, one) == after]
-    if same:
-        return same[0]
-    return alike[0] if alike and not figure.weak else None
+    """The figure of the source that stands where the claim has another: its unit, or the same word beside it."""
+    for one in free:
+        if figure.kind == "date" and one.kind == "date":
+            if any(held.clashes(said) for said in figure.when for held in one.when):
+                return one
+        elif figure.kind == "code" or one.kind == "code":
+            if figure.kind == one.kind and figure.text[:2] == one.text[:2]:
+                return one
+        elif (figure.unit and figure.unit == one.unit and not figure.weak) or (
+            _beside(claim.text, figure) & _beside(near, one)
+        ):
+            return one
+    return None
 
 
-def _after(text: str, figure: Quantity) -> str:
-    following = content_stems(text[figure.end : figure.end + 40])
-    return following[0] if following else ""
+def _beside(text: str, figure: Quantity) -> set[tuple[str, str]]:
+    """The content word after the figure, and the one before it."""
+    after, before = (
+        content_stems(text[figure.end : figure.end + 40]),
+        content_stems(text[max(0, figure.start - 40) : figure.start]),
+    )
+    return {("after", stem) for stem in after[:1]} | {("before", stem) for stem in before[-1:]}
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
 
-FEATURES = (
-    "coverage", "coverage_chosen", "coverage_all", "cosine", "pairs", "names", "figures", "negation", "opposites", "length",
-)  # fmt: skip
+FEATURES = ("coverage", "cosine", "names", "figures", "negation", "opposites", "personal", "length")
 
 
 def probability(features: Mapping[str, float], coefficients: Mapping[str, float]) -> float:

@@ -10,11 +10,11 @@ from refdesk.ask.support import Support, probability
 # Fitted by `python -m benchmarks.claims --fit` on one half of nine sets of labelled claims, each set and each label
 # weighing the same; figures in docs/evals.md. Above .5 is supported.
 COEFFICIENTS = {
-    "intercept": -2.77, "coverage": 2.52, "coverage_chosen": 0.91, "coverage_all": -0.36, "cosine": 2.96, "pairs": -0.79,
-    "names": 0.37, "figures": 0.13, "negation": -0.39, "opposites": -0.57, "length": -0.01,
+    "intercept": -1.757, "coverage": 1.748, "cosine": 2.743, "names": -0.313, "figures": -0.183, "negation": -0.929,
+    "opposites": -0.585, "personal": -2.079, "length": -0.182,
 }  # fmt: skip
 SUPPORTED, PARTLY = 0.5, 0.3
-_SAME_MATTER = 0.45  # coverage from which a clash is about the same thing, and not another subject
+_SAME_MATTER, _SAME_MEANING = 0.6, 0.75  # words or cosine from which a clash is about the same thing
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def judge_claim(found: Support) -> Judged:
 
 def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
     note = "; ".join((*found.clashes, *found.gaps)[:3])
-    if found.clashes and found.features["coverage_chosen"] >= _SAME_MATTER:
+    if found.clashes and (found.covered >= _SAME_MATTER or found.features["cosine"] >= _SAME_MEANING):
         return "contradicted", note
     if found.gaps or found.clashes:
         return ("partly" if score >= SUPPORTED else "unsupported"), note

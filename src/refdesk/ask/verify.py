@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Any
 
 import orjson
 
@@ -108,16 +107,12 @@ def read_verdicts(text: str, count: int) -> list[tuple[str, str]] | None:
         if not isinstance(row, dict):
             return None
         number, verdict, reason = row.get("claim"), row.get("verdict"), row.get("reason", "")
-        if not _is_number(number) or verdict not in VERDICTS or number in found:
+        if not isinstance(number, int) or isinstance(number, bool) or verdict not in VERDICTS or number in found:
             return None
-        found[int(number)] = (str(verdict), " ".join(str(reason or "").split())[:200])
+        found[number] = (str(verdict), " ".join(str(reason or "").split())[:200])
     if set(found) != set(range(1, count + 1)):
         return None
     return [found[number] for number in range(1, count + 1)]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _json_part(text: str) -> str:

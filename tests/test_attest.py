@@ -1,0 +1,211 @@
+"""Every claim gets a verdict and the sentence that proves it; every marker of the content has a citation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from context_samples import chunk, context, passage, query, texts, vectors_of
+from refdesk import Refdesk
+from refdesk.adapters.embed_onnx import OnnxEmbedder
+from refdesk.answer import Claim, Context, Passage
+from refdesk.ask.attest import Attested, attest, origin_of
+from refdesk.geometry import Box
+from refdesk.types import Chunk, Sentence, Span
+
+Embed = Callable[[str], NDArray[np.float32]]
+HANDBOOK = (
+    "The harbour has nine pilots. Each anchor weighs 350 kg and is replaced every 5 years. Pilots are not required for"
+    " vessels under 50 metres. Revenue rose to $4,213,000 in 2024 from $3.9 million in 2023."
+)
+TIDES = (
+    "The tide gauge TG-4 drifted by 3 mm between March 2024 and 31 October 2025. It was replaced by E. Fundy on"
+    " 2 November 2025."
+)
+
+
+@pytest.fixture(scope="module")
+def embed() -> Embed:
+    return OnnxEmbedder(threads=1).embed_query
+
+
+@pytest.fixture(scope="module")
+def harbour(embed: Embed) -> Callable[[str], Attested]:
+    held = texts(HANDBOOK, TIDES)
+    vectors = vectors_of(held, embed)
+    return lambda content: attest(query(), content, (1, 2), held, vectors, embed)
+
+
+def only(found: Attested) -> Claim:
+    (claim,) = found.claims
+    return claim
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The harbour has nine pilots [1].",
+        "There are 9 pilots in the harbour [1].",
+        "Every anchor weighs 350 kilograms [1].",
+        "The anchors weigh 0.35 tonnes each [1].",
+        "Anchors get replaced every five years [1].",
+        "Vessels under 50 metres do not need a pilot [1].",
+        "Revenue rose to about $4.2 million in 2024 [1].",
+        "TG-4 drifted by 3 mm [2].",
+        "It was replaced on 2 November 2025 by Fundy [2].",
+    ],
+)
+def test_supported(claim: str, harbour: Callable[[str], Attested]) -> None:
+    found = only(harbour(claim))
+    assert (found.verdict, found.note) == ("supported", "")
+    assert found.score > 0.5
+
+
+@pytest.mark.parametrize(
+    ("claim", "note"),
+    [
+        ("There are 8 pilots in the harbour [1].", "says 8 where the source says nine"),
+        ("Every anchor weighs 350 tonnes [1].", "says 350 tonnes where the source says 350 kg"),
+        ("Anchors get replaced every six years [1].", "says six years where the source says 5 years"),
+        ("Pilots are required for vessels under 50 metres [1].", "leaves out a “not” of the source"),
+        ("Revenue rose to $4.3 million in 2024 [1].", "says $4.3 million where the source says $4,213,000"),
+        ("Revenue fell to $4.2 million in 2024 [1].", "says “fell” where the source says “rose”"),
+        ("TG-5 drifted by 3 mm [2].", "says TG-5 where the source says TG-4"),
+        ("It was replaced on 3 November 2025 [2].", "says 3 November 2025 where the source says 2 November 2025"),
+    ],
+)
+def test_contradicted(claim: str, note: str, harbour: Callable[[str], Attested]) -> None:
+    found = only(harbour(claim))
+    assert (found.verdict, found.note) == ("contradicted", note)
+    assert found.score < 0.3
+
+
+def test_a_name_that_the_source_lacks(harbour: Callable[[str], Attested]) -> None:
+    found = only(harbour("The tide gauge TG-4 was replaced by Smith on 2 November 2025 [2]."))
+    assert found.verdict in ("partly", "unsupported")
+    assert found.note == "the source does not name Smith"
+
+
+def test_what_no_passage_says_is_unsupported_and_still_quotes_its_passage(harbour: Callable[[str], Attested]) -> None:
+    found = harbour("Bananas are rich in potassium [1].")
+    assert only(found).verdict == "unsupported"
+    assert [(one.marker, one.document_id) for one in found.citations] == [(1, "d1")]
+
+
+def test_the_wrong_passage_is_named(harbour: Callable[[str], Attested]) -> None:
+    found = only(harbour("The gauge drifted by 3 mm [1]."))
+    assert (found.verdict, found.note) == ("partly", "proved by d2.pdf, which it does not cite")
+
+
+def test_a_claim_without_a_marker(harbour: Callable[[str], Attested]) -> None:
+    found = harbour("The sky is blue. The harbour has nine pilots.")
+    assert [(one.verdict, one.note) for one in found.claims] == [
+        ("unsupported", "carries no citation"),
+        ("supported", "carries no citation; d1.pdf proves it"),
+    ]
+    assert [one.quote for one in found.citations] == ["The harbour has nine pilots."]
+
+
+def test_refusals_are_not_claims(harbour: Callable[[str], Attested]) -> None:
+    assert harbour("The documents do not say who built the harbour.") == Attested(
+        "The documents do not say who built the harbour.", (), ()
+    )
+
+
+def test_one_citation_per_marker_and_sentence(harbour: Callable[[str], Attested]) -> None:
+    found = harbour("The harbour has nine pilots [1]. TG-4 drifted by 3 mm [2]. There are 9 pilots in the harbour [1].")
+    assert [one.marker for one in found.citations] == [1, 2]
+    assert [one.citations for one in found.claims] == [(0,), (1,), (0,)]
+    assert found.citations[0].boxes == (Box(1, 10.0, 10.0, 80.0, 3.0),)
+    assert found.citations[0].located
+    assert all(one.quote in HANDBOOK + TIDES for one in found.citations)
+
+
+def test_a_marker_that_no_claim_carries_has_a_citation_too(harbour: Callable[[str], Attested]) -> None:
+    found = harbour("What about the pilots? [2]")
+    assert [one.marker for one in found.citations] == [2]
+
+
+def test_markers_beyond_the_order_and_those_in_code(harbour: Callable[[str], Attested]) -> None:
+    found = harbour("The harbour has nine pilots [7]. Use `a[9]` [1].")
+    assert found.content == "The harbour has nine pilots. Use `a[9]` [1]."
+    assert {one.marker for one in found.citations} == {1}
+
+
+def test_a_sentence_over_a_page_break_keeps_both_boxes(embed: Embed) -> None:
+    text = "The mooring is inspected every year by the harbour master."
+    boxes = (Box(1, 10, 96, 80, 2), Box(2, 10, 4, 40, 2))
+    spans = [Span(0, 30, 100, 1, boxes[0]), Span(30, len(text), 140, 2, boxes[1])]
+    broken = Chunk("d1", 1, "text", text, (), (1, 2), spans, [Sentence(0, len(text), 1, boxes)], 12, id=1)
+    held = context(passage(1, broken))
+    (citation,) = attest(query(), f"{text} [1]", (1,), held, {}, embed).citations
+    assert (citation.boxes, citation.page, citation.located) == (boxes, 1, True)
+    assert citation.origin == (100, 140 + len(text) - 30)
+
+
+def test_without_pages_the_range_in_the_text_locates(embed: Embed) -> None:
+    text = "The gate closes at ten. Visitors report at the gate."
+    held = context(passage(1, chunk(text, paged=False, origin=50), name="gate.md"))
+    (citation,) = attest(query(), "Visitors report at the gate. [1]", (1,), held, {}, embed).citations
+    assert (citation.boxes, citation.located, citation.origin) == ((), True, (50 + 24, 50 + len(text)))
+
+
+def test_origin_is_unknown_where_no_span_holds_the_sentence() -> None:
+    assert origin_of(chunk("Overlap."), 20, 30) is None
+
+
+def test_a_table_row_is_read_under_its_header(embed: Embed) -> None:
+    table = chunk("Item | Weight in kg\nAnchor | 350\nChain | 1,200", kind="table")
+    held = context(passage(1, table, title="Moorings"))
+    found = attest(query(), "The weight of the anchor is 350 kg [1].", (1,), held, vectors_of(held, embed), embed)
+    assert (only(found).verdict, found.citations[0].quote) == ("supported", "Anchor | 350")
+
+
+def test_two_sentences_support_together(embed: Embed) -> None:
+    held = texts(
+        "The ferry Margit leaves Lodin Point at noon. It reaches Cuxhaven four hours later. Tickets cost 12 euros."
+    )
+    found = attest(
+        query(), "The ferry Margit leaves Lodin Point at noon and reaches Cuxhaven four hours later [1].",
+        (1,), held, vectors_of(held, embed), embed,
+    )  # fmt: skip
+    assert only(found).verdict == "supported"
+    assert [one.quote[:9] for one in found.citations] == ["The ferry", "It reache"]
+
+
+def test_vectors_that_are_missing_are_made_up_for(embed: Embed) -> None:
+    """A neighbour that was joined to a hit may come without stored vectors."""
+    held = texts(HANDBOOK)
+    assert only(attest(query(), "There are 9 pilots in the harbour [1].", (1,), held, {}, embed)).verdict == "supported"
+
+
+# on a real library
+
+
+def passages_of(desk: Refdesk, question: str) -> Context:
+    hits = desk.search(question, k=6)
+    return Context(tuple(Passage(n, hit, (hit.chunk,), hit.chunk.text) for n, hit in enumerate(hits, 1)), "", 0)
+
+
+def test_extractive_answers_are_proved_at_once(examples: Refdesk) -> None:
+    """Whole sentences of the examples, in every format; at most 5 ms for three of them."""
+    held = passages_of(examples, "What does an anchor weigh and who maintains the moorings?")
+    vectors = examples.reader.sentence_vectors([one.id for p in held.passages for one in p.chunks])
+    quoted = []
+    for place, one in enumerate(held.passages[:3], 1):
+        own = [one.chunks[0].text[s.start : s.end] for s in one.chunks[0].sentences]
+        quoted.append(f"{max(own, key=len)} [{place}]")
+    content = "\n\n".join(quoted)
+    taken = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        found = attest(query(), content, (1, 2, 3), held, vectors, examples.embedder.embed_query)
+        taken.append(time.perf_counter() - begin)
+    assert {claim.verdict for claim in found.claims} == {"supported"}
+    assert {one.marker for one in found.citations} == {1, 2, 3}
+    assert all(one.located for one in found.citations)
+    assert min(taken) < 0.02  # 5 ms on a quiet core
