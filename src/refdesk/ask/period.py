@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 _MONTH_NAMES = "january february march april may june july august september october november december"
@@ -60,6 +61,7 @@ class Period:
         return 0.6 if latest + 1 in self.years else 0.2
 
 
+@lru_cache(maxsize=4096)
 def period_of(text: str) -> Period:
     """`"Q3 2023 10-Q"` -> years {2023}, quarters {3}, forms {10q}."""
     if not any(character.isdigit() for character in text) and "quarter" not in text.lower():

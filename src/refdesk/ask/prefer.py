@@ -57,12 +57,10 @@ _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a document is called: the words of its name and of its title, short forms of both, its period."""
+    """What a document is called: the words of its name and of its title, and short forms of both."""
 
     names: tuple[tuple[str, ...], ...]
     aliases: frozenset[str]
-    period: Period
-    recency: tuple[int, int, str]  # year, quarter, date: what is newer is greater
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,13 +143,16 @@ def _strength(index: NameIndex, place: int, rarity: float, asked: Asked) -> floa
     strength = rarity * min(1.0, index.documents[place].chunk_count / LONG)
     if not asked.period:
         return strength
-    return strength * (OTHER_PERIOD + (1.0 - OTHER_PERIOD) * index.labels[place].period.agreement(asked.period))
+    return strength * (OTHER_PERIOD + (1.0 - OTHER_PERIOD) * _period(index.documents[place]).agreement(asked.period))
 
 
 def _newest_first(index: NameIndex, group: Mapping[int, float], older: float) -> dict[int, float]:
     """Of the documents of one name all but the newest are lowered to this share."""
-    newest = max(index.labels[place].recency for place in group)
-    return {place: group[place] * (1.0 if index.labels[place].recency == newest else older) for place in group}
+    if older == 1.0:
+        return dict(group)
+    recency = {place: _recency(index.documents[place]) for place in group}
+    newest = max(recency.values())
+    return {place: strength * (1.0 if recency[place] == newest else older) for place, strength in group.items()}
 
 
 # --- the question ----------------------------------------------------------------------------------------------------
@@ -203,7 +204,7 @@ def _kept_index(documents: Sequence[Document]) -> NameIndex:
 
 
 def name_index(documents: Sequence[Document]) -> NameIndex:
-    labels = [_label(one.name, one.title, one.metadata.get("subject", ""), one.date) for one in documents]
+    labels = [_label(one.name, one.title) for one in documents]
     labels = _with_siblings(labels)
     rows = [(place, name) for place, label in enumerate(labels) for name in label.names]
     holders: dict[str, list[int]] = {}
@@ -253,13 +254,24 @@ def _with_siblings(labels: Sequence[Label]) -> list[Label]:
 
 
 @lru_cache(maxsize=65_536)  # a changed library has mostly the documents it had before
-def _label(name: str, title: str, subject: str, date: str) -> Label:
-    stem = _EXTENSION.sub("", name)
-    period = period_of(_SEPARATORS.sub(" ", stem)) or period_of(title) or period_of(subject) or period_of(date)
-    names = tuple(dict.fromkeys(found for found in (_name_words(stem), _name_words(title)) if found))
-    aliases = frozenset(alias for found in names for alias in _short_forms(found))
-    recency = (max(period.years, default=0), max(period.quarters, default=0), date)
-    return Label(names, aliases, period, recency)
+def _label(name: str, title: str) -> Label:
+    names = tuple(
+        dict.fromkeys(found for found in (_name_words(_EXTENSION.sub("", name)), _name_words(title)) if found)
+    )
+    return Label(names, frozenset(alias for found in names for alias in _short_forms(found)))
+
+
+def _period(document: Document) -> Period:
+    """Of the name; where it tells none, of the title, the subject, and last the date of the file."""
+    name = _SEPARATORS.sub(" ", _EXTENSION.sub("", document.name))
+    texts = (name, document.title, document.metadata.get("subject", ""), document.date)
+    return next(filter(None, map(period_of, texts)), Period())
+
+
+def _recency(document: Document) -> tuple[int, int, str]:
+    """Year, quarter, date: what is newer is greater."""
+    period = _period(document)
+    return max(period.years, default=0), max(period.quarters, default=0), document.date
 
 
 def _name_words(text: str) -> tuple[str, ...]:
