@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ async def generate(
     *,
     budget: Budget | None = None,
     max_context_chars: int | None = None,
-) -> AsyncIterator[Piece]:
+) -> AsyncGenerator[Piece, None]:
     """The pieces as the model writes them, markers and sentinel still in them; the last carries the usage."""
     info = model_info(llm.name)
     budget = budget or Budget.for_model(info, settings)
@@ -44,7 +44,7 @@ async def converse(
     trace: Trace,
     *,
     conversational: bool = False,
-) -> AsyncIterator[Piece]:
+) -> AsyncGenerator[Piece, None]:
     """The mode `general`: no documents, the model's own knowledge; or small talk."""
     info = model_info(llm.name)
     budget = Budget.for_model(info, settings)
@@ -54,7 +54,7 @@ async def converse(
         yield piece
 
 
-async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncIterator[Piece]:
+async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[Piece, None]:
     sizes = {"model": llm.name, "turns": len(request.messages) - 1, "tokens": prompt_tokens(request)}
     with trace.stage("model", **sizes) as stage:
         written = 0

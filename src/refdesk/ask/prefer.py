@@ -71,7 +71,6 @@ class NameIndex:
     """
 
     documents: Sequence[Document]
-    labels: Sequence[Label]
     names: Sequence[tuple[str, ...]]
     owner: NDArray[np.int32]
     whole: NDArray[np.float32]
@@ -220,7 +219,6 @@ def name_index(documents: Sequence[Document]) -> NameIndex:
     rarity = {word: _rarity(len(own), len(documents)) for word, own in (*aliases.items(), *owners.items())}
     return NameIndex(
         documents,
-        labels,
         names=[name for _, name in rows],
         owner=np.array([place for place, _ in rows], dtype=np.int32),
         whole=np.array([sum(rarity[word] for word in set(name)) for _, name in rows], dtype=np.float32),
