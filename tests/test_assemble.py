@@ -169,7 +169,7 @@ def test_the_whole_prompt_keeps_its_limit_to_the_byte(limit: int, form: str, is_
     asked = replace(QUERY, question=question, standalone=question)
     retrieved = found(*(hit(one) for one in (HITS[0], HITS[3], HITS[1])))
     context = assemble(asked, plan, retrieved, Shelf(*HITS), WIDE, own, limit)  # type: ignore[arg-type]
-    system = system_message(plan, WIDE, own, limit)
+    system = system_message(plan, WIDE, own, limit) if is_model else ""
     assert len(system.encode()) + len(context.text.encode()) <= limit
     again = assemble(asked, plan, retrieved, Shelf(*HITS), WIDE, own, limit)  # type: ignore[arg-type]
     assert again.text.encode() == context.text.encode()
@@ -177,9 +177,9 @@ def test_the_whole_prompt_keeps_its_limit_to_the_byte(limit: int, form: str, is_
 
 def test_a_limit_with_room_is_used() -> None:
     whole = put(HITS, HITS[0], HITS[1])
-    system = len(system_message(PLAN, WIDE, Settings(), 10**6).encode())
-    exact = system + len(whole.text.encode())
-    assert put(HITS, HITS[0], HITS[1], limit=max(exact, 3 * system)).text == whole.text
+    exact = len(whole.text.encode())
+    assert put(HITS, HITS[0], HITS[1], limit=exact).text == whole.text
+    assert put(HITS, HITS[0], HITS[1], limit=exact - 1).text != whole.text
 
 
 def test_the_setting_limits_like_the_argument() -> None:

@@ -74,6 +74,7 @@ def test_reasoning_is_never_shown(text: str, shown: str) -> None:
         ("SUGGESTED_QUESTIONS: a?|b?\n\nIt is 3.", "It is 3.", ("a?", "b?")),
         ("It is 3.\nSUGGESTED_QUESTIONS: a?|b?\nMore of it. [2]", "It is 3.\n\nMore of it. [2]", ("a?", "b?")),
         ("It is 3.\nSUGGESTED_QUESTIONS:", "It is 3.", ()),
+        ("It is 3.\n**SUGGESTED QUESTIONS:** a?|b?", "It is 3.", ("a?", "b?")),
         ("These are suggested questions: a or b.", "These are suggested questions: a or b.", ()),
         ("It is 3.\nSUGGESTED_QUEST", "It is 3.\nSUGGESTED_QUEST", ()),
         ("**Bold** ends **here**", "**Bold** ends **here**", ()),
@@ -88,7 +89,7 @@ PARTS = st.sampled_from(
         "<think>", "</think>", "<reasoning>", "</reasoning>", "<", "</", "th", "Sure", "sure,", " I'll help", ":", "!",
         "Based on the", " provided context", ",", "According to ", "the documents", "SUGGESTED", "_", "QUESTIONS", "\\",
         "suggested_questions", "**", "* ", "a?|b?", "|", "\n", "\n\n", " ", "The anchor weighs 350 kg. ", "[1]", "`",
-        "- item?", "x", "s", "su", "İ",
+        "- item?", "x", "s", "su", "İ", "SUGGESTED QUESTIONS",
     ]
 )  # fmt: skip
 

@@ -49,10 +49,10 @@ def assemble(
 ) -> Context:
     """The passages and the message a model is given of them: rules of the format, passages, question.
 
-    With `max_context_chars`, system message and this text have at most so many bytes together.
+    With `max_context_chars`, the system message of a model and this text have at most so many bytes together.
     """
     most = max_context_chars or settings.max_context_chars or None
-    system = system_message(plan, budget, settings, most)
+    system = system_message(plan, budget, settings, most) if plan.use_llm else ""
     room = Room(budget.passages, None if most is None else most - len(system.encode()))
     runs = grow(retrieved.hits, library, settings.neighbours, budget.passages)
     passages = _numbered([_passage(run, hit) for hit, run in runs])

@@ -69,6 +69,7 @@ _FRAMES: tuple[Rule, ...] = (
     ("=", re.compile(r"={3,}(?=\s*(?:begin|end|document)\b)", re.IGNORECASE), "＝"),
     ("-", re.compile(r"-{3,}(?=\s*source\b)", re.IGNORECASE), "—"),
     ("_", re.compile(r"(suggested)\\?_(questions)", re.IGNORECASE), r"\1-\2"),
+    ("S", re.compile(r"(SUGGESTED) (QUESTIONS)"), r"\1-\2"),
 )
 
 

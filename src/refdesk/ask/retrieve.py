@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Strategy
+from refdesk.ask.evidence import idf
 from refdesk.ask.fuse import convex, reciprocal_rank
 from refdesk.ask.prefer import prefer
 from refdesk.ask.select import (
     best_first,
     best_sentence,
     diverse,
-    idf,
     interleave,
     penalise,
     raise_preferred,
@@ -173,8 +173,7 @@ def _strengths(job: Job, query: Query) -> dict[str, float]:
 
 def _weigh(job: Job, terms: Iterable[str]) -> None:
     new = [term for term in terms if term not in job.weights]
-    total = job.library.chunk_count
-    job.weights.update((term, idf(count, total)) for term, count in job.library.frequencies(new).items())
+    job.weights.update(idf(job.library.frequencies(new), job.library.chunk_count))
 
 
 def _load(job: Job, chunk_ids: Iterable[int]) -> None:
@@ -210,7 +209,8 @@ def _enough(job: Job, query: Query, kept: Sequence[Sequence[Hit]]) -> tuple[list
     is_sure = any(hit.cosine >= SURE for hits in sides for hit in hits)
     if not job.plan.check_relevance or is_sure or len(found) >= min(TOO_FEW, job.plan.k, job.library.chunk_count):
         return sides, ""
-    again = refine(query, sides[0], job.rows, job.weights, idf(0, job.library.chunk_count))
+    unknown = idf({"": 0}, job.library.chunk_count)[""]
+    again = refine(query, sides[0], job.rows, job.weights, unknown)
     with job.trace.optional("refine", hits=len(found), query=again.standalone) as stage:
         more = [hit for hit in _ranked(job, again) if hit.chunk.id not in found]
         more = relevant(more, query, job.rows, job.weights, job.settings.similarity_threshold)

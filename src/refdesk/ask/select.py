@@ -5,7 +5,6 @@ Every function takes hits best first and gives hits best first; none looks anyth
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,11 +26,6 @@ SHARED_WORDS = 0.1
 STRONG_SENTENCE = 0.1  # cosine above the threshold that one sentence alone needs
 
 _FACT = re.compile(r"[^\W_]*(?:\d|[^\W\d_a-z])[\w.,]*\w|\d|[A-Z]")  # words with a digit or a capital letter
-
-
-def idf(frequency: int, total: int) -> float:
-    """How telling a term is that stands in `frequency` of `total` chunks; BM25's own weight."""
-    return math.log1p((max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
 def penalise(hits: Sequence[Hit], settings: Settings) -> list[Hit]:

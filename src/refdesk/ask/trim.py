@@ -184,10 +184,12 @@ def _lowered(text: str) -> str:
 
 # --- suggested questions ---------------------------------------------------------------------------------------------
 
-_SENTINEL = re.compile(r"[\s*_#>`~\-]*suggested\\?_questions[*_`]*\s?[:：]?[*_`]*", re.IGNORECASE)
+_SENTINEL = re.compile(
+    r"[\s*_#>`~\-]*(?:suggested\\?_questions|(?-i:SUGGESTED QUESTIONS))[*_`]*\s?[:：]?[*_`]*", re.IGNORECASE
+)
 _MARKUP = "*_#>`~-"
 # "s", "su" … at the end of what has come: nested options of the word, its underscore perhaps escaped.
-_LETTERS = [r"\\?_" if letter == "_" else letter for letter in SUGGESTED_QUESTIONS.lower()]
+_LETTERS = [r"(?:\\?_| )" if letter == "_" else letter for letter in SUGGESTED_QUESTIONS.lower()]
 _SENTINEL_BEGUN = re.compile(
     _LETTERS[0] + "".join(f"(?:{letter}" for letter in _LETTERS[1:]) + ")?" * (len(_LETTERS) - 1) + r"\\?\Z",
     re.IGNORECASE,
