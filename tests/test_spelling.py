@@ -124,10 +124,10 @@ def test_words_of_the_documents(examples: Refdesk) -> None:
 
 def test_a_word_outside_the_scope_is_never_named(tmp_path: Path) -> None:
     with Refdesk(tmp_path / "library") as desk:
-        desk.add_text("a", "The project Zanzibarium is secret. The Zanzibarium costs much.", collection="closed")
+        desk.add_text("a", "The project Qualvorium is secret. The Qualvorium costs much.", collection="closed")
         desk.add_text("b", "The lighthouse is white.", collection="open")
-        typed = "What does the project zanzibarum cost?"
-        assert spelled(typed, desk.reader, Scope()).changes == (("zanzibarum", "zanzibarium"),)
+        typed = "What does the project qualvorum cost?"
+        assert spelled(typed, desk.reader, Scope()).changes == (("qualvorum", "qualvorium"),)
         assert not spelled(typed, desk.reader, Scope(access=("open",))).changes
-        assert not desk.reader.similar_words("zanzibarum", 2, Scope(access=("open",)))
-        assert desk.reader.similar_words("zanzibarum", 2, Scope()) == [("zanzibarium", 1)]
+        assert not desk.reader.similar_words("qualvorum", 2, Scope(access=("open",)))
+        assert desk.reader.similar_words("qualvorum", 2, Scope()) == [("qualvorium", 1)]

@@ -47,6 +47,7 @@ _PRONOUN = re.compile(rf"\b(?:{_THIRD})\b", re.IGNORECASE)
 _EMPTY_IT = re.compile(
     r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might|do|not) it (?:be )?(?:\w+ly )?(?:\w+ )?"
     r"(?:to|that|if|for|when)\b|\bis it (?:rain|snow)\w*|\bis it worth\b|\b(?:time|day) is it\b|\b(?:make|get) it\b"
+    r"|\b(?:is|was) it (?:in|on|at|by|with|from)\b.{1,60}\bthat\b"
     r"|\bit (?:is|was|would be|takes|seems|appears|depends|turns out|rains)\b",
     re.IGNORECASE,
 )
@@ -101,10 +102,10 @@ def leans(question: str, earlier: Sequence[str]) -> str:
     text = question.strip()
     if _BARE.match(text):
         return "bare"
-    if (about := _ABOUT.match(text)) and len(about["what"].split()) <= 8:
-        return "ellipsis"
     if _pointing_back(text):
         return "pronoun"
+    if (about := _ABOUT.match(text)) and len(about["what"].split()) <= 8:
+        return "ellipsis"
     if _AGAIN.search(text):
         return "again"
     content = _content(text)
@@ -303,9 +304,9 @@ def _swapped(question: str, before: str) -> str:
         return before.replace(old[0], new[0])
     if about is None or re.match(r"(?:on|in|at|with|by|from|during|after|before)\b", asked, re.IGNORECASE):
         return ""
-    named = [one for one in phrases(f"x {asked}") if one.is_name]
+    named = [one for one in phrases(f"of {asked}") if one.is_name]
     names = [one for one in phrases(before) if one.is_name]
-    if len(named) != 1 or len(names) != 1 or len(_content(asked)) > len(named[0].text.split()):
+    if len(named) != 1 or len(names) != 1 or not set(_content(asked)) <= set(words(named[0].text)):
         return ""
     (new_name,), (old_name,) = named, names
     if _has_digit(new_name.text) != _has_digit(old_name.text):

@@ -121,11 +121,19 @@ def _closed(text: str, tokens: list[_Token], run: list[int]) -> list[Phrase]:
     before = tokens[place].text.lower() if place >= 0 else ""
     named = [place for place in run if tokens[place].is_name]
     is_name = bool(named) or (len(run) > 1 and all(tokens[place].may_be_name for place in run))
-    names_it = tokens[0].text.lower() in _NAMED_BY_BEING and before not in ("do", "does", "did")
-    is_clause = before in _AUXILIARIES and not names_it
-    if is_name and is_clause and not tokens[run[-1]].may_be_name:
-        run = run[:-1]  # "did Zappa disband": the last word is the verb
-    elif not is_name and len(run) > 1 and tokens[run[-1]].text.endswith("ed"):
-        run = run[:-1]  # "the rooms designated"
+    if len(run) > 1 and _is_predicate(tokens, before, run[-1], is_name=is_name):
+        run = run[:-1]
     start, end = tokens[run[0]].start, tokens[run[-1]].end
     return [Phrase(text[start:end], start, end, is_name, article, before)]
+
+
+def _is_predicate(tokens: list[_Token], before: str, last: int, *, is_name: bool) -> bool:
+    """Whether the last word says something of the others: "did Zappa disband", "the rooms designated"."""
+    word = tokens[last]
+    if word.may_be_name:
+        return False
+    if word.text.endswith("ed"):
+        return True
+    opening = [token.text.lower() for token in tokens[:2]]
+    asks_what_it_is = opening[0] in _NAMED_BY_BEING or (opening[0] == "how" and opening[-1] not in _AUXILIARIES)
+    return is_name and (before in ("do", "does", "did") or (before in _AUXILIARIES and not asks_what_it_is))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -244,11 +245,12 @@ async def _asked(
     request = Request(system, (Turn("user", text),), max_tokens=most, schema=schema, role="router")
     pieces: list[str] = []
     usage = Usage()
-    async for piece in model.stream(request):
-        if piece.restarted:
-            pieces.clear()
-        pieces.append(piece.text)
-        usage += piece.usage or Usage()
+    async with aclosing(model.stream(request)) as stream:  # type: ignore[type-var]  # every adapter's is a generator
+        async for piece in stream:
+            if piece.restarted:
+                pieces.clear()
+            pieces.append(piece.text)
+            usage += piece.usage or Usage()
     stage.cost_usd += usage.cost_usd or 0.0
     stage.gave(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
     said = "".join(pieces)

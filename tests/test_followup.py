@@ -1,0 +1,131 @@
+"""Questions that lean on what was said before, made to stand alone without a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from refdesk.answer import Turn
+from refdesk.ask.followup import FAR, NEAR, leans, stand_alone
+from refdesk.ask.phrases import phrases
+
+
+def asked(*questions: str, answer: str = "") -> list[Turn]:
+    return [turn for text in questions for turn in (Turn("user", text), Turn("assistant", answer))]
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "alone"),
+    [
+        ("How heavy is the WB-7 buoy?", "What does it cost?", "What does the WB-7 buoy cost?"),
+        ("How heavy is the WB-7 buoy?", "And its warranty?", "And the WB-7 buoy's warranty?"),
+        ("What is throat cancer?", "Is it treatable?", "Is throat cancer treatable?"),
+        ("What is throat cancer?", "What are its symptoms?", "What are throat cancer's symptoms?"),
+        ("Tell me about sharks.", "Where do they live?", "Where do sharks live?"),
+        ("What is a virtual machine?", "How do they work?", "How do virtual machines work?"),
+        ("Who was Frank Zappa?", "When did he die?", "When did Frank Zappa die?"),
+        ("What was revenue in 2022?", "And in 2023?", "What was revenue in 2023?"),
+        ("What was revenue in Q2 2023?", "what about Q3 2023?", "What was revenue in Q3 2023?"),
+        ("What is the warranty of the TG-4?", "What about the WB-7?", "What is the warranty of the WB-7?"),
+        ("Where is Acme based?", "And Borealis?", "Where is Borealis based?"),
+        ("What is Red Hat OpenShift?", "What about installation?", "What about installation? (Red Hat OpenShift)"),
+        ("What is Red Hat OpenShift?", "Why?", "Why? (Red Hat OpenShift)"),
+        ("Tell me about Lodin Point.", "Are there buoys there?", "Are there buoys there? (Lodin Point)"),
+    ],
+)
+def test_what_leans_is_completed(before: str, question: str, alone: str) -> None:
+    assert stand_alone(question, asked(before)).text == alone
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is anemia?",
+        "Tell me about supertankers.",
+        "How heavy is the TG-4 drifter?",
+        "Is it possible to anchor the buoy in sand?",
+        "How long does it take to charge the battery?",
+        "What is Rock City, and why is it famous?",
+        "Did Terry Bradshaw thank his coach?",
+        "Are there any buoys in the harbour of Cuxhaven?",
+        "What did the harbour authority say this year about dredging?",
+        "Which mooring lines are used in winter and how are they inspected?",
+        "Was it in 2019 that the lighthouse keeper of Lodin Point retired?",
+    ],
+)
+def test_what_stands_alone_is_not_touched(question: str) -> None:
+    rewrite = stand_alone(question, asked("What does the WB-7 buoy cost?", "And the chain?"))
+    assert rewrite.text == question
+    assert not rewrite.why
+
+
+def test_the_first_question_is_never_touched() -> None:
+    assert stand_alone("What does it cost?", []).text == "What does it cost?"
+    assert leans("What does it cost?", []) == ""
+
+
+def test_a_topic_is_carried_through_several_questions() -> None:
+    turns = asked("What is the Bronze Age collapse?", "What is the evidence for it?", "When did it begin?")
+    assert stand_alone("What came after it?", turns).text == "What came after the Bronze Age collapse?"
+
+
+def test_a_new_topic_takes_over() -> None:
+    turns = asked("What is throat cancer?", "Is it treatable?", "Tell me about lung cancer.")
+    assert stand_alone("What are its symptoms?", turns).text == "What are lung cancer's symptoms?"
+
+
+# with documents that say how near a question is to them
+
+
+def nearness(**of: float):  # type: ignore[no-untyped-def]
+    """By a word of the text; the first that stands in it counts."""
+    return lambda text: next((value for word, value in of.items() if word in text.lower()), 0.2)
+
+
+def test_a_fragment_that_the_documents_answer_is_left_alone() -> None:
+    turns = asked("What is Red Hat OpenShift?")
+    near = nearness(virtualization=NEAR + 0.2)
+    far = nearness(openshift=0.6, virtualization=FAR - 0.1)
+    assert stand_alone("Virtualization", turns, near).text == "Virtualization"
+    assert stand_alone("Virtualization", turns, far).text == "Virtualization (Red Hat OpenShift)"
+
+
+def test_of_several_topics_the_documents_choose() -> None:
+    turns = asked("How does the ferry to Bergen reach Lodin Point?")
+    assert stand_alone("What are the fees?", turns, nearness(bergen=0.7)).topic == "Bergen"
+    assert stand_alone("What are the fees?", turns, nearness(lodin=0.7)).topic == "Lodin Point"
+
+
+def test_a_new_question_that_no_document_answers_keeps_its_own_words() -> None:
+    question = "How many goals did Maradona score in the final against West Germany?"
+    assert stand_alone(question, asked("What does the WB-7 buoy cost?"), nearness()).text == question
+
+
+def test_a_pronoun_with_little_else_leans_whatever_is_near() -> None:
+    turns = asked("What does the WB-7 buoy cost?")
+    assert stand_alone("How heavy is it?", turns, lambda text: 0.9).text == "How heavy is the WB-7 buoy?"
+
+
+# phrases
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("What benefits does Red Hat OpenShift offer for batch jobs?", ["benefits", "Red Hat OpenShift", "batch jobs"]),
+        ("When did Zappa and the Mothers of Invention disband?", ["Zappa and the Mothers of Invention"]),
+        ("How much does the WB-7 buoy weigh?", ["WB-7 buoy"]),
+        ("Is there a limit on the file size?", ["limit", "file size"]),
+        ("Can I purchase Lite pricing plans?", ["Lite pricing plans"]),
+        ("What is a physician's assistant?", ["physician's assistant"]),
+        ("Why?", []),
+        ("", []),
+    ],
+)
+def test_phrases(text: str, found: list[str]) -> None:
+    assert [one.text for one in phrases(text)] == found
+    assert all(text[one.start : one.end] == one.text for one in phrases(text))
+
+
+def test_long_and_odd_texts_are_read_in_no_time() -> None:
+    for text in ("it " * 3000, "A" * 8000, "?!" * 4000, "’s’s’s" * 500, "of the and " * 1000):
+        stand_alone(text, asked(text, "And this?"))
