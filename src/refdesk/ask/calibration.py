@@ -2,5 +2,9 @@
 
 from __future__ import annotations
 
-RELEVANCE = {"best": 3.0, "gap": 5.0}
-RELEVANCE_INTERCEPT = -3.0
+# Was the right passage found? Logistic weights of the features in relevance.py.
+FOUND = {"best": 2.0, "gap": 8.0, "cosine": 4.0, "unnamed": -2.0}
+FOUND_INTERCEPT = -4.0
+
+# Share of right answers (second) among those with this probability (first), straight lines between.
+CONFIDENCE = ((0.0, 0.0), (1.0, 1.0))

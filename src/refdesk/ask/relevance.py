@@ -6,14 +6,16 @@ Where the answer is, one passage stands out from the others of its topic; where 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.calibration import RELEVANCE, RELEVANCE_INTERCEPT
-from refdesk.ask.evidence import COSINE, COVERAGE, PROXIMITY, Floats, Table, asked, tabulate
+from refdesk.ask.calibration import FOUND, FOUND_INTERCEPT
+from refdesk.ask.evidence import COSINE, COVERAGE, FRAME, PROXIMITY, Floats, Table, asked, tabulate
+from refdesk.terms import terms
 from refdesk.types import Hit
 
 LOOKED_AT = 20  # hits that are judged
@@ -22,6 +24,14 @@ USUAL = 0.25  # evidence of a passage about something else, where there is none 
 LEXICAL = 0.3  # share of a passage's BM25 over its ceiling; plateau .2-.6
 CEILING = 2.2  # BM25 can give each term no more than k1 + 1 = 2.2 of its idf
 MISSING = 0.3  # a word that less of than this is held anywhere is missing
+
+
+# Does a passage that is about it also say it? Set by hand: a question that negates is not answered by a sentence that
+# does not, nor by one that lacks its names or its heaviest word.
+SAID = {"cosine": 2.0, "lacking": -2.0, "unnamed": -2.0, "negated": -3.0, "fit": 0.3}
+SAID_INTERCEPT = 0.1
+
+_NEGATION = re.compile(r"\b(?:not|never|no longer|without|cannot|neither|nor)\b|n['’]t\b|n ['’] t\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +48,14 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     hits = _judged(retrieved)
     table = _table(query, hits, retrieved)
     if not len(table.cosine) or not len(table.weights):
-        return Relevance(0.0, {}, asked(query.standalone).words)
+        return Relevance(0.0, {}, _typed(query, asked(query.standalone).words))
     found = features(query, hits, table, retrieved.idf)
-    logit = RELEVANCE_INTERCEPT + sum(weight * found[name] for name, weight in RELEVANCE.items())
-    return Relevance(1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, logit)))), found, _missing(query, table))
+    return Relevance(probability(found), found, _missing(query, table))
+
+
+def probability(found: Mapping[str, float]) -> float:
+    """Whether the right passage was found, times whether a found passage says what is asked."""
+    return _logistic(FOUND_INTERCEPT + _sum(FOUND, found)) * _logistic(SAID_INTERCEPT + _sum(SAID, found))
 
 
 def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, float]) -> dict[str, float]:
@@ -65,7 +79,24 @@ def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, 
         "fit": float(table.fit[best]),
         "passage_cosine": float(hits[place].cosine),
         "lexical": float(lexical.max()),
+        "unnamed": _unnamed(query, table, place),
+        "negated": float(_is_negated(query.standalone) and not _is_negated(table.readings[best].text)),
     }
+
+
+def _unnamed(query: Query, table: Table, place: int) -> float:
+    """The weight of the question's names and numbers that the best passage does not hold."""
+    question = asked(query.standalone)
+    named = question.reading.names | question.reading.numbers
+    held = _union(table, place)
+    stems = (terms(word)[0] for word in question.words)
+    return float(
+        sum(w for w, part, stem in zip(table.weights, held, stems, strict=True) if part < MISSING and stem in named)
+    )
+
+
+def _is_negated(text: str) -> bool:
+    return _NEGATION.search(text) is not None
 
 
 def _judged(retrieved: Retrieved) -> tuple[Hit, ...]:
@@ -89,11 +120,22 @@ def _union(table: Table, place: int) -> Floats:
 
 
 def _missing(query: Query, table: Table) -> tuple[str, ...]:
-    """Words of the question, as they were typed, that no passage and no heading holds."""
+    """Words of the question that no passage and no heading holds."""
+    found = asked(query.standalone).words
     held = table.credit.max(axis=0)
-    lacking = {
-        word for word, part in zip(asked(query.standalone).words, held, strict=True) if part < MISSING and len(word) > 1
-    }
-    typed = query.standalone.replace("?", " ").replace(",", " ").split()
-    by_word = {one.strip("\"'“”‘’().!:;").lower(): one.strip("\"'“”‘’().!:;") for one in typed}
-    return tuple(by_word.get(word, word) for word in asked(query.standalone).words if word in lacking)
+    lacking = [word for word, part in zip(found, held, strict=True) if part < MISSING and word not in FRAME]
+    return _typed(query, [word for word in lacking if len(word) > 1])
+
+
+def _typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
+    """The words as they were typed: `fundy` -> `Fundy`."""
+    typed = {match.group().lower(): match.group() for match in re.finditer(r"\w+", query.standalone)}
+    return tuple(typed.get(word, word) for word in found)
+
+
+def _sum(weights: Mapping[str, float], found: Mapping[str, float]) -> float:
+    return sum(weight * found[name] for name, weight in weights.items())
+
+
+def _logistic(value: float) -> float:
+    return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, value))))
