@@ -104,7 +104,7 @@ def plain_form(comparative: str) -> str:
 
 
 def _by_quality(text: str) -> list[str]:
-    if (found := _WHICH.match(text) or _THAN.match(text)) is not None:
+    if (found := _WHICH.match(text) or _THAN.match(text)) is not None and not found["b"][0].isdigit():
         quality = plain_form(found["quality"])
         return [f"How {quality} is {side}?" for side in _split(found["a"], found["b"])]
     if (found := _MORE.match(text)) is not None:

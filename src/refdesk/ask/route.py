@@ -174,9 +174,13 @@ def _away_from_documents(text: str, vector: Any, examples: Examples | None, unkn
     needed = max(closest[intent] for intent in INTENTS) + MARGIN
     if closest["conversational"] >= max(needed, CHAT if unknown else CLEAR_CHAT):
         return "conversational"
-    return "out_of_scope" if unknown and closest["out_of_scope"] >= max(needed, ERRAND) else None
+    is_order = _QUESTION.match(text) is None  # a question may be one to the documents, "weather" or not
+    return "out_of_scope" if unknown and is_order and closest["out_of_scope"] >= max(needed, ERRAND) else None
 
 
+_QUESTION = re.compile(
+    r"(?:what|who|whom|whose|when|where|which|why|how|is|are|was|were|do|does|did|has|have)\b", re.IGNORECASE
+)
 _ONE_FACT = re.compile(r"^(?:who|when|where|how (?:many|much|long|old|far|often|tall))\b", re.IGNORECASE)
 
 
@@ -210,6 +214,6 @@ def _complexity(text: str, intent: Intent) -> Complexity:
     """Simple: a short question for one fact. Complex: several questions in one, or long, or to be reasoned about."""
     content = [word for word in words(text) if word not in QUERY_STOP_WORDS]
     several = text.count("?") > 1 or _CLAUSE.search(text) is not None
-    if several or len(content) > 16 or (intent in ("analytical", "comparison") and len(content) > 8):
+    if several or len(content) > 16 or (intent in ("analytical", "comparison") and len(content) >= 8):
         return "complex"
     return "simple" if intent == "factual" and len(content) <= 4 else "moderate"
