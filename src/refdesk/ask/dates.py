@@ -87,14 +87,16 @@ PATTERN = "|".join(
     (
         r"\b(?P<y1>(?:1\d|20|21)\d\d)[-/](?P<m1>[01]?\d)[-/](?P<d1>[0-3]?\d)\b",
         r"\b(?P<a2>[0-3]?\d)(?P<sep2>[./-])(?P<b2>[0-3]?\d)(?P=sep2)(?P<y2>(?:1\d|20)\d\d|\d\d)\b(?![./-]\d)",
-        r"\b" + _DAY.format("d3") + r"\s+(?:of\s+|de\s+)?" + _MONTH.format("m3") + r",?(?:\s+(?:of\s+)?" + _YEAR.format("y3") + ")?",
-        r"\b" + _MONTH.format("m4") + r"\s+(?:the\s+)?(?P<d4>[0-3]?\d)(?:st|nd|rd|th)?\b(?!\s*(?:%|per\s?cent|million))(?:,?\s+" + _YEAR.format("y4") + ")?",
+        rf"\b{_DAY.format('d3')}\s+(?:of\s+|de\s+)?{_MONTH.format('m3')},?(?:\s+(?:of\s+)?{_YEAR.format('y3')})?",
+        rf"\b{_MONTH.format('m4')}\s+(?:the\s+)?(?P<d4>[0-3]?\d)(?:st|nd|rd|th)?\b(?!\s*(?:%|per\s?cent|million))"
+        rf"(?:,?\s+{_YEAR.format('y4')})?",
         r"\b" + _MONTH.format("m5") + r",?\s+(?:of\s+)?" + _YEAR.format("y5"),
         r"(?-i:\b(?P<m12>January|February|April|June|July|August|September|October|November|December)\b)",
         r"(?-i:(?<=\b[Ii]n )|(?<=\bof )|(?<=\bsince )|(?<=\bby )|(?<=\buntil ))(?-i:(?P<m13>May|March)\b)",
         r"\bQ(?P<q6>[1-4])(?:\s*(?:of\s+)?(?:FY|fiscal(?:\s+year)?)?\s*['’]?(?P<y6>(?:19|20)\d\d|\d\d)\b)?(?!\d)",
         r"\b(?P<q7>[1-4])Q\s*['’]?(?P<y7>(?:19|20)\d\d|\d\d)\b",
-        r"\b(?P<q8>first|second|third|fourth|final|last|1st|2nd|3rd|4th)[\s-]+quarter(?:,?\s+(?:of\s+)?(?:the\s+)?(?:fiscal\s+)?(?:year\s+)?(?P<y8>(?:19|20)\d\d)\b)?",
+        r"\b(?P<q8>first|second|third|fourth|final|last|1st|2nd|3rd|4th)[\s-]+quarter"
+        r"(?:,?\s+(?:of\s+)?(?:the\s+)?(?:fiscal\s+)?(?:year\s+)?(?P<y8>(?:19|20)\d\d)\b)?",
         r"\b(?:FY|fiscal(?:\s+year)?)\s*['’]?(?P<y9>(?:19|20)\d\d|\d\d)\b",
         r"\b(?P<y10>(?:1\d|20)\d0)['’]?s\b",
         r"\b(?P<y11>(?:1\d|20)\d\d)(?P<to11>[-–/]\d\d)?\b(?![\d,.]*\d)(?!\s*(?:%|per\s?cent|percent))",

@@ -12,11 +12,10 @@ class Reading(NamedTuple):
 
 SCALES: dict[str, float] = {
     "hundred": 1e2, "thousand": 1e3, "thousands": 1e3, "k": 1e3, "K": 1e3, "tsd": 1e3, "million": 1e6, "millions": 1e6,
-    "mn": 1e6, "mln": 1e6, "mm": 1e6, "mio": 1e6, "M": 1e6, "m": 1e6, "millionen": 1e6, "billion": 1e9, "billions": 1e9,
-    "bn": 1e9, "B": 1e9, "b": 1e9, "mrd": 1e9, "milliarden": 1e9, "trillion": 1e12, "tn": 1e12, "trn": 1e12, "lakh": 1e5,
-    "crore": 1e7, "dozen": 12.0,
+    "mn": 1e6, "mln": 1e6, "mio": 1e6, "M": 1e6, "m": 1e6, "millionen": 1e6, "billion": 1e9, "billions": 1e9,
+    "bn": 1e9, "B": 1e9, "b": 1e9, "mrd": 1e9, "milliarden": 1e9, "trillion": 1e12, "tn": 1e12, "trn": 1e12,
+    "lakh": 1e5, "crore": 1e7, "dozen": 12.0,
 }  # fmt: skip
-del SCALES["mm"]  # millimetres
 
 CURRENCIES: dict[str, str] = {
     "US$": "USD", "$": "USD", "USD": "USD", "dollars": "USD", "dollar": "USD", "€": "EUR", "EUR": "EUR", "euros": "EUR",
@@ -29,14 +28,16 @@ CURRENCIES: dict[str, str] = {
 def _units() -> dict[str, Reading]:
     """Every spelling of every unit, in its base: grams, metres, seconds, litres, watts …"""
     table = {
-        "g": ("g gram grams gramme grammes", 1.0), "kg": ("kg kilo kilos kilogram kilograms kilogramme kilogrammes", 1e3),
+        "g": ("g gram grams gramme grammes", 1.0),
+        "kg": ("kg kilo kilos kilogram kilograms kilogramme kilogrammes", 1e3),
         "mg": ("mg milligram milligrams", 1e-3), "ug": ("µg μg mcg microgram micrograms", 1e-6),
         "t": ("t tonne tonnes ton tons", 1e6), "oz": ("oz ounce ounces", 28.349523), "lb": ("lb lbs", 453.59237),
     }  # fmt: skip
     found = {name: Reading("g", factor) for names, factor in table.values() for name in names.split()}
     lengths = {
         "m metre metres meter meters": 1.0, "km kilometre kilometres kilometer kilometers": 1e3,
-        "cm centimetre centimetres centimeter centimeters": 1e-2, "mm millimetre millimetres millimeter millimeters": 1e-3,
+        "cm centimetre centimetres centimeter centimeters": 1e-2,
+        "mm millimetre millimetres millimeter millimeters": 1e-3,
         "µm μm micron microns": 1e-6, "nm nanometre nanometres nanometer nanometers": 1e-9, "mile miles mi": 1609.344,
         "ft foot feet": 0.3048, "inch inches": 0.0254, "yard yards yd": 0.9144, "nmi": 1852.0,
     }  # fmt: skip
