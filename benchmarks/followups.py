@@ -139,6 +139,21 @@ def rewriting(name: str, cases: list[Case]) -> Figure:
     return Figure(name, shown)
 
 
+def after_another_topic() -> Figure:
+    """Questions of SQuAD that stand alone, each asked after a question about something else."""
+    before = (Turn("user", "How heavy is the anchor of the WB-7 buoy?"), Turn("assistant", "It weighs 350 kg. [1]"))
+    rows = read_jsonl(DATA / "retrieval" / "squad_dev11" / "queries.jsonl")[::25]
+    texts = [" ".join(str(row["text"]).split()) for row in rows]
+    alone = [
+        text for text in texts if not re.search(r"\b(?:he|she|him|his|her|it|its|they|them|their|this)\b", text, re.I)
+    ]
+    with library("squad_dev11") as desk:
+        nearness = Nearness(desk.reader, desk.embedder, EVERYTHING, desk.settings)
+        changed = [text for text in alone if stand_alone(text, before, nearness).text != text]
+    share = len(changed) / len(alone)
+    return Figure(f"follow-ups, SQuAD after another topic ({len(alone)} questions): changed wrongly", f"{share:.1%}")
+
+
 def figures() -> list[Figure]:
     found = recalls()
     every = [row for rows in found.values() for row in rows]
@@ -156,7 +171,7 @@ def figures() -> list[Figure]:
     for half in (0, 1):
         kept = [case for case in canard() if case.half == half]
         figures.append(rewriting(f"follow-ups, CANARD, {halves[half]}", kept))
-    return [*figures, rewriting("follow-ups, CAsT 2019", list(cast()))]
+    return [*figures, rewriting("follow-ups, CAsT 2019", list(cast())), after_another_topic()]
 
 
 def main() -> None:

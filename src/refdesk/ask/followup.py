@@ -58,7 +58,7 @@ _BEFORE_THAT = (
     "|what's|doing|use|using|mean"
 )
 _POINTING = re.compile(
-    rf"\b(?:this|these|those)\b(?! (?:{_PRESENT})\b)"
+    rf"\b(?:this|these|those)\b(?! (?:{_PRESENT}|who|whose|with|without|which|that|in|of|from|\w+ed by)\b)"
     rf"|(?:^|\b(?:{_BEFORE_THAT}))\s+that\b(?!\s+(?:the|a|an|i|we|you|they|it|he|she)\b)"
     r"|\bthat (?:one|ones|mean|case|way|kind|type|time|approach|process|option|happen|happens|said)\b",
     re.IGNORECASE,
