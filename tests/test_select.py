@@ -60,7 +60,10 @@ def test_penalties_change_the_order() -> None:
 
 def test_named_documents_move_up_and_the_others_can_still_win() -> None:
     hits = [hit(1, 0.9), hit(2, 0.7), hit(3, 0.3)]
-    assert ids(raise_preferred(hits, {"d2": 1.0, "d3": 1.0}, 0.3)) == [2, 1, 3]
+    raised = raise_preferred(hits, {"d2": 1.0, "d3": 1.0}, 0.3)
+    assert ids(raised) == [2, 1, 3]
+    assert raised[0].score <= 1.0
+    assert raise_preferred(hits, {}, 0.3) == hits
 
 
 # --- relevance

@@ -43,12 +43,15 @@ def penalise(hits: Sequence[Hit], settings: Settings) -> list[Hit]:
 
 
 def raise_preferred(hits: Sequence[Hit], strengths: Mapping[str, float], bonus: float) -> list[Hit]:
-    """Hits of documents that the question names move up by at most `bonus`; the others can still win."""
-    raised = [
-        replace(hit, score=hit.score + bonus * strengths[hit.document.id]) if hit.document.id in strengths else hit
-        for hit in hits
-    ]
-    return best_first(raised)
+    """Hits of documents that the question names move up by at most `bonus`; the others can still win.
+
+    All are divided by the most that can be reached, so that a score still ends at 1.
+    """
+    if not strengths:
+        return best_first(hits)
+    most = 1.0 + bonus
+    raised = (hit.score + bonus * strengths.get(hit.document.id, 0.0) for hit in hits)
+    return best_first(replace(hit, score=score / most) for hit, score in zip(hits, raised, strict=True))
 
 
 def best_first(hits: Iterable[Hit]) -> list[Hit]:
