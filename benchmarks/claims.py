@@ -21,9 +21,11 @@ from benchmarks.perturb import perturbed
 from benchmarks.verification import SETS, Case, Vectors, cases, chunks, pairs
 from refdesk.answer import Verdict
 from refdesk.ask.claims import statements
-from refdesk.ask.support import FEATURES, Line, Support, content_stems, cosines, probability, read, support
-from refdesk.ask.verdict import COEFFICIENTS, SUPPORTED, judge_claim
+from refdesk.ask.support import Line, Support, cosines, read, support
+from refdesk.ask.verdict import COEFFICIENTS, FEATURES, SUPPORTED, judge_claim, probability
+from refdesk.ask.wording import content_stems
 from refdesk.terms import terms
+from refdesk.types import Chunk
 
 Coefficients = Mapping[str, float]
 
@@ -43,13 +45,13 @@ class Row:
 
 
 def lines(
-    evidence: Sequence[object], vectors: Mapping[int, NDArray[np.int8]], vector: NDArray[np.float32]
+    evidence: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8]], vector: NDArray[np.float32]
 ) -> list[Line]:
     found = []
     for place, chunk in enumerate(evidence):
-        near = cosines(vector, vectors[chunk.id])  # type: ignore[attr-defined]
-        for index, sentence in enumerate(chunk.sentences):  # type: ignore[attr-defined]
-            text = chunk.text[sentence.start : sentence.end]  # type: ignore[attr-defined]
+        near = cosines(vector, vectors[chunk.id])
+        for index, sentence in enumerate(chunk.sentences):
+            text = chunk.text[sentence.start : sentence.end]
             found.append(Line(1, place, index, text, frozenset(terms(text)), float(near[index])))
     return found
 
@@ -154,7 +156,7 @@ def preference() -> Figure:
     )
 
 
-def response_score(text: str, evidence: Sequence[object], vectors: Vectors) -> float:
+def response_score(text: str, evidence: Sequence[Chunk], vectors: Vectors) -> float:
     scores = []
     for one in statements(text)[:12]:
         own = lines(evidence, vectors.chunks, vectors.embed(one.text))

@@ -112,7 +112,7 @@ def test_a_claim_without_a_marker(harbour: Callable[[str], Attested]) -> None:
 
 def test_refusals_are_not_claims(harbour: Callable[[str], Attested]) -> None:
     assert harbour("The documents do not say who built the harbour.") == Attested(
-        "The documents do not say who built the harbour.", (), ()
+        "The documents do not say who built the harbour.", (), (), (1, 2)
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refdesk.ask.claims import is_refusal, statements
 from refdesk.ask.code import code_ranges
 from refdesk.ask.negation import denied, opposites
-from refdesk.ask.support import names
+from refdesk.ask.wording import names
 
 
 def split(content: str) -> list[tuple[str, tuple[int, ...]]]:

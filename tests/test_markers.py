@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from context_samples import chunk, context, passage
-from refdesk.ask.markers import MarkerStream
+from refdesk.ask.markers import MarkerStream, numbered_by_passage
 from refdesk.ask.owners import dice
 
 CONTEXT = context(
@@ -161,6 +161,12 @@ def test_text_is_held_only_while_it_may_become_a_marker() -> None:
     assert stream.feed("Sou") == ""
     assert stream.feed("rce 1] much") == " [1] much"
     assert len(stream.feed(" [" + "x" * 300)) == 302
+
+
+def test_an_answer_can_be_read_again() -> None:
+    shown, order = parse("A [3]. `x[1]` B [1].")
+    assert (shown, order) == ("A [1]. `x[1]` B [2].", (3, 1))
+    assert parse(numbered_by_passage(shown, order)) == (shown, order)
 
 
 def test_dice() -> None:

@@ -31,7 +31,7 @@ from refdesk.types import Chunk
 Embed = Callable[[str], NDArray[np.float32]]
 _PAGED = ("pdf", "image", "png", "jpg", "jpeg", "tiff")  # a quote of these is found by its boxes or not at all
 _QUOTED_SHARE = 0.6  # a claim that is this much of a sentence, word for word, quotes it
-_DRESS = re.compile(r"[*_`|\"']+")
+_DRESS = re.compile(r"[*_`|\"'\\\\\[\]⟨⟩]+")  # also what makes a quoted bracket no marker
 _SPACED_STOP = re.compile(r"\s+([.,;:!?])")
 
 
@@ -42,6 +42,7 @@ class Attested:
     content: str
     claims: tuple[Claim, ...]
     citations: tuple[Citation, ...]
+    order: tuple[int, ...] = ()  # the passage of each marker
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def attest(
     for marker in dict.fromkeys(int(one) for one in MARKER.findall(outside_code(content))):
         if all(citation.marker != marker for citation in sheet.citations):
             sheet.cite_best(marker, query.standalone)
-    return Attested(content, tuple(claims), tuple(sheet.citations))
+    return Attested(content, tuple(claims), tuple(sheet.citations), tuple(order))
 
 
 def _owned_markers(content: str, known: int) -> str:

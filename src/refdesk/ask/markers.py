@@ -20,12 +20,15 @@ Decisions (each has its test):
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from refdesk.answer import Context
-from refdesk.ask.code import FENCE, closes_fence, run_length, span_end
+from refdesk.ask.code import FENCE, closes_fence, outside_code, run_length, span_end
 from refdesk.ask.owners import LONGEST, Owners
+from refdesk.ask.shown import AFTER_DROPPED, Shown
 
 _LONGEST_LINK = 600
+_LONGEST_LABEL = 40
 _OPEN, _CLOSE = (
     r"\\?\[|【|［|〔|⟦|&#0{0,3}91;|&#[xX]0{0,3}5[bB];|&lbrack;|&lsqb;",
     r"\\?\]|】|］|〕|⟧|&#0{0,3}93;|&#[xX]0{0,3}5[dD];|&rbrack;|&rsqb;",
@@ -52,8 +55,8 @@ _INDEXED = frozenset(
 )
 _ADDRESS = re.compile(r"[^\S\n]*(?:https?:|www\.|ftp:|mailto:|file:|<|#|/|\.)", re.IGNORECASE)
 _ENCODED = {ord(character): f"%{ord(character):02X}" for character in "[]`"}
-_AFTER_DROPPED = ".,;:!?)]}»”’…。、"
 
+_WRITTEN = re.compile(r"\[(\d{1,4})\]")
 _MORE = -1  # the buffer does not yet decide
 
 
@@ -62,54 +65,34 @@ class MarkerStream:
 
     def __init__(self, context: Context) -> None:
         self._owners = Owners(context)
-        self._order: dict[int, int] = {}  # passage -> marker
+        self._shown = Shown()
         self._buffer = ""
-        self._out: list[str] = []
         self._final = False
-        self._space = ""  # before the next character, unless that is a marker which goes
-        self._dropped = False  # a marker went right before
-        self._tail = ""  # the last characters shown
-        self._group: set[int] = set()  # markers in the row that is being written
-        self._opened: str | None = None  # shown since a bracket that was no marker
+        self._fence = ""  # of the code block that is open
         self._doubled = 0  # brackets around a marker that went: [[1]]
-        self._fence = ""
-        self._in_angle = False  # after a "<" of this line: an address there may hold a back-tick
         self._in_sources = False
 
     @property
     def order(self) -> tuple[int, ...]:
         """Passages by first use: marker i + 1 is passage order[i]."""
-        return tuple(self._order)
+        return tuple(self._shown.order)
 
     def feed(self, text: str) -> str:
         self._buffer += text
-        return self._drain()
+        self._drain()
+        return self._shown.take()
 
     def finish(self) -> str:
         self._final = True
-        shown = self._drain()
-        if self._space and not self._dropped:
-            shown += self._space
-        self._space = ""
-        return shown
+        self._drain()
+        return self._shown.finish()
 
-    def _drain(self) -> str:
+    def _drain(self) -> None:
         while self._buffer:
             taken = self._step()
             if taken == _MORE:
                 break
             self._buffer = self._buffer[taken:]
-        shown = "".join(self._out)
-        self._out.clear()
-        return shown
-
-    @property
-    def _is_attached(self) -> bool:
-        return self._tail[-1:].isalnum() or self._tail[-1:] == "_"
-
-    @property
-    def _at_line_start(self) -> bool:
-        return not self._space and self._tail[-1:] in ("", "\n")
 
     # --- one step: characters taken from the buffer, or _MORE ---------------------------------------------------------
 
@@ -117,12 +100,16 @@ class MarkerStream:
         buffer = self._buffer
         if self._fence:
             return self._fenced()
-        if self._at_line_start and not self._dropped:
-            taken = self._line_start()
-            if taken:
-                return taken
+        if (
+            self._shown.at_line_start
+            and not self._shown.space
+            and not self._shown.dropped
+            and (taken := self._line_start())
+        ):
+            return taken
         if match := _SPACES.match(buffer):
-            return self._spaces(match.group())
+            self._shown.spaces(match.group())
+            return match.end()
         if buffer[0] == "\n":
             self._show("\n")
             return 1
@@ -155,18 +142,17 @@ class MarkerStream:
     def _fenced(self) -> int:
         """A line of a code block, as it is."""
         line, newline, _ = self._buffer.partition("\n")
-        if self._tail[-1:] == "\n":  # only here may the fence close
+        if self._shown.at_line_start:  # only here may the fence close
             if not newline and not self._final and not line.strip(f" {self._fence[0]}"):
                 return _MORE
             if (newline or self._final) and closes_fence(line, self._fence):
                 self._fence = ""
-        self._raw(line + newline)
+        self._shown.raw(line + newline)
         return len(line) + len(newline)
 
     def _line_start(self) -> int:
         """A fence, the answer's own list of sources, or nothing special (0)."""
-        buffer = self._buffer
-        line, newline, _ = buffer.partition("\n")
+        line, newline, _ = self._buffer.partition("\n")
         whole = bool(newline) or self._final
         if self._in_sources:
             first = line.lstrip(" \t*_")[:1]
@@ -175,31 +161,35 @@ class MarkerStream:
             if not first or first in "-•[【(<" or first.isdigit() or line.lstrip()[:1] == "*":
                 return self._skip_line()
             self._in_sources = False
+        return self._fence_start(line, newline, whole) or self._sources_start(line, newline, whole)
+
+    def _fence_start(self, line: str, newline: str, whole: bool) -> int:
         bare = line.lstrip(" ")
-        if len(line) - len(bare) < 4 and bare[:1] in ("`", "~"):
-            if len(bare) < 3 and not whole and set(bare) == {bare[0]}:
-                return _MORE
-            if bare[:3] in ("```", "~~~"):
-                if not whole and len(line) < LONGEST:
-                    return _MORE
-                if match := FENCE.match(line + newline):
-                    self._fence = match[1]
-                    self._raw(line + newline)
-                    return len(line) + len(newline)
-        elif bare == "" and not whole and len(line) < 4:
+        if len(line) - len(bare) > 3 or bare[:1] not in ("", "`", "~"):
+            return 0
+        if not whole and (bare == "" or (len(bare) < 3 and set(bare) == {bare[0]})):
             return _MORE
-        if len(line) < 40:
-            if whole and _LISTED.fullmatch(line):
-                self._in_sources = True
-                return len(line) + len(newline)
-            letters = line.strip(" \t#*_:").lower()
-            if not whole and (letters or line.strip("#*_ ")) and any(w.startswith(letters) for w in _LISTED_WORDS):
-                return _MORE
-            if not whole and letters in ("sources",):
-                return _MORE
-            if not whole and line and not line.strip("#*_ "):
-                return _MORE
-        return 0
+        if bare[:3] not in ("```", "~~~"):
+            return 0
+        if not whole and len(line) < LONGEST:
+            return _MORE
+        match = FENCE.match(line + newline)
+        if not match:
+            return 0
+        self._fence = match[1]
+        self._shown.raw(line + newline)
+        return len(line) + len(newline)
+
+    def _sources_start(self, line: str, newline: str, whole: bool) -> int:
+        """`**Sources:**` alone on its line; the list below it goes too."""
+        if len(line) >= _LONGEST_LABEL:
+            return 0
+        if whole:
+            self._in_sources = bool(_LISTED.fullmatch(line))
+            return len(line) + len(newline) if self._in_sources else 0
+        letters = line.strip(" \t#*_:").lower()
+        may_be = any(word.startswith(letters) for word in _LISTED_WORDS) or letters == "sources"
+        return _MORE if line and may_be else 0
 
     def _skip_line(self) -> int:
         end = self._buffer.find("\n")
@@ -207,20 +197,13 @@ class MarkerStream:
             return end + 1
         return len(self._buffer) if self._final else _MORE
 
-    def _spaces(self, spaces: str) -> int:
-        if not self._dropped:
-            self._space += spaces
-        elif not self._space and self._tail[-1:] not in ("", "\n"):
-            self._space = " "
-        return len(spaces)
-
     def _code_span(self) -> int:
         """A span of code, or else back-ticks that are text."""
         line = self._buffer.partition("\n")[0]
         end = span_end(line, 0, ended=self._final or len(line) < len(self._buffer))
         if end == _MORE:
             return _MORE
-        if end and not self._in_angle:
+        if end and not self._shown.in_angle:
             self._show(line[:end])
             return end
         run = run_length(line, 0)
@@ -236,7 +219,7 @@ class MarkerStream:
         if end < 0 and not self._final and may_be and len(head) < LONGEST:
             return _MORE
         if end > 0 and (match := _ROUND.match(head)):
-            self._write(self._owners.named(match.group()[1:-1]) or ())
+            self._shown.markers(self._owners.named(match.group()[1:-1]) or ())
             return match.end()
         self._show("(")
         return 1
@@ -263,7 +246,7 @@ class MarkerStream:
     def _literal(self, length: int) -> int:
         """A bracket that is none of ours; what follows it is watched, so that no marker comes about."""
         self._show(self._buffer[:length])
-        self._opened = ""
+        self._shown.opened = ""
         return length
 
     def _closed(self, start: int, inner: str, end: int) -> int:
@@ -279,13 +262,13 @@ class MarkerStream:
             if link:
                 return self._link(inner, buffer[: link.end()], end)
         cited = self._owners.looks_cited(inner)
-        if following == ":" and cited and self._tail[-1:] in ("", "\n"):
+        if following == ":" and cited and self._shown.at_line_start:
             rest = buffer[end + 1 : end + 12]
             if len(rest) < 11 and "\n" not in rest and not final:
                 return _MORE
             if inner.startswith("^") or _ADDRESS.match(rest):
                 return self._skip_line()
-        if cited and not self._space and self._is_attached and self._owners.is_numeric(inner):
+        if cited and self._shown.is_attached and self._owners.is_numeric(inner):
             if end + 2 > len(buffer) and not final:
                 return _MORE
             if self._is_index(buffer[end : end + 2]):
@@ -294,23 +277,23 @@ class MarkerStream:
         rest = buffer[end : end + LONGEST]
         if not cited and not final and not rest.strip() and "\n" not in rest and len(rest) < LONGEST:
             return _MORE
-        ends = cited or rest.lstrip(" \t")[:1] in ("", "\n", "[", "【", *_AFTER_DROPPED)
+        ends = cited or rest.lstrip(" \t")[:1] in ("", "\n", "[", "【", *AFTER_DROPPED)
         owned = self._owners.named(inner, ends=ends)
         if owned is None:
-            self._opened = None
+            self._shown.opened = None
             self._show(buffer[:end])
         elif not owned and not ends:
             self._show(inner.strip() or " ")  # a title within a sentence keeps its words
         else:
-            self._write(owned)
+            self._shown.markers(owned)
         return end
 
     def _link(self, inner: str, link: str, end: int) -> int:
         if self._owners.looks_cited(inner):
-            self._write(())
+            self._shown.markers(())
         else:
             self._show(link[:end] + link[end:].translate(_ENCODED))
-        self._opened = None
+        self._shown.opened = None
         return len(link)
 
     def _image(self) -> int:
@@ -333,8 +316,7 @@ class MarkerStream:
         return 1
 
     def _is_index(self, following: str) -> bool:
-        word = re.search(r"\w+\Z", self._tail)
-        name = word.group() if word else ""
+        name = self._shown.word
         is_name = (
             "_" in name
             or (len(name) == 1 and name.islower())
@@ -345,50 +327,29 @@ class MarkerStream:
         return is_name or goes_on
 
     def _stray_closer(self, closer: str) -> int:
-        if self._doubled and (self._group or self._dropped):
+        if self._doubled and (self._shown.group or self._shown.dropped):
             self._doubled -= 1
             return len(closer)
-        if self._opened is not None and self._owners.looks_cited(self._opened + self._space):
+        if self._shown.opened is not None and self._owners.looks_cited(self._shown.opened + self._shown.space):
             return len(closer)  # what is left would read as a marker
         self._show(closer)
-        self._opened = None
+        self._shown.opened = None
         return len(closer)
 
-    # --- what is shown ------------------------------------------------------------------------------------------------
-
-    def _write(self, owned: tuple[int, ...]) -> None:
-        """The markers of these passages, or nothing and no space before it."""
-        fresh = []
-        for passage in owned:
-            marker = self._order.setdefault(passage, len(self._order) + 1)
-            if marker not in self._group:
-                self._group.add(marker)
-                fresh.append(f"[{marker}]")
-        if not fresh:
-            self._dropped = True
-            return
-        text = self._space + "".join(fresh)
-        self._space, self._dropped = "", False
-        self._raw(text)
-        if self._opened is not None:
-            self._opened += text
-
     def _show(self, text: str) -> None:
-        """Text that is no marker, after the space that waits."""
-        if self._dropped and self._space and (text[0] == "\n" or text[0] in _AFTER_DROPPED):
-            self._space = ""
-        if self._dropped and not self._space and text[0] == "`" and self._tail[-1:] == "`":
-            self._space = " "  # two runs of back-ticks would become one
-        text = self._space + text
-        self._space, self._dropped, self._doubled = "", False, 0
-        self._group.clear()
-        self._raw(text)
-        if self._opened is not None:
-            self._opened += text
+        self._doubled = 0
+        self._shown.text(text)
 
-    def _raw(self, text: str) -> None:
-        self._out.append(text)
-        opened, closed = text.rfind("<"), max(text.rfind(">"), text.rfind("\n"))
-        if opened != closed:  # one of them is there
-            self._in_angle = opened > closed
-        self._tail = (self._tail + text)[-48:]
+
+def numbered_by_passage(content: str, order: Sequence[int]) -> str:
+    """The content with the passages' own numbers again, so that it can be read once more.
+
+    >>> numbered_by_passage("Growth was 4 % [1].", (3,))
+    'Growth was 4 % [3].'
+    """
+    visible = outside_code(content)
+    for match in reversed(list(_WRITTEN.finditer(visible))):
+        marker = int(match[1])
+        if 1 <= marker <= len(order):
+            content = f"{content[: match.start()]}[{order[marker - 1]}]{content[match.end() :]}"
+    return content

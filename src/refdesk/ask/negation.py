@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from refdesk.ask.wording import words
 from refdesk.terms import terms
 from refdesk.text import STOP_WORDS
 
@@ -18,7 +19,6 @@ _NEGATORS = frozenset(
         *("fail", "fails", "failed", "unable", "lack", "lacks", "lacked", "lacking", "absence", "nicht", "kein"),
     )
 )  # fmt: skip
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[,.;:!?]")
 # They deny nothing, or deny a bound that is checked with its figure.
 _IDIOMS = re.compile(
     r"\bnot (?:only|limited to|just|merely|necessarily)\b|\bwithout limitation\b|\bno (?:later|more|less|fewer) than\b"
@@ -85,17 +85,13 @@ def _groups() -> dict[str, tuple[int, int]]:
     """word -> (group, side)."""
     found: dict[str, tuple[int, int]] = {}
     for group, line in enumerate(_OPPOSED.strip().splitlines()):
-        for side, words in enumerate(line.split("|")):
-            for word in words.split():
+        for side, members in enumerate(line.split("|")):
+            for word in members.split():
                 found.setdefault(word, (group, side))
     return found
 
 
 OPPOSED = _groups()
-
-
-def words(text: str) -> list[str]:
-    return [word.lower().replace("’", "'") for word in _WORD.findall(text)]
 
 
 def is_negation(word: str) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from refdesk.answer import Verdict
-from refdesk.ask.support import Support, probability
+from refdesk.ask.support import Support
 
+FEATURES = ("coverage", "cosine", "names", "figures", "negation", "opposites", "personal", "length")
 # Fitted by `python -m benchmarks.claims --fit` on one half of nine sets of labelled claims, each set and each label
 # weighing the same; figures in docs/evals.md. Above .5 is supported.
 COEFFICIENTS = {
@@ -54,3 +57,8 @@ def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
     if score >= PARTLY:
         return "partly", "only part of it stands in the source"
     return "unsupported", "the source does not say this"
+
+
+def probability(features: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
+    total = coefficients["intercept"] + sum(coefficients[name] * features[name] for name in FEATURES)
+    return 1 / (1 + math.exp(-total))
