@@ -93,11 +93,13 @@ def test_comparisons_have_parts(examples: Refdesk) -> None:
 def test_small_talk_and_errands_are_routed(examples: Refdesk) -> None:
     assert ask(examples, "Hello!")[0].route == "conversational"
     assert ask(examples, "Book me a flight to Oslo")[0].route == "out_of_scope"
+    for text in ("ok", "Thanks!", "who are you?"):
+        query, stages = ask(examples, text, TURNS)
+        assert (query.route, query.standalone) == ("conversational", text)
+        assert stages["rewrite"].skipped == "small talk"
 
 
-@pytest.mark.parametrize(
-    "text", ["?", "😀", "a", "Wie schwer ist die Boje?", "港はどこですか", "\x00", "the of and"]
-)
+@pytest.mark.parametrize("text", ["?", "😀", "a", "Wie schwer ist die Boje?", "港はどこですか", "\x00", "the of and"])
 def test_odd_questions_give_a_query(examples: Refdesk, text: str) -> None:
     query, stages = ask(examples, text, TURNS)
     assert query.vector.shape == (384,)

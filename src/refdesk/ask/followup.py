@@ -27,7 +27,7 @@ SOME_WORDS = 5  # with more of its own, and no sign of leaning, it is a new ques
 CANDIDATES = 3  # topics tried
 NEARNESS_WEIGHT = 20.0  # of a cosine against salience
 TWO_TOPICS = 0.1  # salience that two topics in one question cost
-CLEAR_SIGNS = ("bare", "ellipsis", "pronoun", "again")
+CLEAR_SIGNS = ("bare", "ellipsis", "pronoun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,10 @@ def leans(question: str, earlier: Sequence[str]) -> str:
 
 
 def _names_its_thing(text: str) -> bool:
+    """A name, or a thing that is brought in: "What is anemia?", but not "What are the suppliers of the city?"."""
     own = [one for one in phrases(text) if is_topic(one)]
-    return any(one.is_name for one in own) or (bool(own) and _DEFINING.match(text) is not None)
+    brought_in = bool(own) and all(one.article != "the" for one in own)
+    return any(one.is_name for one in own) or (brought_in and _DEFINING.match(text) is not None)
 
 
 def _pointing_back(text: str) -> re.Match[str] | None:
@@ -265,8 +267,8 @@ def _confirmed(question: str, why: str, nearness: Nearness) -> str:
     content = _content(question)
     if why in CLEAR_SIGNS:
         return why if len(content) <= FEW_WORDS or nearness(question) < NEAR else ""
-    may_lean = bool(why) or (len(content) <= SOME_WORDS and not any(one.is_name for one in phrases(question)))
-    return (why or "far") if may_lean and nearness(question) < FAR else ""
+    is_new = len(content) > SOME_WORDS or _names_its_thing(question)
+    return (why or "far") if (why or not is_new) and nearness(question) < FAR else ""
 
 
 def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics, nearness: Nearness | None) -> Rewrite:

@@ -20,6 +20,7 @@ from refdesk.answer import Query, Question, Turn, Usage
 from refdesk.ask.examples import SHIPPED, examples
 from refdesk.ask.followup import Rewrite, stand_alone
 from refdesk.ask.route import HINTS, INTENTS, Reading, read
+from refdesk.ask.smalltalk import kind
 from refdesk.ask.spelling import Correction, correct
 from refdesk.models import model_info
 from refdesk.ports import LLM, Embedder, Library, Request
@@ -144,7 +145,7 @@ async def _alone(
     settings: Settings,
     trace: Trace,
 ) -> Rewrite:
-    why = _why_not_rewritten(question, turns, settings)
+    why = _why_not_rewritten(text, question, turns, settings)
     if why:
         trace.skip("rewrite", why)
         return Rewrite(text)
@@ -160,12 +161,14 @@ async def _alone(
     return rewrite
 
 
-def _why_not_rewritten(question: Question, turns: Sequence[Turn], settings: Settings) -> str:
+def _why_not_rewritten(text: str, question: Question, turns: Sequence[Turn], settings: Settings) -> str:
     if question.verbatim:
         return "asked for verbatim"
     if not settings.query_rewriting_enabled:
         return "conversation.query_rewriting_enabled is off"
-    return "" if any(turn.role == "user" for turn in turns) else "the first question of a conversation"
+    if not any(turn.role == "user" for turn in turns):
+        return "the first question of a conversation"
+    return "small talk" if kind(text) else ""
 
 
 async def _written_alone(text: str, turns: Sequence[Turn], model: LLM, ruled: Rewrite, stage: Stage) -> Rewrite:

@@ -36,21 +36,22 @@ _VERBS = """
 """
 _OTHERS = """
     able about accordingly across actually after ago ahead almost alone along already also although always among
-    amount another anybody anymore anyone anything anyway approximately around available away back bad basically
-    because before behind below besides best better between beyond big bit certain clear clearly common commonly
-    currently different directly due early easily easy either else enough especially etc even ever every everybody
-    everyone everything exact exactly except famous far fast few fewer finally fine first following former fully
-    further generally good great greater hard hello here hi high higher however important instead interesting its
-    itself just kind kinds large larger largest lastly late later latest latter least less likely little long longer
-    longest lot lots low lower lowest main mainly major many maybe might more most mostly much must near nearly
-    necessary never new newer next nice nobody none normally nothing now often ok okay old older once one ones only
-    onto other others otherwise overall particular people per perhaps person please possible possibly probably
-    properly quick quickly quite rather ready real really recently regarding relevant right same second several shall
-    short should similar similarly simply since single small smaller so some somebody someone something sometimes
-    somewhat soon sort sorts specific specifically still straight successful such suddenly sure than thank thanks
-    therefore thing things third though through thus together tomorrow too top totally towards true twice type types
-    typical typically under unless unlike until upon useful usual usually various very via way ways well whatever
-    whenever whereas wherever whether while whole whose wide within without wrong yes yesterday yet
+    amount another anybody anymore anyone anything anyway approximately around available average away back bad
+    basically because before behind below besides best better between beyond big bit certain cheap clear clearly cold
+    common commonly currently dangerous deep different directly due early easily easy either else enough especially
+    etc even ever every everybody everyone everything exact exactly except expensive famous far fast few fewer finally
+    fine first following former fully further generally good great greater hard heavy hello here hi high higher hot
+    however important instead interesting its itself just kind kinds large larger largest lastly late later latest
+    latter least less likely little long longer longest lot lots low lower lowest main mainly major many maximum maybe
+    might minimum modern more most mostly much must near nearly necessary never new newer next nice nobody none
+    normally nothing now often ok okay old older once one ones only onto other others otherwise overall particular
+    people per perhaps person please popular possible possibly probably properly quick quickly quite rather ready real
+    really recently regarding relevant right safe same second several shall short should similar similarly simply
+    since single small smaller so some somebody someone something sometimes somewhat soon sort sorts specific
+    specifically still straight strong successful such suddenly sure tall than thank thanks therefore thick thin thing
+    things third though through thus together tomorrow too top totally towards true twice type types typical typically
+    under unless unlike until upon useful usual usually various very via warm way ways weak well whatever whenever
+    whereas wherever whether while whole whose wide within without wrong yes yesterday yet
 """
 BREAKS = word_set(_VERBS) | word_set(_OTHERS) | STOP_WORDS | QUERY_STOP_WORDS
 # Nouns of asking: they say what is wanted of a thing, and are no thing to come back to.
