@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Context, Passage, Plan, Query, Retrieved
 from refdesk.ask.budget import Budget
-from refdesk.ask.join import joined_text, may_join
+from refdesk.ask.join import joined_text, may_join, stands_alone
 from refdesk.ask.render import render
 from refdesk.ask.system import system_message
 from refdesk.models import rough_tokens
@@ -103,7 +103,7 @@ def _insert(run: list[Chunk], chunk: Chunk) -> None:
 
 def _around(chunk: Chunk, library: Library, reach: int) -> list[Chunk]:
     """The neighbours, the nearest first and what follows before what precedes."""
-    found = library.neighbours(chunk, reach, reach)
+    found = [] if stands_alone(chunk) else library.neighbours(chunk, reach, reach)
     return sorted(found, key=lambda one: (abs(one.sequence - chunk.sequence), one.sequence < chunk.sequence))
 
 

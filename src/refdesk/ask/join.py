@@ -9,13 +9,18 @@ from refdesk.types import Chunk
 _ALONE = frozenset({"table", "figure", "code"})
 
 
+def stands_alone(chunk: Chunk) -> bool:
+    return chunk.kind in _ALONE
+
+
 def may_join(one: Chunk, other: Chunk) -> bool:
     """Do these follow one another under one heading, as prose? Tables, figures and code stand alone."""
     return (
         one.document_id == other.document_id
         and abs(one.sequence - other.sequence) == 1
         and one.heading_path == other.heading_path
-        and not {one.kind, other.kind} & _ALONE
+        and not stands_alone(one)
+        and not stands_alone(other)
     )
 
 

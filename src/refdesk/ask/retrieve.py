@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Plan, Query, Retrieved, Strategy
 from refdesk.ask.evidence import idf
 from refdesk.ask.fuse import convex, reciprocal_rank
+from refdesk.ask.join import stands_alone
 from refdesk.ask.prefer import prefer
 from refdesk.ask.select import (
     best_first,
@@ -193,8 +194,8 @@ def _load(job: Job, chunk_ids: Iterable[int]) -> None:
 def _load_neighbours(job: Job, hits: Sequence[Hit]) -> None:
     """Sentence vectors of the chunks that may be joined to a hit: they are quoted and checked like its own."""
     if around := job.settings.neighbours:
-        found = (one.id for hit in hits for one in job.library.neighbours(hit.chunk, around, around))
-        _load(job, dict.fromkeys(found))
+        growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)]
+        _load(job, dict.fromkeys(one.id for chunk in growing for one in job.library.neighbours(chunk, around, around)))
 
 
 # --- choosing --------------------------------------------------------------------------------------------------------
