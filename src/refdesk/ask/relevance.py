@@ -53,9 +53,11 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     return Relevance(probability(found), found, _missing(query, table))
 
 
-def probability(found: Mapping[str, float]) -> float:
+def probability(
+    found: Mapping[str, float], weights: Mapping[str, float] = FOUND, constant: float = FOUND_INTERCEPT
+) -> float:
     """Whether the right passage was found, times whether a found passage says what is asked."""
-    return _logistic(FOUND_INTERCEPT + _sum(FOUND, found)) * _logistic(SAID_INTERCEPT + _sum(SAID, found))
+    return _logistic(constant + _sum(weights, found)) * _logistic(SAID_INTERCEPT + _sum(SAID, found))
 
 
 def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, float]) -> dict[str, float]:
