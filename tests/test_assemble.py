@@ -87,6 +87,21 @@ def test_two_hits_that_are_neighbours_become_one_passage_under_the_better() -> N
     assert [one.number for one in context.passages] == [1, 2]
 
 
+def test_hits_that_grow_together_become_one_passage() -> None:
+    chunks = section("One.", "Two.", "Three.", "Four.", "Five.")
+    context = put(chunks, chunks[1], chunks[3])
+    assert sequences(context) == [[1, 2, 3, 4, 5]]
+    assert context.dropped == 0
+
+
+def test_a_byte_limit_costs_neighbours_before_hits() -> None:
+    chunks = section(*(f"Sentence {n} is here. " * 8 for n in range(12)))
+    wide, tight = (put(chunks, *chunks[1::3], limit=limit) for limit in (9000, 1300))
+    assert sequences(wide) == [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]]  # eight chunks at most
+    assert sequences(tight) == [[2], [5], [8], [11]]
+    assert {one.resolution for one in tight.passages} == {"full"}
+
+
 def test_no_chunk_stands_in_two_passages() -> None:
     chunks = section(*(f"Sentence {n}." for n in range(12)))
     context = put(chunks, chunks[0], chunks[6], chunks[3], chunks[9], **{"rag.neighbours": 2})

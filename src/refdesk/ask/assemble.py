@@ -17,7 +17,7 @@ from refdesk.ask.budget import Budget
 from refdesk.ask.join import joined_text, may_join, stands_alone
 from refdesk.ask.render import render
 from refdesk.ask.system import system_message
-from refdesk.models import rough_tokens
+from refdesk.models import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.ports import Library
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms
@@ -54,7 +54,8 @@ def assemble(
     most = max_context_chars or settings.max_context_chars or None
     system = system_message(plan, budget, settings, most) if plan.use_llm else ""
     room = Room(budget.passages, None if most is None else most - len(system.encode()))
-    runs = grow(retrieved.hits, library, settings.neighbours, budget.passages)
+    tokens = room.tokens if room.bytes is None else min(room.tokens, room.bytes // CHARACTERS_PER_TOKEN)
+    runs = grow(retrieved.hits, library, settings.neighbours, tokens)
     passages = _numbered([_passage(run, hit) for hit, run in runs])
     kept = _fit(passages, query, retrieved, settings, plan, room)
     text = _within(render(kept, query.standalone, settings.context_format, for_model=plan.use_llm), query, room)
@@ -85,7 +86,22 @@ def grow(hits: Sequence[Hit], library: Library, reach: int, tokens: int) -> list
                 _insert(run, chunk)
                 taken.add(chunk.id)
                 spent += chunk.token_count
-    return [(hit, tuple(run)) for hit, run in runs]
+    return [(hit, tuple(run)) for hit, run in _met(runs)]
+
+
+def _met(runs: Sequence[tuple[Hit, list[Chunk]]]) -> list[tuple[Hit, list[Chunk]]]:
+    """Runs that have grown together are one, at the place of the better hit."""
+    found: list[tuple[Hit, list[Chunk]]] = []
+    for hit, run in runs:
+        for _, other in found:
+            touches = may_join(run[-1], other[0]) or may_join(other[-1], run[0])
+            if touches and len(run) + len(other) <= MOST_CHUNKS:
+                other.extend(run)
+                other.sort(key=lambda one: one.sequence)
+                break
+        else:
+            found.append((hit, run))
+    return found
 
 
 def _home(runs: Sequence[tuple[Hit, list[Chunk]]], chunk: Chunk) -> tuple[Hit, list[Chunk]] | None:
@@ -176,7 +192,7 @@ def shortened(
 def _worth(
     query: Query, chunk: Chunk, place: int, vectors: Mapping[int, NDArray[np.int8]], weights: Mapping[str, float]
 ) -> float:
-    """Half nearness, half the question's words by weight: MEASUREMENTS gave .886 in three sentences for it."""
+    """Nearness and the question's words by weight, half and half: in three sentences .886 of squad_dev11's answers."""
     rows = vectors.get(chunk.id)
     near = (
         float(rows[place].astype(np.float32) @ query.vector) / 127.0 if rows is not None and place < len(rows) else 0.0

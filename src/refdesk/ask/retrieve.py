@@ -137,7 +137,8 @@ def _ranked(job: Job, query: Query) -> list[Hit]:
             named = replace(job.scope, documents=tuple(strengths))
             own = search(job, query, named, round(PREFERRED_DEPTH * job.plan.candidates))
             most = round(PREFERRED_ROOM * job.plan.candidates)
-            hits = strongest(merged(hits, own, job.settings), strengths, most)
+            weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
+            hits = strongest(merged(hits, own, job.settings, weight), strengths, most)
             stage.gave(hits=len(hits))
     _weigh(job, query.terms)
     _load(job, (hit.chunk.id for hit in hits))
@@ -150,7 +151,7 @@ def _ranked(job: Job, query: Query) -> list[Hit]:
     return raise_preferred(penalise(hits, job.settings), strengths, PREFERENCE)
 
 
-def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings) -> list[Hit]:
+def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings, dense_weight: float) -> list[Hit]:
     """Two lists as one; their scores are made anew, because each was made relative to its own best hit."""
     every = {hit.chunk.id: hit for hit in (*others, *hits)}
     if settings.fusion == "rrf":
@@ -158,7 +159,7 @@ def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings) -> li
     else:
         lexical = {chunk_id: hit.lexical_score for chunk_id, hit in every.items() if hit.lexical_score}
         cosines = {chunk_id: hit.cosine for chunk_id, hit in every.items()}
-        ranked = convex(lexical, cosines, settings.dense_weight)
+        ranked = convex(lexical, cosines, dense_weight)
     return [replace(every[chunk_id], score=score) for chunk_id, score in ranked]
 
 
