@@ -26,6 +26,7 @@ LAYERS = (
 )
 ENGINE = LAYERS[3]
 STAGES = ("parse", "chunk", "enrich", "pipeline")
+ASKING = ("understand", "retrieve", "assemble", "generate", "attest")
 
 
 def part(module: str) -> str:
@@ -95,7 +96,7 @@ def test_adapters_are_imported_by_the_engine_alone() -> None:
 
 
 def test_stages_do_not_import_one_another() -> None:
-    names = {f"refdesk.ingest.{stage}" for stage in STAGES}
+    names = {f"refdesk.ingest.{stage}" for stage in STAGES} | {f"refdesk.ask.{stage}" for stage in ASKING}
     assert names <= set(MODULES)
     assert not [(module, other) for module, other in EDGES if module in names and other in names]
 
@@ -168,12 +169,12 @@ def test_every_module_says_what_it_is_for() -> None:
 # the public door
 
 PUBLIC = """
-    Added Box Chunk Document DocumentError Hit LibraryError ModelError Progress Refdesk RefdeskError Scope Settings
+    Added Answer Box Chunk Citation Claim Document DocumentError Hit LibraryError ModelError Progress Refdesk RefdeskError Scope Settings
     UsageError
 """
 METHODS = """
-    add add_text add_texts backup chunks close document documents locate page_image pages reindex remove restore search
-    watch
+    add add_text add_texts answer ask ask_sync backup chunks close document documents locate page_image pages reindex remove restore search
+    trace watch
 """
 
 

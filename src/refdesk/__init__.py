@@ -1,5 +1,6 @@
 """Refdesk: a reference desk for your documents."""
 
+from refdesk.answer import Answer, Citation, Claim
 from refdesk.engine import Refdesk
 from refdesk.errors import DocumentError, LibraryError, ModelError, RefdeskError, UsageError
 from refdesk.geometry import Box
@@ -10,8 +11,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Added",
+    "Answer",
     "Box",
     "Chunk",
+    "Citation",
+    "Claim",
     "Document",
     "DocumentError",
     "Hit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, get_args
@@ -18,7 +18,9 @@ from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.render import page_image
 from refdesk.adapters.settings_store import SettingsStore
 from refdesk.adapters.writer import LibraryWriter
+from refdesk.answer import Answer
 from refdesk.arguments import (
+    History,
     Names,
     checked_collection,
     checked_collections,
@@ -27,13 +29,16 @@ from refdesk.arguments import (
     checked_metadata,
     checked_pages,
     checked_text,
+    make_question,
     names,
     one_of,
     sound,
 )
+from refdesk.asking import Asking, collected, collected_sync
 from refdesk.config import load_config
 from refdesk.embedders import make_embedder
 from refdesk.errors import UsageError
+from refdesk.events import Event
 from refdesk.geometry import Box, boxes_between
 from refdesk.intake import Intake
 from refdesk.ports import Embedder
@@ -77,6 +82,7 @@ class Refdesk:
         )
         self.maintenance = Maintenance(self.catalogue, self.index, self.writer)
         self.reader = LibraryReader(self.catalogue, self.index, self.embedder, self.reindex)
+        self.asking = Asking(self._engine, self._quick, self.reader, self.embedder, self.config, lambda: self.settings)
 
     def __enter__(self) -> Refdesk:
         return self
@@ -92,6 +98,7 @@ class Refdesk:
         return self.settings_store.current().changed(self._own_settings)
 
     def close(self) -> None:
+        self.asking.close()
         self.catalogue.close()
         self._quick.close()
         self._engine.dispose()
@@ -298,6 +305,67 @@ class Refdesk:
             metadata=tuple(sorted(checked_metadata(metadata).items())),
             access=None if access is None else tuple(access),
         )
+
+    # asking
+
+    def ask(
+        self,
+        question: str,
+        *,
+        k: int | None = None,
+        collection: Names = None,
+        document: Names = None,
+        level: str | None = None,
+        mode: str | None = None,
+        response_mode: str | None = None,
+        conversation_id: str = "",
+        history: History = (),
+        verbatim: bool = False,
+        max_context_chars: int | None = None,
+        cache: bool = True,
+        settings: Mapping[str, Any] | None = None,
+        **scope: Any,
+    ) -> AsyncGenerator[Event, None]:
+        """The events of an answer as it is made: stages, text, checks, and last the `Answer` or an error.
+
+        >>> async for event in desk.ask("When is the price list revised?"):
+        ...     print(event.to_dict())
+        """
+        chosen = self.settings.changed(settings) if settings else self.settings
+        asked = make_question(
+            question,
+            self.scope(collection, document, **scope),
+            chosen,
+            level=level,
+            mode=mode,
+            response_mode=response_mode,
+            k=k,
+            conversation_id=conversation_id,
+            history=history,
+            verbatim=verbatim,
+            max_context_chars=max_context_chars,
+            cache=cache,
+        )
+        return self.asking.ask(asked, chosen)
+
+    async def answer(self, question: str, **options: Any) -> Answer:
+        """`ask`, collected into its answer; an error is raised."""
+        return await collected(self.ask(question, **options))
+
+    def ask_sync(self, question: str, **options: Any) -> Answer:
+        """`answer` for those who do not await: the one synchronous door.
+
+        >>> desk.ask_sync("When is the price list revised?").content
+        'The price list is revised every January. [1]'
+        """
+        return collected_sync(lambda: self.ask(question, **options), self.asking.aclose)
+
+    def trace(self, answer_id: str) -> dict[str, Any]:
+        """What each stage of an answer took, gave, cost and skipped."""
+        found = self.asking.answers.get(answer_id)
+        if found is None:
+            raise UsageError(f"there is no answer '{answer_id}'")
+        return found[1]
 
     # looking after it
 
