@@ -22,6 +22,7 @@ from refdesk.types import Chunk, Document, Hit, Method, Scope
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
 SIMILAR_CHUNKS = 50  # chunks read for the words that resemble a misspelled one
+ENDINGS, SHORTEST_STEM = (2, 3, 4), 4  # letters taken off a misspelled word, and left of it
 
 
 class LibraryReader:
@@ -103,19 +104,28 @@ class LibraryReader:
         return {term: lexical.frequency(term) for term in terms}
 
     def similar_words(self, word: str, distance: int, scope: Scope) -> list[tuple[str, int]]:
-        """Words of chunks in scope whose stem resembles this one's."""
-        generation = self.refresh().generation
+        """Words of chunks in scope whose stem resembles this one's, or else what is left of it without its ending."""
         stems = query_terms(word, self.languages)
-        ids = self._index.resembling(stems, distance, SIMILAR_CHUNKS, scope)
-        rows = self._catalogue.hydrate(ids, generation)
-        near: dict[str, str] = {}
-        for chunk, document in rows.values():
-            for one in set(words(chunk.text)):
-                if one not in near and edit_distance(word, one, distance) <= distance:
-                    near[one] = document.language or "en"
-        stemmed = {one: terms(one, language) for one, language in near.items()}
+        # "definirion" has no ending that a stemmer knows, and lies far from the stem "definit"; "definir" does not.
+        cut = [word[:-letters] for letters in ENDINGS if len(word) - letters >= SHORTEST_STEM]
+        near = self._near(word, distance, stems, distance, scope) or self._near(word, distance, cut, 1, scope)
         frequency = self._index.lexical_index.frequency
-        return sorted((one, frequency(stem[0]) if stem else 0) for one, stem in stemmed.items())
+        return sorted((one, max(map(frequency, terms(one, language)), default=0)) for one, language in near.items())
+
+    def _near(self, word: str, distance: int, stems: Sequence[str], reach: int, scope: Scope) -> dict[str, str]:
+        """Words within the distance, with their language, from chunks that hold a term within `reach` of a stem."""
+        generation = self.refresh().generation
+        rows = self._catalogue.hydrate(self._index.resembling(stems, reach, SIMILAR_CHUNKS, scope), generation)
+        found: dict[str, str] = {}
+        for chunk, document in rows.values():
+            found.update(dict.fromkeys(words(chunk.text), document.language or "en"))
+        letters = set(word)
+        return {
+            one: language
+            for one, language in found.items()
+            # An edit changes two letters of the set at most: quicker than the distance itself, for nearly every word.
+            if len(letters.symmetric_difference(one)) <= 2 * distance and edit_distance(word, one, distance) <= distance
+        }
 
     # keeping it sound
 

@@ -24,9 +24,10 @@ SHORTEST = 4  # letters; nearly every shorter string is a word or a code
 SHORTEST_NAME = 6  # "Stahl" and "Sahl" are two people
 TWO_EDITS_FROM = 8  # letters; MEASUREMENTS: one edit below, two from here on
 LEAST_WORDS, LEAST_CHARACTERS = 0.5, 0.6  # shares that must survive; seed 001 step 3
-COMMON = 500_000  # count in the English list from which a word is common enough to be meant …
+COMMON = 200_000  # count in the English list from which a word is common enough to be meant …
 VERY_COMMON = 20_000_000  # … and by a question that begins with a capital, which may be a name
-_DOCUMENT_BONUS = 4.0  # in units of ln(count): a word of the documents outweighs one e^4 times as frequent
+_DOCUMENT_BONUS = 6.0  # in units of ln(count): a word of the documents outweighs one e^6 times as frequent
+_MANY = 50  # chunks; more make a word no likelier: "create" in every chunk does not make "creation" of "corelation"
 _EDIT_COST = 9.0
 _FIRST_LETTER_COST = 3.0  # the first letter is seldom the wrong one (Pollock and Zamora 1984: 8 % of typos)
 _OPENING_WORDS = word_set("what which when where whose does list compare summarise summarize explain tell")
@@ -118,7 +119,7 @@ def best(word: str, similar: Similar, least_count: int = 0, *, opens: bool = Fal
     scored: dict[str, float] = {}
     for near, count in similar(word, allowed):
         if near.isalpha() and len(near) >= SHORTEST - 1 and _begins_alike(word, near, may_slip=True):
-            _weigh(scored, word, near, math.log(1 + count) + _DOCUMENT_BONUS, allowed)
+            _weigh(scored, word, near, math.log(1 + min(count, _MANY)) + _DOCUMENT_BONUS, allowed)
     if least_count:
         for near, count in english().near(word, allowed):
             if count >= least_count and _begins_alike(word, near, may_slip=False):
@@ -142,7 +143,9 @@ def _begins_alike(word: str, near: str, *, may_slip: bool) -> bool:
     """
     if near[0] == word[0] or near[:2] == word[1::-1]:
         return True
-    return may_slip and (word[1:] == near or near[1:] == word or near[0] in _KEYS_BESIDE.get(word[0], ""))
+    is_long = len(word) >= TWO_EDITS_FROM and word[1:] == near[1:]
+    slipped = word[1:] == near or near[1:] == word or near[0] in _KEYS_BESIDE.get(word[0], "")
+    return may_slip and (is_long or slipped)
 
 
 def edit_distance(one: str, other: str, most: int) -> int:
