@@ -10,8 +10,9 @@ import random
 import re
 from collections.abc import Callable, Iterator
 
-from benchmarks.common import CACHE, DATA, Figure, read_jsonl
+from benchmarks.common import CACHE, DATA, ROOT, Figure, read_jsonl
 from benchmarks.verification import chunks, embedder
+from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Query
 from refdesk.ask.attest import attest
 from refdesk.ask.figures import Quantity, agrees, figures
@@ -72,6 +73,13 @@ def perturbed() -> list[Figure]:
 
 def _with_figures(rng: random.Random) -> Iterator[tuple[str, Chunk]]:
     """Sentences of 8 to 45 words that state a figure, with the chunk they stand in."""
+    with Refdesk(CACHE / "examples") as desk:
+        desk.add(ROOT / "examples" / "documents", sync=True)
+        for _, chunk, _ in list(desk.catalogue.all_chunks()):
+            own = [" ".join(chunk.text[one.start : one.end].split()) for one in chunk.sentences]
+            usable = [one for one in own if _is_usable(one) and one in chunk.text]
+            if usable:
+                yield rng.choice(usable), chunk
     passages = []
     for name in SOURCES:
         rows = read_jsonl(DATA / "retrieval" / name / "corpus.jsonl")
@@ -89,7 +97,11 @@ def _with_figures(rng: random.Random) -> Iterator[tuple[str, Chunk]]:
 
 def _is_usable(sentence: str) -> bool:
     """No address and no number of a list item: these are not read as part of a claim."""
-    if "://" in sentence or re.match(r"\s*(?:\(?\d+[.)]|[-*])\s", sentence) or sentence.rstrip().endswith((":", "?")):
+    if (
+        "://" in sentence
+        or re.match(r"\s*(?:\(?\d+[.)]|\[\d+\]|[-*])\s", sentence)
+        or sentence.rstrip().endswith((":", "?"))
+    ):
         return False
     return 8 <= len(sentence.split()) <= 45 and any(not one.weak for one in figures(sentence))
 

@@ -130,6 +130,22 @@ def test_a_marker_that_no_claim_carries_has_a_citation_too(harbour: Callable[[st
     assert [one.marker for one in found.citations] == [2]
 
 
+def test_a_passage_without_words_is_cited_whole(embed: Embed) -> None:
+    box = Box(4, 10, 10, 50, 40)
+    figure = Chunk("d1", 1, "figure", "", (), (4,), [Span(0, 0, 0, 4, box)], [], 0, id=1)
+    found = attest(query(), "The buoy is yellow [1].", (1,), context(passage(1, figure)), {}, embed)
+    assert only(found).verdict == "unsupported"
+    assert [(one.marker, one.page, one.boxes, one.located) for one in found.citations] == [(1, 4, (box,), True)]
+
+
+def test_a_passage_that_proves_nothing_scores_low_beside_one_that_does(harbour: Callable[[str], Attested]) -> None:
+    found = harbour("There are 9 pilots in the harbour [1][2].")
+    assert only(found).verdict == "supported"
+    proof, beside = found.citations
+    assert (proof.marker, beside.marker) == (1, 2)
+    assert proof.relevance_score > 0.5 > beside.relevance_score
+
+
 def test_markers_beyond_the_order_and_those_in_code(harbour: Callable[[str], Attested]) -> None:
     found = harbour("The harbour has nine pilots [7]. Use `a[9]` [1].")
     assert found.content == "The harbour has nine pilots. Use `a[9]` [1]."

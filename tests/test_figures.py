@@ -141,6 +141,8 @@ def test_what_agrees(claim: str, source: str) -> None:
         ("3 am", "3 pm"),
         ("TG-5", "TG-4"),
         ("12 V", "12 kV"),
+        ("fifteen days", "one"),
+        ("exceeds 4 m", "six hours"),
     ],
 )
 def test_what_does_not(claim: str, source: str) -> None:

@@ -189,11 +189,14 @@ class Sheet:
 
     def cite_best(self, marker: int, text: str) -> None:
         """A marker that no claim carries still quotes the sentence of its passage that fits best."""
-        vector = self.embed(text)
-        lines = self.lines(self.cited([marker]), vector)
+        numbers = self.cited([marker])
+        lines = self.lines(numbers, self.embed(text))
         if lines:
             best = max(lines, key=lambda line: line.cosine)
             self.cite(marker, (best.passage, best.chunk, best.sentence), 0.0, best.cosine)
+        elif numbers:  # a figure without words: the whole of it
+            passage = self.passages[numbers[0]]
+            self.citations.append(_whole(marker, passage, passage.hit.chunk))
 
 
 def _normal(text: str) -> str:
@@ -259,15 +262,12 @@ def _cite(statement: Statement, judged: Judged, sheet: Sheet) -> tuple[int, ...]
     for marker in statement.markers:
         for number in sheet.cited([marker]):
             own = [line for line in proofs if line[0] == number]
-            if not own:
-                vector = sheet.embed(statement.text)
-                lines = sheet.lines([number], vector)
-                if not lines:
-                    continue
-                best = max(lines, key=lambda line: line.cosine)
-                own = [(best.passage, best.chunk, best.sentence)]
-                proofs[own[0]] = best.cosine
-            placed += [sheet.cite(marker, line, judged.score, proofs[line]) for line in own]
+            score = judged.score
+            if not own:  # another passage proves it: this one is cited for what it is worth
+                alone = _against(statement.text, [number], sheet, sheet.embed(statement.text))
+                own, score = list(alone.lines[:1]), min(alone.score, score)
+                proofs |= dict(zip(alone.lines, alone.cosines, strict=True))
+            placed += [sheet.cite(marker, line, score, proofs[line]) for line in own]
     if not statement.markers and judged.verdict == "supported":
         for line, cosine in proofs.items():
             if line[0] in sheet.order:
@@ -298,6 +298,24 @@ def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: fl
         similarity_score=round(cosine, 4),
         origin=origin or (0, 0),
         url=document.source if document.source.startswith(("http://", "https://")) else "",
+    )
+
+
+def _whole(marker: int, passage: Passage, chunk: Chunk) -> Citation:
+    document = passage.document
+    return Citation(
+        marker=marker,
+        document_id=document.id,
+        document_name=document.name,
+        chunk_id=chunk.id,
+        chunk_sequence=chunk.sequence,
+        heading_path=chunk.heading_path,
+        page=chunk.page,
+        boxes=chunk.boxes,
+        located=bool(chunk.boxes),
+        quote=chunk.text.strip(),
+        relevance_score=0.0,
+        similarity_score=round(passage.hit.cosine, 4),
     )
 
 

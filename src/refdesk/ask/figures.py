@@ -284,11 +284,19 @@ def agrees(claim: Quantity, source: Quantity) -> bool:
     if claim.kind != source.kind:  # "third" is not 3
         return False
     mine, theirs = [(claim.value, claim.unit), *claim.others], [(source.value, source.unit), *source.others]
-    if source.unit and not claim.unit:  # "350" is proved by "350 kg", and "350 kg" by the 350 of a table
-        theirs.append((source.bare, ""))
-    elif claim.unit and not source.unit:
-        mine.append((claim.bare, ""))
-    return any(_near(claim, source, *said, *held) for said in mine for held in theirs)
+    if any(_near(claim, source, *said, *held) for said in mine for held in theirs):
+        return True
+    if bool(claim.unit) == bool(source.unit):
+        return False
+    one, other = _as_written(claim), _as_written(source)  # "350" is proved by "350 kg", "350 kg" by the 350 of a table
+    return _near(one, other, one.value, "", other.value, "")
+
+
+def _as_written(one: Quantity) -> Quantity:
+    """Without its unit: 15 days is 15, not 1,296,000 seconds."""
+    if not one.unit or not one.value:
+        return one
+    return replace(one, value=one.bare, unit="", step=one.step * abs(one.bare / one.value))
 
 
 def _same_half(claim: Quantity, source: Quantity) -> bool:
@@ -310,9 +318,9 @@ def _near(claim: Quantity, source: Quantity, said: float, unit: str, held: float
         return False
     if abs(said - held) <= 1e-9 * max(abs(said), abs(held)):
         return True
-    if claim.bound == "over" and source.bound != "over":
+    if claim.bound == "over" and source.bound != "over" and unit == source_unit:
         return said <= held <= 2 * said
-    if claim.bound == "under" and source.bound != "under":
+    if claim.bound == "under" and source.bound != "under" and unit == source_unit:
         return said / 2 <= held <= said
     step = claim.step
     if claim.bound == "about" or source.bound == "about":

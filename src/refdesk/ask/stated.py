@@ -27,12 +27,16 @@ def check_figures(claim: str, stated: Sequence[Quantity], near: str, everything:
         return [], []
     held = figures(near)
     factor = _table_factor(everything)
-    free = [one for one in held if not any(_agrees(claim, figure, one, factor) for figure in stated)]
+    free, open_figures = list(held), []
+    for figure in stated:  # each figure of the source proves one of the claim, unless it is said twice
+        proof = next((one for one in free if _agrees(claim, figure, one, factor)), None)
+        if proof is not None:
+            free.remove(proof)
+        elif not any(_agrees(claim, figure, one, factor) for one in held) and not _is_spelled(figure, near):
+            open_figures.append(figure)
     beyond: tuple[Quantity, ...] | None = None
     wrong, missing = [], []
-    for figure in stated:
-        if any(_agrees(claim, figure, one, factor) for one in held) or _is_spelled(figure, near):
-            continue
+    for figure in open_figures:
         shown = claim[figure.start : figure.end].strip()
         rival = _rival(claim, figure, free, near)
         if rival is not None:

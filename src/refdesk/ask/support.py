@@ -7,6 +7,7 @@ Figures, negations and opposites that clash are also reasons of their own: they 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,6 +22,11 @@ from refdesk.ask.wording import content_stems, names, words
 from refdesk.terms import terms
 from refdesk.text import fold
 
+CELLS = " | "  # between the cells of a table's row
+# "According to the handbook, …" says where it stands, not what.
+_LEAD = re.compile(
+    r"\A\s*(?:according to|based on|as (?:stated|described|noted) in|in) the [^,.]{1,60},\s+", re.IGNORECASE
+)
 # What speaks of itself is no document's.
 _PERSONAL = frozenset(("i", "me", "my", "we", "you", "your", "i'm", "i've", "i'd"))
 
@@ -61,7 +67,7 @@ class Support:
 
 def read(text: str, language: str = "en") -> Reading:
     stated = figures(text)
-    stems = content_stems(_without(text, stated), language)
+    stems = content_stems(_LEAD.sub("", _without(text, stated)), language)
     return Reading(
         text,
         stems,
@@ -136,9 +142,8 @@ def support(claim: Reading, lines: Sequence[Line], surroundings: str = "", langu
     def covered(stems: frozenset[str]) -> float:
         return sum(value for stem, value in weight.items() if stem in stems) / total
 
-    wrong, missing_figures = check_figures(
-        claim.text, claim.figures, joined, " ".join(line.text for line in lines) + " " + surroundings
-    )
+    beyond = [surroundings, *(line.text for line in lines if CELLS not in line.text)]  # another row is another thing
+    wrong, missing_figures = check_figures(claim.text, claim.figures, joined, "\n".join(beyond))
     text_of_all = fold(" ".join([*(line.text for line in lines), surroundings]))
     unnamed = [name for name in claim.names if not _is_named(name, text_of_all) and not _is_figure(name)]
     opposed = opposites(claim.words, words(joined))
