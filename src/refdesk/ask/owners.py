@@ -43,6 +43,7 @@ _DECIMAL = re.compile(r"[-−+]?\d+\.\d+")
 _TAGGED = re.compile(r"doc(?:ument)?\s*:\s*([^|;\]]*?)\s*(?:[|,;]\s*chunk\s*:\s*([^|;,\s\]]*)|\Z|(?=;))", re.I)
 _CHUNK = re.compile(r"\bchunk\s*:", re.I)
 _PATH = re.compile(r"\s*(?:>|›|»|→|&gt;)\s*")
+_PAGED = re.compile(r"[,;]?\s*\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I)  # "Handbook, p. 3"
 _FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rtf|json|png|jpe?g|tiff?)\b", re.I)
 _AUTHOR = re.compile(r"[A-Z][\w'’-]+(?:\s+(?:et al\.?|and|&)\s*(?:[A-Z][\w'’-]+)?)?,?\s*\(?(?:1[5-9]|20)\d\d[a-z]?\)?")
 _LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
@@ -88,6 +89,7 @@ class Owners:
             return numbers
         if (tagged := self._by_tag(text)) is not None:
             return tagged
+        text = _PAGED.sub("", text) or text
         parts = [part for part in _PATH.split(text) if part]
         if len(parts) > 1:
             return self._by_path(parts)
