@@ -27,8 +27,10 @@ def asked(*questions: str, answer: str = "") -> list[Turn]:
         ("What was revenue in Q2 2023?", "what about Q3 2023?", "What was revenue in Q3 2023?"),
         ("What is the warranty of the TG-4?", "What about the WB-7?", "What is the warranty of the WB-7?"),
         ("Where is Acme based?", "And Borealis?", "Where is Borealis based?"),
-        ("What is Red Hat OpenShift?", "What about installation?", "What about installation? (Red Hat OpenShift)"),
-        ("What is Red Hat OpenShift?", "Why?", "Why? (Red Hat OpenShift)"),
+        ("How do I get OpenShift?", "What about licences?", "What about licences? (How do I get OpenShift?)"),
+        ("Did the mooring fail?", "Why?", "Why? (Did the mooring fail?)"),
+        ("How long is the WB-7's chain?", "And the TG-4?", "How long is the TG-4's chain?"),
+        ("How many days of leave do we have?", "and in 2026?", "How many days of leave do we have in 2026?"),
         ("Tell me about Lodin Point.", "Are there buoys there?", "Are there buoys there? (Lodin Point)"),
     ],
 )

@@ -96,7 +96,8 @@ def test_small_talk_and_errands_are_routed(examples: Refdesk) -> None:
     for text in ("ok", "Thanks!", "who are you?"):
         query, stages = ask(examples, text, TURNS)
         assert (query.route, query.standalone) == ("conversational", text)
-        assert stages["rewrite"].skipped == "small talk"
+        assert stages["rewrite"].skipped == "small talk or an errand"
+    assert ask(examples, "Book me a flight to Oslo", TURNS)[0].standalone == "Book me a flight to Oslo"
 
 
 @pytest.mark.parametrize("text", ["?", "😀", "a", "Wie schwer ist die Boje?", "港はどこですか", "\x00", "the of and"])

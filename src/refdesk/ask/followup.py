@@ -26,6 +26,7 @@ FEW_WORDS = 2  # content words; a question with a pronoun and no more of its own
 SOME_WORDS = 5  # with more of its own, and no sign of leaning, it is a new question that the documents do not answer
 CANDIDATES = 3  # topics tried
 NEARNESS_WEIGHT = 20.0  # of a cosine against salience
+LONGEST_BEFORE = 150  # characters of the question before that are put beside "What about installation?"
 TWO_TOPICS = 0.1  # salience that two topics in one question cost
 CLEAR_SIGNS = ("bare", "ellipsis", "pronoun")
 
@@ -85,6 +86,7 @@ _BARE = re.compile(
     r"|(?:any )?examples?|what else|can you (?:elaborate|explain)(?: more| further)?)[?.! ]*$",
     re.IGNORECASE,
 )
+_ASIDE = re.compile(r"\s*\([^()]*\)$")  # what an earlier question was completed with
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
 # A question that names its own thing: "What is anemia?", "Tell me about makos."
@@ -274,10 +276,15 @@ def _confirmed(question: str, why: str, nearness: Nearness) -> str:
 def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics, nearness: Nearness | None) -> Rewrite:
     found = _pointing_back(question) if why == "pronoun" else None
     likely = topics.likely(question, found.group().split()[-1].lower() if found else "")[:CANDIDATES]
+    if why in ("ellipsis", "bare"):
+        before = _ASIDE.sub("", questions[-1])
+        text = _swapped(question, before)
+        if not text and len(before) <= LONGEST_BEFORE:
+            text = _appended(question, before)
+        if text:
+            return Rewrite(text, why, likely[0][1].text if likely else "")
     if not likely:
         return Rewrite(question)
-    if why in ("ellipsis", "bare") and (swapped := _swapped(question, questions[-1])):
-        return Rewrite(swapped, why, likely[0][1].text)
     _, topic, text = max(
         _written(question, found, likely),
         key=lambda one: one[0] + (NEARNESS_WEIGHT * nearness(one[2]) if nearness is not None else 0.0),
@@ -302,8 +309,8 @@ def _swapped(question: str, before: str) -> str:
     about = _ABOUT.match(question.strip())
     asked = about["what"] if about else question
     new, old = _PERIOD.findall(asked), _PERIOD.findall(before)
-    if len(new) == 1 and len(old) == 1 and len(_content(asked)) <= len(new[0].split()):
-        return before.replace(old[0], new[0])
+    if len(new) == 1 and len(old) <= 1 and len(_content(asked)) <= len(new[0].split()):
+        return before.replace(old[0], new[0]) if old else f"{before.rstrip(' ?.!')} in {new[0]}?"
     if about is None or re.match(r"(?:on|in|at|with|by|from|during|after|before)\b", asked, re.IGNORECASE):
         return ""
     named = [one for one in phrases(f"of {asked}") if one.is_name]
@@ -311,9 +318,10 @@ def _swapped(question: str, before: str) -> str:
     if len(named) != 1 or len(names) != 1 or not set(_content(asked)) <= set(words(named[0].text)):
         return ""
     (new_name,), (old_name,) = named, names
-    if _has_digit(new_name.text) != _has_digit(old_name.text):
+    owner = re.split(r"['’]s\b", old_name.text)[0]  # "the WB-7's chain": another's chain is meant
+    if _has_digit(new_name.text) != _has_digit(owner):
         return ""
-    return before[: old_name.start] + new_name.text + before[old_name.end :]
+    return before[: old_name.start] + new_name.text + before[old_name.start + len(owner) :]
 
 
 def _has_digit(text: str) -> bool:

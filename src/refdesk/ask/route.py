@@ -143,6 +143,12 @@ _LIVE = _any(
 )
 
 
+def is_errand(text: str) -> bool:
+    """Whether it sounds like one; the documents have still to be asked."""
+    asked = without_greeting(text)
+    return _ERRAND.search(asked) is not None or _LIVE.search(asked) is not None
+
+
 def read(text: str, vector: Any, examples: Examples | None, unknown: int) -> Reading:
     """The route, intent, complexity and parts of a question.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Query, Question, Turn, Usage
 from refdesk.ask.examples import SHIPPED, examples
 from refdesk.ask.followup import Rewrite, stand_alone
-from refdesk.ask.route import HINTS, INTENTS, Reading, read
+from refdesk.ask.route import HINTS, INTENTS, Reading, is_errand, read
 from refdesk.ask.smalltalk import kind
 from refdesk.ask.spelling import Correction, correct
 from refdesk.models import model_info
@@ -168,7 +168,7 @@ def _why_not_rewritten(text: str, question: Question, turns: Sequence[Turn], set
         return "conversation.query_rewriting_enabled is off"
     if not any(turn.role == "user" for turn in turns):
         return "the first question of a conversation"
-    return "small talk" if kind(text) else ""
+    return "small talk or an errand" if kind(text) or is_errand(text) else ""
 
 
 async def _written_alone(text: str, turns: Sequence[Turn], model: LLM, ruled: Rewrite, stage: Stage) -> Rewrite:
