@@ -70,6 +70,12 @@ def test_a_topic_is_carried_through_several_questions() -> None:
     assert stand_alone("What came after it?", turns).text == "What came after the Bronze Age collapse?"
 
 
+def test_an_ellipsis_after_an_ellipsis_keeps_the_question() -> None:
+    turns = asked("How many days of leave do we have?", "What about part-time staff?")
+    alone = "What about part-time staff in 2026? (How many days of leave do we have?)"
+    assert stand_alone("and in 2026?", turns).text == alone
+
+
 def test_a_new_topic_takes_over() -> None:
     turns = asked("What is throat cancer?", "Is it treatable?", "Tell me about lung cancer.")
     assert stand_alone("What are its symptoms?", turns).text == "What are lung cancer's symptoms?"

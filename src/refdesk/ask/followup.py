@@ -277,9 +277,11 @@ def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics
     found = _pointing_back(question) if why == "pronoun" else None
     likely = topics.likely(question, found.group().split()[-1].lower() if found else "")[:CANDIDATES]
     if why in ("ellipsis", "bare"):
+        aside = _ASIDE.search(questions[-1])
         before = _ASIDE.sub("", questions[-1])
-        text = _swapped(question, before)
-        if not text and len(before) <= LONGEST_BEFORE:
+        if text := _swapped(question, before):
+            text += aside.group() if aside else ""
+        elif len(before) <= LONGEST_BEFORE:
             text = _appended(question, before)
         if text:
             return Rewrite(text, why, likely[0][1].text if likely else "")
