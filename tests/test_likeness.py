@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from near_misses import SAME, near_misses
 
+from near_misses import SAME, near_misses
 from refdesk.ask.likeness import meaning, same_question, threshold
 
 NEAR_MISSES = near_misses()
