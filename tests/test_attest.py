@@ -181,6 +181,18 @@ def test_a_table_row_is_read_under_its_header(embed: Embed) -> None:
     assert (only(found).verdict, found.citations[0].quote) == ("supported", "Anchor | 350")
 
 
+def test_the_row_with_the_figures_of_the_claim_is_taken(embed: Embed) -> None:
+    table = chunk(
+        "Meter | Days | Price\nCM-2, tank 1 | 7 | 610\nCM-2, tank 3 | 8 | 735\nCM-2, tank 5 | 9 | 790", kind="table"
+    )
+    held = context(passage(1, table))
+    vectors = vectors_of(held, embed)
+    right = attest(query(), "The meter CM-2 in tank 3 takes 8 days, at a price of 735 [1].", (1,), held, vectors, embed)
+    wrong = attest(query(), "The meter CM-2 in tank 3 takes 8 days, at a price of 790 [1].", (1,), held, vectors, embed)
+    assert (only(right).verdict, right.citations[0].quote) == ("supported", "CM-2, tank 3 | 8 | 735")
+    assert only(wrong).verdict != "supported"
+
+
 def test_two_sentences_support_together(embed: Embed) -> None:
     held = texts(
         "The ferry Margit leaves Lodin Point at noon. It reaches Cuxhaven four hours later. Tickets cost 12 euros."

@@ -15,13 +15,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.figures import Quantity, figures
+from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.ask.negation import denied, is_negated, opposites
 from refdesk.ask.stated import check_figures
 from refdesk.ask.wording import content_stems, names, words
 from refdesk.terms import terms
 from refdesk.text import fold
 
+MOST_LINES = 3  # sentences that may support a claim together
+CONSIDERED = 12  # of the lines that fit best, for their figures
+FIGURES_WEIGHT = 0.5
+NEAR_GAIN, FAR_GAIN = 0.08, 0.15  # words, by weight, that a further line must add
 CELLS = " | "  # between the cells of a table's row
 # "According to the handbook, …" says where it stands, not what.
 _LEAD = re.compile(
@@ -95,48 +99,63 @@ def weights(claim: Reading, lines: Sequence[Line]) -> dict[str, float]:
     return {stem: math.log(1 + (count + 1) / (held[stem] + 0.5)) for stem in claim.stems}
 
 
-def choose(claim: Reading, lines: Sequence[Line], most: int = 3) -> list[Line]:
-    """The best line, then those that add the most words to it: a neighbour may help, any other line must add more."""
-    weight = weights(claim, lines)
+def choose(
+    claim: Reading, lines: Sequence[Line], weight: Mapping[str, float], around: frozenset[str] = frozenset()
+) -> list[Line]:
+    """The best line, then those that add the most words to it: a neighbour may help, any other line must add more.
+
+    Rows of a table often differ in their figures alone: of the best lines, those that state the claim's come first.
+    """
     total = sum(weight.values()) or 1.0
 
     def covered(stems: frozenset[str]) -> float:
         return sum(value for stem, value in weight.items() if stem in stems) / total
 
-    ranked = sorted(lines, key=lambda line: -(covered(line.stems) + line.cosine))
+    scored = sorted(((covered(line.stems) + line.cosine, line) for line in lines), key=lambda one: -one[0])
+    if claim.figures:
+        best = [(score + FIGURES_WEIGHT * _stated_share(claim, line.text), line) for score, line in scored[:CONSIDERED]]
+        scored[:CONSIDERED] = sorted(best, key=lambda one: -one[0])
+    ranked = [line for _, line in scored]
     if not ranked:
         return []
-    chosen = [ranked[0]]
-    seen = ranked[0].stems
-    while len(chosen) < most:
-        best, gain = None, 0.0
-        for line in ranked[:24]:
+    chosen, seen = [ranked[0]], ranked[0].stems | around
+    while len(chosen) < MOST_LINES:
+        best_line, gain = None, 0.0
+        for line in ranked[: 2 * CONSIDERED]:
             if line in chosen:
                 continue
-            near = any(
-                line.passage == other.passage and line.chunk == other.chunk and abs(line.sentence - other.sentence) <= 2
-                for other in chosen
-            )
-            added = covered(seen | line.stems) - covered(seen)
-            if added - (0.08 if near else 0.15) > gain:
-                best, gain = line, added - (0.08 if near else 0.15)
-        if best is None:
+            added = covered(seen | line.stems) - covered(seen) - (NEAR_GAIN if _is_near(line, chosen) else FAR_GAIN)
+            if added > gain:
+                best_line, gain = line, added
+        if best_line is None:
             break
-        chosen.append(best)
-        seen = seen | best.stems
+        chosen.append(best_line)
+        seen = seen | best_line.stems
     return chosen
+
+
+def _stated_share(claim: Reading, text: str) -> float:
+    held = figures(text)
+    return sum(any(agrees(one, other) for other in held) for one in claim.figures) / len(claim.figures)
+
+
+def _is_near(line: Line, chosen: Sequence[Line]) -> bool:
+    return any(
+        line.passage == other.passage and line.chunk == other.chunk and abs(line.sentence - other.sentence) <= 2
+        for other in chosen
+    )
 
 
 def support(claim: Reading, lines: Sequence[Line], surroundings: str = "", language: str = "en") -> Support:
     """`lines` are all sentences of the cited passages; `surroundings` their titles and headings."""
-    chosen = choose(claim, lines)
+    weight = weights(claim, lines)
+    around = frozenset(terms(surroundings, language)) if surroundings else frozenset()
+    chosen = choose(claim, lines, weight, around)
     if not chosen:
         return Support((), {}, 0.0, (), ())
-    weight = weights(claim, lines)
     total = sum(weight.values()) or 1.0
     best = chosen[0]
     joined = " ".join(line.text for line in chosen)
-    around = frozenset(terms(surroundings, language)) if surroundings else frozenset()
     near = frozenset().union(*(line.stems for line in chosen))
 
     def covered(stems: frozenset[str]) -> float:
