@@ -68,7 +68,7 @@ def test_a_correction_is_shown_and_taken_back(own_folder: Path) -> None:
 def test_open_writes_the_marked_page(own_folder: Path, tmp_path: Path) -> None:
     done = run_refdesk("--library", own_folder, "ask", ANCHOR, "--open", TMPDIR=str(tmp_path), DISPLAY="")
     assert done.returncode == 0, done.stderr
-    image = next(tmp_path.rglob("*.png"))
+    image = next(tmp_path.glob("refdesk-*/*.png"))
     assert image.read_bytes().startswith(b"\x89PNG") and str(image) in done.stderr
 
 

@@ -102,6 +102,10 @@ class Trace:
         own = {f"{one.name}_ms": round(one.took_ms, 3) for one in self.stages if one.depth == 0 and not one.skipped}
         return own | {"total_ms": round(self.elapsed_ms, 3)}
 
+    def cost_usd(self, *names: str) -> float:
+        """What the stages of these names cost together."""
+        return sum(one.cost_usd for one in self.stages if one.name in names)
+
     def to_dict(self) -> dict[str, Any]:
         return {"id": self.id, "total_ms": round(self.elapsed_ms, 3), "stages": [one.to_dict() for one in self.stages]}
 

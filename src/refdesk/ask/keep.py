@@ -24,6 +24,7 @@ from refdesk.trace import Trace
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
 SUGGESTED = 3
+BESIDE = ("rewrite_model", "classify_model", "summarise")  # calls that no draft counts
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
 
@@ -138,7 +139,8 @@ class Keeper:
         if self._near_miss and self._desk.settings.suggest_questions:
             offered = dict.fromkeys((self._near_miss, *answer.suggested_questions))
             answer = replace(answer, suggested_questions=tuple(offered)[:SUGGESTED])
-        answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()})
+        beside = Usage(cost_usd=self._trace.cost_usd(*BESIDE))
+        answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=answer.usage + beside)
         if self._question.use_cache and self._is_worth_keeping(answer):
             packed, typed, meant = encode_answer(answer), same_words(self._question.text), same_words(query.standalone)
             if not self.turns:
