@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
-from refdesk.ask.evidence import Evidence, table_header, weigh
+from refdesk.ask.evidence import Evidence, asked, table_header, weigh
 from refdesk.ask.neutral import without_markers
 from refdesk.ask.reading import read
 from refdesk.settings import Settings
@@ -53,7 +53,7 @@ def extract(query: Query, context: Context, retrieved: Retrieved, settings: Sett
             return _sentences(_summary(ranked, vectors))
         case "analytical":
             return _sentences(_in_context(query, _document_order(_analysis(ranked, vectors, settings))))
-    return _sentences(_in_context(query, _factual(ranked, vectors, settings)))
+    return _sentences(_in_context(query, _factual(ranked, vectors, settings))[: settings.max_sentences])
 
 
 # --- what each intent takes ------------------------------------------------------------------------------------------
@@ -164,18 +164,17 @@ def _vector(one: Evidence, vectors: Mapping[int, Any]) -> Any:
 
 
 def _in_context(query: Query, chosen: Sequence[Evidence]) -> list[Evidence]:
-    """A sentence that begins with a pronoun brings the one before it, when that names more of what is asked about."""
+    """A sentence that begins with a pronoun brings the one before it, when that names what is asked about."""
     placed: list[Evidence] = []
-    wanted = frozenset(query.terms)
+    subject = asked(query.standalone).reading.names & frozenset(query.terms) or frozenset(query.terms)
     for one in chosen:
         reading = read(one.text)
         before = _before(one) if reading.leans else None
-        if before and not (wanted & read(before.text).content) - reading.content:
+        if before and (subject & reading.content or not subject & read(before.text).content):
             before = None
-        if before and not any(before.text == other.text for other in (*placed, *chosen)):
-            placed.append(before)
-        if one not in placed:
-            placed.append(one)
+        for next_one in (before, one):
+            if next_one and not any(next_one.text == other.text for other in placed):
+                placed.append(next_one)
     return placed
 
 

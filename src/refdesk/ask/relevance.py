@@ -14,7 +14,7 @@ import numpy as np
 
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.calibration import FOUND, FOUND_INTERCEPT
-from refdesk.ask.evidence import COSINE, COVERAGE, FRAME, PROXIMITY, Floats, Table, asked, tabulate
+from refdesk.ask.evidence import COSINE, COVERAGE, PROXIMITY, Floats, Table, asked, is_frame, tabulate
 from refdesk.terms import terms
 from refdesk.types import Hit
 
@@ -30,6 +30,7 @@ MISSING = 0.3  # a word that less of than this is held anywhere is missing
 # does not, nor by one that lacks its names or its heaviest word.
 SAID = {"cosine": 2.0, "lacking": -2.0, "unnamed": -2.0, "negated": -3.0, "fit": 0.3}
 SAID_INTERCEPT = 0.1
+ODDS = 2.0  # two of three questions put to a library have their answer in it; the weights were fitted at even odds
 
 _NEGATION = re.compile(r"\b(?:not|never|no longer|without|cannot|neither|nor)\b|n['’]t\b|n ['’] t\b", re.IGNORECASE)
 
@@ -48,7 +49,7 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     hits = _judged(retrieved)
     table = _table(query, hits, retrieved)
     if not len(table.cosine) or not len(table.weights):
-        return Relevance(0.0, {}, _typed(query, asked(query.standalone).words))
+        return Relevance(0.0, {}, typed(query, asked(query.standalone).words))
     found = features(query, hits, table, retrieved.idf)
     return Relevance(probability(found), found, _missing(query, table))
 
@@ -56,8 +57,9 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
 def probability(
     found: Mapping[str, float], weights: Mapping[str, float] = FOUND, constant: float = FOUND_INTERCEPT
 ) -> float:
-    """Whether the right passage was found, times whether a found passage says what is asked."""
-    return _logistic(constant + _sum(weights, found)) * _logistic(SAID_INTERCEPT + _sum(SAID, found))
+    """Whether the right passage was found, times whether it says what is asked, at the odds of asking."""
+    even = _logistic(constant + _sum(weights, found)) * _logistic(SAID_INTERCEPT + _sum(SAID, found))
+    return ODDS * even / (ODDS * even + 1.0 - even)
 
 
 def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, float]) -> dict[str, float]:
@@ -125,14 +127,14 @@ def _missing(query: Query, table: Table) -> tuple[str, ...]:
     """Words of the question that no passage and no heading holds."""
     found = asked(query.standalone).words
     held = table.credit.max(axis=0)
-    lacking = [word for word, part in zip(found, held, strict=True) if part < MISSING and word not in FRAME]
-    return _typed(query, [word for word in lacking if len(word) > 1])
+    lacking = [word for word, part in zip(found, held, strict=True) if part < MISSING and not is_frame(word)]
+    return typed(query, [word for word in lacking if len(word) > 1])
 
 
-def _typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
+def typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
     """The words as they were typed: `fundy` -> `Fundy`."""
-    typed = {match.group().lower(): match.group() for match in re.finditer(r"\w+", query.standalone)}
-    return tuple(typed.get(word, word) for word in found)
+    words = {match.group().lower(): match.group() for match in re.finditer(r"\w+", query.standalone)}
+    return tuple(words.get(word, word) for word in found)
 
 
 def _sum(weights: Mapping[str, float], found: Mapping[str, float]) -> float:

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from refdesk.answer import Citation, Claim, Conflict, Context, Query, Retrieved, Sufficiency
-from refdesk.ask.evidence import FRAME, FRAME_WEIGHT, asked
+from refdesk.ask.evidence import FRAME_WEIGHT, asked, is_frame
 from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.ask.reading import Reading, read
-from refdesk.ask.relevance import Relevance
+from refdesk.ask.relevance import Relevance, typed
 from refdesk.terms import query_terms, terms
 
 ENOUGH = 0.5  # share of the question's words that the quotes and their headings hold
 SAME_THING = 0.6  # share of the shorter sentence's words that two sentences about one thing have in common
 SAME_DOCUMENT = 0.8  # the same within one document, where many sentences resemble one another
+DOUBTFUL = 0.5
 MOST_TOPICS = 3
 
 
@@ -65,7 +66,7 @@ def _held(citations: Sequence[Citation], titles: dict[str, str]) -> Reading:
 
 def _coverage(query: Query, held: Reading) -> float:
     question = asked(query.standalone)
-    weights = [FRAME_WEIGHT if word in FRAME else 1.0 for word in question.words]
+    weights = [FRAME_WEIGHT if is_frame(word) else 1.0 for word in question.words]
     found = sum(w for word, w in zip(question.words, weights, strict=True) if _has(held, word))
     return found / sum(weights) if weights else 0.0
 
@@ -79,15 +80,18 @@ def _has(held: Reading, word: str) -> bool:
 
 
 def _missing(query: Query, relevance: Relevance, held: Reading) -> tuple[str, ...]:
-    """Sides of a comparison, names and numbers that no quote holds, and words that no passage does."""
+    """Sides of a comparison, names and numbers that no quote holds; where the answer is doubtful, every word.
+
+    A good answer may well say "weighs" where the question says "heavy".
+    """
     sides = [part for part in query.parts if not any(term in held.places for term in query_terms(part))]
     question = asked(query.standalone)
     named = question.reading.names | question.reading.numbers
-    absent = [word for word in question.words if terms(word)[0] in named and not _has(held, word)]
-    known = {word.lower() for word in relevance.missing_terms}
+    absent = typed(query, [word for word in question.words if terms(word)[0] in named and not _has(held, word)])
+    doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
     covered = " ".join(sides).lower()
-    words = [*relevance.missing_terms, *(word for word in absent if word not in known)]
-    return (*sides, *(word for word in words if word.lower() not in covered))
+    found = dict.fromkeys((*absent, *doubtful))
+    return (*sides, *(word for word in found if word.lower() not in covered))
 
 
 # --- conflicts -------------------------------------------------------------------------------------------------------

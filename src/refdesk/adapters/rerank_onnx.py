@@ -1,0 +1,146 @@
+"""Reranking with a cross-encoder of the user's own: a folder with `model.onnx` and `tokenizer.json`, on the CPU.
+
+Any export whose inputs are `input_ids`, `attention_mask` and perhaps `token_type_ids`, and whose first output has one
+score per pair (or two classes, of which the last means "relevant"), will do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import Query
+from refdesk.errors import ExtraMissing, ModelError
+from refdesk.types import Hit
+
+MODEL_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
+INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+LONGEST = 512  # tokens of a pair where the folder names no limit
+BATCH = 8
+HINT = "rag.reranker needs a folder with model.onnx and tokenizer.json; leave it empty to rerank by sentences"
+
+
+class OnnxReranker:
+    """A `Reranker` that reads question and passage together; loaded when first used, safe to share between threads."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).expanduser()
+        self.name = f"onnx:{self.folder.name}"
+        self._lock = threading.Lock()
+        self._model: Any = None
+        self._tokenizer: Any = None
+
+    def rerank(
+        self, query: Query, hits: Sequence[Hit], sentence_vectors: Mapping[int, Any], idf: Mapping[str, float]
+    ) -> list[Hit]:
+        """The same hits with the model's score, between 0 and 1, best first."""
+        if not hits:
+            return []
+        model, tokenizer = self._load()
+        texts = [f"{hit.chunk.context}\n{hit.chunk.text}" if hit.chunk.context else hit.chunk.text for hit in hits]
+        scores: list[float] = []
+        for start in range(0, len(texts), BATCH):
+            scores += self._scores(model, tokenizer, query.standalone, texts[start : start + BATCH])
+        scored = [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
+        return sorted(scored, key=lambda hit: -hit.score)
+
+    def _scores(self, model: Any, tokenizer: Any, question: str, texts: Sequence[str]) -> list[float]:
+        encoded = tokenizer.encode_batch([(question, text) for text in texts])
+        columns = {
+            "input_ids": [one.ids for one in encoded],
+            "attention_mask": [one.attention_mask for one in encoded],
+            "token_type_ids": [one.type_ids for one in encoded],
+        }
+        wanted = {one.name for one in model.get_inputs()}
+        feed = {name: np.array(rows, dtype=np.int64) for name, rows in columns.items() if name in wanted}
+        try:
+            output = np.asarray(model.run(None, feed)[0], dtype=np.float64)
+        except Exception as error:  # onnxruntime's errors share no base class
+            raise ModelError(f"the reranker in {self.folder} failed: {_first_line(error)}", hint=HINT) from error
+        return _chances(self.folder, output, len(texts))
+
+    def _load(self) -> tuple[Any, Any]:
+        with self._lock:
+            if self._model is None:
+                onnxruntime, tokenizers = _libraries()
+                self._tokenizer = self._read_tokenizer(tokenizers)
+                self._model = self._read_model(onnxruntime)
+            return self._model, self._tokenizer
+
+    def _read_tokenizer(self, tokenizers: Any) -> Any:
+        path = self._file(TOKENIZER_FILE)
+        try:
+            tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the tokenizers library raises plain Exception
+            raise ModelError(f"{path} is no tokenizer: {_first_line(error)}", hint=HINT) from error
+        tokenizer.enable_truncation(self._longest(), strategy="only_second")
+        tokenizer.enable_padding()
+        return tokenizer
+
+    def _read_model(self, onnxruntime: Any) -> Any:
+        path = self._file(MODEL_FILE)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            model = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's errors share no base class
+            raise ModelError(f"{path} is no ONNX model: {_first_line(error)}", hint=HINT) from error
+        names = {one.name for one in model.get_inputs()}
+        if "input_ids" not in names or not names <= INPUTS:
+            raise ModelError(f"{path} is no cross-encoder: it wants {', '.join(sorted(names))}", hint=HINT)
+        return model
+
+    def _file(self, name: str) -> Path:
+        if not self.folder.is_dir():
+            raise ModelError(f"there is no folder {self.folder}", hint=HINT)
+        path = self.folder / name
+        if not path.is_file():
+            raise ModelError(f"{self.folder} holds no {name}", hint=HINT)
+        return path
+
+    def _longest(self) -> int:
+        """The least limit that the folder's configuration names."""
+        named = [LONGEST]
+        for name, key in (("tokenizer_config.json", "model_max_length"), ("config.json", "max_position_embeddings")):
+            path = self.folder / name
+            if path.is_file():
+                try:
+                    value = json.loads(path.read_text(encoding="utf-8")).get(key)
+                except (OSError, ValueError, AttributeError) as error:
+                    raise ModelError(f"{path} cannot be read: {_first_line(error)}", hint=HINT) from error
+                if isinstance(value, int | float) and 8 <= value <= 1_000_000:  # 1e30 stands for "no limit"
+                    named.append(int(value))
+        return min(named)
+
+
+def _libraries() -> tuple[Any, Any]:
+    try:
+        import onnxruntime
+        import tokenizers
+    except ImportError as error:
+        raise ExtraMissing(f"the reranker needs {error.name}", hint=f"pip install {error.name}") from error
+    return onnxruntime, tokenizers
+
+
+def _chances(folder: Path, output: NDArray[np.float64], count: int) -> list[float]:
+    """Scores between 0 and 1 from logits of one or two classes."""
+    rows = output.reshape(len(output), -1) if output.ndim else output.reshape(1, 1)
+    if len(rows) != count or rows.shape[1] not in (1, 2) or not np.isfinite(rows).all():
+        shape = " × ".join(map(str, output.shape))
+        raise ModelError(f"the reranker in {folder} gives {shape} values, not one score per passage", hint=HINT)
+    logits = rows[:, 0] if rows.shape[1] == 1 else rows[:, 1] - rows[:, 0]
+    return [1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, float(one))))) for one in logits]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

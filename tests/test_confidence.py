@@ -1,0 +1,84 @@
+"""Confidence rises with relevance and grounding, never lies about its range, and says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from refdesk.answer import Citation, Claim, Verdict
+from refdesk.ask.calibration import CONFIDENCE
+from refdesk.ask.confidence import calibrated, confidence, grounding, level
+from refdesk.ask.relevance import Relevance
+from refdesk.settings import Settings
+
+
+def claim(verdict: Verdict = "supported", text: str = "The anchor weighs 350 kg.") -> Claim:
+    return Claim(text, 0, len(text), (1,), (0,), verdict, 0.9)
+
+
+def citation(document: str = "a") -> Citation:
+    return Citation(1, document, f"{document}.pdf", 1, 1, (), 1, (), True, "The anchor weighs 350 kg.", 0.9, 0.8)
+
+
+def relevance(probability: float = 0.9, missing: tuple[str, ...] = (), **features: float) -> Relevance:
+    return Relevance(probability, {"coverage": 1.0, "unnamed": 0.0} | features, missing)
+
+
+def test_the_fitted_points_rise() -> None:
+    given, share = zip(*CONFIDENCE, strict=True)
+    assert list(given) == sorted(set(given))
+    assert list(share) == sorted(share)
+    assert given[0] == 0.0
+    assert given[-1] == 1.0
+    assert 0.0 <= share[0] <= share[-1] <= 1.0
+
+
+def test_it_rises_with_relevance() -> None:
+    scores = [confidence(relevance(p), [claim()], [citation()], Settings()).score for p in (0.1, 0.4, 0.7, 0.95)]
+    assert scores == sorted(scores)
+    assert scores[-1] > scores[0] + 0.3
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"), [("supported", "partly"), ("partly", "unsupported"), ("unsupported", "contradicted")]
+)
+def test_it_falls_with_the_verdicts(better: Verdict, worse: Verdict) -> None:
+    assert grounding([claim(better)]) > grounding([claim(worse)])
+    assert (
+        confidence(relevance(), [claim(better)], [citation()], Settings()).score
+        > confidence(relevance(), [claim(worse)], [citation()], Settings()).score
+    )
+
+
+def test_a_contradicted_answer_is_never_trusted() -> None:
+    told = confidence(relevance(1.0), [claim("contradicted")], [citation()], Settings())
+    assert (told.score, told.level) == (0.0, "low")
+    assert "1 sentence is contradicted" in told.reason
+
+
+def test_below_the_floor_it_stays_low() -> None:
+    assert confidence(relevance(0.2), [claim()], [citation()], Settings(answer_floor=0.3)).level == "low"
+
+
+def test_no_claims_no_confidence() -> None:
+    assert confidence(relevance(1.0), [], [], Settings()).level == "low"
+
+
+@pytest.mark.parametrize(("score", "name"), [(0.75, "high"), (0.749, "medium"), (0.45, "medium"), (0.449, "low")])
+def test_levels(score: float, name: str) -> None:
+    assert level(score) == name
+
+
+@pytest.mark.parametrize("given", [0.0, 0.3, 1.0])
+def test_calibrated_stays_a_share(given: float) -> None:
+    assert 0.0 <= calibrated(given) <= 1.0
+
+
+def test_the_reason_is_said_in_words() -> None:
+    told = confidence(relevance(), [claim(), claim()], [citation("a"), citation("b")], Settings())
+    assert told.reason == "2 sentences are found in 2 documents; one passage holds all of the question's words"
+    told = confidence(relevance(0.4, ("Fundy",)), [claim()], [citation()], Settings())
+    assert told.reason == "1 sentence is found in 1 document; no passage mentions 'Fundy'"
+    told = confidence(relevance(0.4, ("Fundy", "tide")), [claim(), claim("partly")], [citation()], Settings())
+    assert told.reason == "1 of 2 sentences are supported by what they cite; no passage mentions 'Fundy' or 'tide'"
+    told = confidence(relevance(unnamed=0.3), [claim("partly")], [citation()], Settings())
+    assert told.reason.startswith("no sentence is fully supported")

@@ -1,0 +1,139 @@
+"""Sentences are weighed by vectors, words, what is asked for and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evidence_samples import add, ask, chunk, find
+from refdesk import Refdesk
+from refdesk.answer import Query
+from refdesk.ask.evidence import idf, table_header, tabulate, weigh
+from refdesk.ask.reading import read
+from refdesk.ask.sought import holds, sought
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    folder: Path = tmp_path_factory.mktemp("evidence")
+    with Refdesk(folder) as opened:
+        add(opened)
+        yield opened
+
+
+def query(text: str, *, terms: tuple[str, ...] = ()) -> Query:
+    return Query(text, text, np.zeros(4, dtype=np.float32), terms)
+
+
+def best(desk: Refdesk, text: str) -> str:
+    asked = ask(desk, text)
+    found = find(desk, asked)
+    placed = [(number, hit.chunk, hit.score) for number, hit in enumerate(found.hits, 1)]
+    return weigh(asked, placed, found.sentence_vectors, found.idf)[0].text
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("How heavy is the anchor?", "The anchor is a cast iron sinker of 350 kg."),
+        ("Who orders new chain?", "Ines Carrow orders new chain from a yard in Cuxhaven."),
+        ("When were gliders first tried?", "Gliders were first tried in 1999."),
+        ("Why is lunch cheap?", "Lunch costs 6 euros because the company pays half."),
+    ],
+)
+def test_the_direct_sentence_is_first(desk: Refdesk, question: str, sentence: str) -> None:
+    assert best(desk, question) == sentence
+
+
+def test_idf_falls_with_frequency() -> None:
+    weights = idf({"anchor": 1, "the": 9, "unknown": 0}, 10)
+    assert weights["unknown"] > weights["anchor"] > weights["the"] > 0
+
+
+def test_no_passages_give_no_evidence() -> None:
+    assert weigh(query("anything?"), [], {}, {}) == []
+    empty = chunk([])
+    assert weigh(query("anything?"), [(1, empty, 1.0)], {}, {}) == []
+
+
+def test_a_sentence_gets_part_of_the_credit_of_its_surroundings() -> None:
+    near = chunk(["Fundy has high tides.", "They reach 16 metres.", "Lunch is at noon."], heading_path=("Canada",))
+    table = tabulate(query("tides of Fundy in Canada"), [(1, near, 1.0)], {}, {})
+    own, after, far = table.coverage.tolist()
+    assert own > after > far > 0
+
+
+def test_rows_of_a_table_are_read_with_its_header() -> None:
+    prices = chunk(["Prices", "item | euros", "paper | 3", "ink | 9"], kind="table")
+    assert table_header(prices) == slice(0, 2)
+    found = weigh(query("How many euros is ink?"), [(1, prices, 1.0)], {}, {})
+    assert next(one.text for one in found if one.sentence >= 2) == "ink | 9"
+    table = tabulate(query("euros"), [(1, prices, 1.0)], {}, {})
+    assert table.coverage[3] > 0  # the word stands in the header alone
+
+
+def test_words_alike_count_partly() -> None:
+    near = chunk(["He had no intention of leaving.", "He had no umbrella at all."])
+    table = tabulate(query("intend"), [(1, near, 1.0)], {}, {})
+    assert 0 < table.held[0].max() < 1
+    assert table.held[1].max() == 0
+
+
+def test_other_languages_are_stemmed_as_their_documents() -> None:
+    german = chunk(["Die Häfen werden geprüft."], document_id="de")
+    asked = query("Prüfung der Häfen")
+    plain = tabulate(asked, [(1, german, 1.0)], {}, {}).coverage[0]
+    stemmed = tabulate(asked, [(1, german, 1.0)], {}, {}, {"de": "de"}).coverage[0]
+    assert stemmed >= plain > 0
+
+
+def test_a_sentence_without_a_vector_gets_a_weak_cosine() -> None:
+    one, other = chunk(["A b c.", "D e f."], id=1), chunk(["G h i."], id=2)
+    vectors = {1: np.array([[127, 0, 0, 0], [0, 127, 0, 0]], dtype=np.int8)}
+    asked = Query("x?", "x?", np.array([1, 0, 0, 0], dtype=np.float32), ())
+    cosine = tabulate(asked, [(1, one, 1.0), (2, other, 1.0)], vectors, {}).cosine
+    assert cosine[0] == pytest.approx(1.0)
+    assert cosine[1] <= cosine[2] < cosine[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("In what year did it open?", "date"),
+        ("Until when may it stay?", "date"),
+        ("What percentage is Hindu?", "percent"),
+        ("How many tide gauges were sold?", "number"),
+        ("How much does a calibration cost?", "money"),
+        ("How long is parental leave?", "duration"),
+        ("Who orders chain?", "person"),
+        ("Where is the archive?", "place"),
+        ("Why did returns fall?", "reason"),
+        ("Which team won?", "name"),
+        ("How does it work?", ""),
+        ("Was kostet die Nachrüstung?", "money"),
+    ],
+)
+def test_what_is_sought(question: str, kind: str) -> None:
+    assert sought(question) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence", "question", "fits"),
+    [
+        ("number", "The anchor weighs 350 kg.", "How heavy is the anchor?", True),
+        ("number", "In 2019 the anchor was new.", "How heavy was it in 2019?", False),
+        ("person", "Ines Carrow orders chain.", "Who orders chain?", True),
+        ("person", "The chain is new.", "Who orders chain?", False),
+        ("person", "Skerry orders chain.", "Who orders chain for Skerry?", False),
+        ("date", "It opened in May.", "When did it open?", True),
+        ("date", "It opened early.", "When did it open?", False),
+        ("percent", "It rose by 8 %.", "By what percentage?", True),
+        ("place", "It lies in the cellar of Lodin Point.", "Where is it?", True),
+        ("reason", "It fell because it rained.", "Why did it fall?", True),
+    ],
+)
+def test_holds_what_is_sought_and_not_what_was_named(kind: str, sentence: str, question: str, fits: bool) -> None:
+    assert (holds(kind, read(sentence), read(question)) > 0.5) is fits  # type: ignore[arg-type]

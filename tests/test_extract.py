@@ -1,0 +1,149 @@
+"""Answers without a model: the right sentences, in the right order, word for word, each with its marker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from evidence_samples import add, ask, chunk, context, find
+from refdesk import Refdesk
+from refdesk.answer import Context, Passage, Retrieved
+from refdesk.ask.extract import extract, quoted
+from refdesk.settings import Settings
+from refdesk.types import Chunk
+
+SETTINGS = Settings()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    with Refdesk(tmp_path_factory.mktemp("extract")) as opened:
+        add(opened)
+        yield opened
+
+
+def pieces(desk: Refdesk, text: str, settings: Settings = SETTINGS, **understood: object) -> list[str]:
+    query = ask(desk, text, **understood)
+    found = find(desk, query)
+    return extract(query, context(found), found, settings)
+
+
+def over(desk: Refdesk, text: str, chunks: list[Chunk], **understood: object) -> list[str]:
+    """The answer from chunks made by hand, without vectors."""
+    query = ask(desk, text, **understood)
+    found = find(desk, query)
+    hits = [replace(found.hits[0], chunk=one, score=1.0) for one in chunks]
+    passages = tuple(Passage(i, hit, (hit.chunk,), hit.chunk.text) for i, hit in enumerate(hits, 1))
+    return extract(query, Context(passages, "", 0), Retrieved(tuple(hits), tuple(hits), {}, {}), SETTINGS)
+
+
+def test_a_fact_is_answered_by_its_sentence_first(desk: Refdesk) -> None:
+    answer = pieces(desk, "How heavy is the anchor?")
+    assert answer[0].startswith("The anchor is a cast iron sinker of 350 kg. [")
+    assert 1 <= len(answer) <= SETTINGS.max_sentences
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_no_more_sentences_than_allowed(desk: Refdesk, most: int) -> None:
+    settings = replace(SETTINGS, max_sentences=most)
+    for question in ("How heavy is the anchor?", "How is it lowered?", "When were gliders first tried?"):
+        assert len(pieces(desk, question, settings)) <= most
+
+
+def test_every_piece_is_word_for_word_and_marked(desk: Refdesk) -> None:
+    query = ask(desk, "Who orders new chain from Cuxhaven?")
+    found = find(desk, query)
+    shown = context(found)
+    for piece in extract(query, shown, found, SETTINGS):
+        match = re.fullmatch(r" ?(.+) \[(\d+)\]", piece)
+        assert match
+        passage = shown.passage(int(match[2]))
+        assert passage is not None
+        assert match[1] in passage.text
+
+
+def test_a_leading_pronoun_brings_the_sentence_before(desk: Refdesk) -> None:
+    page = chunk(["The yard is old.", "Ines Carrow leads the yard.", "She was born in Cuxhaven in 1970."])
+    answer = "".join(over(desk, "When was Ines Carrow born?", [page]))
+    assert answer.index("Ines Carrow leads") < answer.index("She was born")
+
+
+def test_a_pronoun_is_left_alone_when_the_sentence_names_what_is_asked_about(desk: Refdesk) -> None:
+    page = chunk(["Lunch is at noon for all.", "This is why Ines Carrow was born in Cuxhaven in 1970."])
+    assert over(desk, "When was Ines Carrow born?", [page])[0].startswith("This is why Ines Carrow")
+
+
+def test_the_same_sentence_is_quoted_once(desk: Refdesk) -> None:
+    same = ["The gate closes at 20:00.", "Nobody is at the desk then."]
+    answer = over(desk, "When does the gate close?", [chunk(same, id=1), chunk(same, id=2, document_id="d2")])
+    assert "".join(answer).count("The gate closes") == 1
+
+
+def test_two_values_of_one_thing_are_both_quoted(desk: Refdesk) -> None:
+    one, other = chunk(["The gate closes at 20:00."], id=1), chunk(["The gate closes at 21:00."], id=2)
+    answer = "".join(over(desk, "When does the gate close?", [one, other]))
+    assert "20:00" in answer
+    assert "21:00" in answer
+
+
+def test_headings_tables_of_contents_and_lead_ins_are_not_quoted(desk: Refdesk) -> None:
+    page = chunk(["Gate times", "The gate times are these:", "The gate closes at 20:00."], heading_path=("Gate times",))
+    contents = chunk(["Gate times closing 4"], kind="toc", id=2)
+    answer = "".join(over(desk, "What are the gate times?", [contents, page]))
+    assert answer == "The gate closes at 20:00. [2]"
+
+
+def test_a_row_is_quoted_literally_and_its_header_is_not(desk: Refdesk) -> None:
+    prices = chunk(["item | euros", "paper | 3", "ink | 9"], kind="table")
+    answer = over(desk, "How many euros is ink?", [prices])
+    assert answer[0] == "ink | 9 [1]"
+    assert not any("item | euros" in piece for piece in answer)
+
+
+def test_a_list_gives_one_line_per_item_in_order(desk: Refdesk) -> None:
+    kit = chunk(["The kit holds:", "- two shackles", "- one rope of 30 m", "- a spare hatch seal"], kind="list")
+    answer = over(desk, "What does the kit hold?", [kit], intent="list")
+    assert "".join(answer) == "- two shackles [1]\n- one rope of 30 m [1]\n- a spare hatch seal [1]"
+
+
+def test_a_comparison_quotes_both_sides(desk: Refdesk) -> None:
+    parts = ("the weight of the anchor", "the length of the chain")
+    answer = "".join(pieces(desk, "Compare the anchor and the chain.", intent="comparison", parts=parts))
+    assert "350 kg" in answer
+    assert "45 metres" in answer
+
+
+def test_a_summary_takes_the_opening_of_each_section_in_order(desk: Refdesk) -> None:
+    first = chunk(["Gliders dive.", "They are slow indeed."], heading_path=("Use",), sequence=1, id=1)
+    second = chunk(["Batteries last 30 days.", "They are heavy and dear."], heading_path=("Power",), sequence=2, id=2)
+    answer = "".join(over(desk, "Summarise the gliders.", [second, first], intent="summary"))
+    assert answer.index("Gliders dive.") < answer.index("Batteries last 30 days.")
+
+
+def test_an_analysis_gives_reasons_in_the_order_of_the_document(desk: Refdesk) -> None:
+    page = chunk(["Returns fell in May.", "Lunch was fish.", "They fell because of the new leak test."])
+    answer = "".join(over(desk, "Why did returns fall?", [page], intent="analytical"))
+    assert answer.index("Returns fell in May.") < answer.index("because of the new leak test")
+
+
+def test_nothing_found_gives_nothing(desk: Refdesk) -> None:
+    query = ask(desk, "How heavy is the anchor?")
+    empty = Retrieved((), (), {}, {})
+    assert extract(query, Context((), "", 0), empty, SETTINGS) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("about 1,230 km [note 2][1] long", "about 1,230 km (note 2)(1) long"),
+        ("[Source 3] said so", "⟨Source 3⟩ said so"),
+        ("[DOC: a | CHUNK: 2]", "(DOC: a | CHUNK: 2)"),
+        ("two\nlines", "two lines"),
+        ("a[i", "a[i"),
+    ],
+)
+def test_brackets_that_read_as_markers_are_made_round(text: str, shown: str) -> None:
+    assert quoted(text) == shown

@@ -1,0 +1,104 @@
+"""Whether the answer is there: yes for what the documents say, less for what they do not, and never an error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from evidence_samples import add, ask, find
+from refdesk import Refdesk
+from refdesk.answer import Retrieved
+from refdesk.ask.relevance import LOOKED_AT, Relevance, judge, probability
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    with Refdesk(tmp_path_factory.mktemp("relevance")) as opened:
+        add(opened)
+        yield opened
+
+
+def judged(desk: Refdesk, text: str) -> Relevance:
+    query = ask(desk, text)
+    return judge(query, find(desk, query))
+
+
+PAIRS = [
+    ("How heavy is the anchor?", "How heavy is the anchor of the Titanic?"),
+    ("When were gliders first tried?", "When were submarines first sold to Norway?"),
+    ("How much does lunch cost in the canteen?", "How much does the managing director earn?"),
+    ("Where is the archive?", "Where is the embassy of Peru?"),
+]
+
+
+@pytest.mark.parametrize(("there", "absent"), PAIRS)
+def test_what_is_there_is_likelier_than_what_is_not(desk: Refdesk, there: str, absent: str) -> None:
+    assert judged(desk, there).probability > judged(desk, absent).probability
+
+
+@pytest.mark.parametrize("question", [one for one, _ in PAIRS])
+def test_what_is_there_stays_above_the_floor(desk: Refdesk, question: str) -> None:
+    assert judged(desk, question).probability > desk.settings.answer_floor
+
+
+def test_what_is_far_off_falls_below_the_floor(desk: Refdesk) -> None:
+    assert judged(desk, "Who won the chess championship in Reykjavik in 1972?").probability < desk.settings.answer_floor
+
+
+def test_missing_words_are_named_as_typed(desk: Refdesk) -> None:
+    missing = judged(desk, "How many gliders were sold to Norway?").missing_terms
+    assert "Norway" in missing
+    assert "gliders" not in missing
+    assert "many" not in missing
+
+
+def test_nothing_found_is_certain(desk: Refdesk) -> None:
+    query = ask(desk, "How heavy is the anchor?")
+    empty = judge(query, Retrieved((), (), {}, {}))
+    assert empty.probability == 0.0
+    assert empty.missing_terms == ("heavy", "anchor")
+
+
+@pytest.mark.parametrize("text", ["", "?", "the of", "北浜港の点検はいつですか。", "a" * 5000, "1 2 3 4"])
+def test_odd_questions_are_judged_too(desk: Refdesk, text: str) -> None:
+    assert 0.0 <= judged(desk, text).probability <= 1.0
+
+
+def test_without_vectors_the_words_still_speak(desk: Refdesk) -> None:
+    query = ask(desk, "How heavy is the anchor?")
+    found = replace(find(desk, query), sentence_vectors={})
+    assert 0.0 < judge(query, found).probability < 1.0
+
+
+def test_a_negated_question_needs_a_negated_sentence(desk: Refdesk) -> None:
+    plain, negated = judged(desk, "When does the gate close?"), judged(desk, "When does the gate not close?")
+    assert plain.features["negated"] == 0.0
+    assert negated.features["negated"] == 1.0
+    assert negated.probability < plain.probability / 1.5
+
+
+def test_standing_out_raises_the_probability() -> None:
+    level = {"best": 0.6, "gap": 0.1, "cosine": 0.5, "unnamed": 0.0, "lacking": 0.1, "negated": 0.0, "fit": 1.0}
+    assert probability(level | {"gap": 0.3}) > probability(level) > probability(level | {"unnamed": 0.4})
+
+
+def test_what_was_looked_at_counts_beside_the_hits(desk: Refdesk) -> None:
+    query = ask(desk, "How heavy is the anchor?")
+    found = find(desk, query)
+    alone = replace(found, hits=found.hits[:1])
+    assert judge(query, alone).features["gap"] == pytest.approx(judge(query, found).features["gap"])
+    assert len(found.considered) <= LOOKED_AT
+
+
+def test_judging_is_quick(desk: Refdesk) -> None:
+    query = ask(desk, "How heavy is the anchor of the mooring?")
+    found = find(desk, query)
+    times = []
+    for _ in range(20):
+        begin = time.perf_counter()
+        judge(query, found)
+        times.append(time.perf_counter() - begin)
+    assert min(times) < 0.003 * len(found.hits)  # a slow machine may take longer than the 3 ms for all of them
