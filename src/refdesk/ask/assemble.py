@@ -62,6 +62,13 @@ def assemble(
     return Context(tuple(kept), text, rough_tokens(text), dropped=len(runs) - len(kept))
 
 
+def with_neighbours(retrieved: Retrieved, context: Context, library: Library) -> Retrieved:
+    """What was retrieved, with the sentence vectors of the chunks that were joined: they may be quoted too."""
+    known = retrieved.sentence_vectors
+    joined = [chunk.id for passage in context.passages for chunk in passage.chunks if chunk.id not in known]
+    return replace(retrieved, sentence_vectors={**known, **library.sentence_vectors(joined)}) if joined else retrieved
+
+
 # --- growing ---------------------------------------------------------------------------------------------------------
 
 

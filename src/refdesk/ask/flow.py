@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from refdesk.answer import Question
-from refdesk.ask.assemble import assemble
+from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import attest
 from refdesk.ask.conclude import begin, conclude, refuse, say
 from refdesk.ask.desk import Desk
@@ -95,6 +95,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     context = await run(
         trace, "assemble", assemble, query, plan, retrieved, library, budget, settings, question.max_context_chars
     )
+    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
     yield Sources(previews(context))
     yield Thinking("generate", f"Reading {len(context.passages)} passages")
     draft = Draft(context)

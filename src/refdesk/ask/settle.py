@@ -16,6 +16,7 @@ from refdesk.answer import Context, Plan, Query, Usage, Verification
 from refdesk.ask.amend import REFUTED, without_refuted
 from refdesk.ask.attest import Attested, attest
 from refdesk.ask.draft import drafted
+from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.verify import reconcile, verify
 from refdesk.ports import Models
 from refdesk.trace import Trace
@@ -53,7 +54,8 @@ async def settle(
             stage.gave(status=verification.status, notes=len(verification.notes))
     if verification.status != "disputed" or not plan.reconcile:
         return Settled(attested, verification, spent)
-    text = without_refuted(attested.content, attested.claims)
+    # Drafts are read as a model writes them: markers are numbers of passages, not yet renumbered.
+    text = numbered_by_passage(without_refuted(attested.content, attested.claims), attested.order)
     if (reconciler := models.role("reconciler")) is not None:
         with trace.optional("reconcile", notes=len(verification.notes)) as stage:
             written, cost = await reconcile(query, attested.content, verification, context, reconciler, trace)

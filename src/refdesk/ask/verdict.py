@@ -17,7 +17,7 @@ COEFFICIENTS = {
     "opposites": -0.588, "personal": -2.093, "length": -0.154,
 }  # fmt: skip
 SUPPORTED, PARTLY = 0.5, 0.3
-_SAME_MATTER, _SAME_MEANING = 0.6, 0.75  # words or cosine from which a clash is about the same thing
+_SAME_MATTER, _SAME_MEANING = 0.5, 0.6  # words or cosine from which a clash is about the same thing
 
 
 @dataclass(frozen=True, slots=True)
