@@ -14,13 +14,13 @@ from refdesk.types import Chunk, Scope, Sentence
 TEXTS = {
     "anchor": (
         "Mooring of the buoy",
-        "The standard mooring was drawn in Brannoch in 2019. The anchor is a cast iron sinker of 350 kg. It is lowered by"
-        " the crane of the vessel. Two divers check the shackles every spring.",
+        "The standard mooring was drawn in Brannoch in 2019. The anchor is a cast iron sinker of 350 kg. It is lowered"
+        " by the crane of the vessel. Two divers check the shackles every spring.",
     ),
     "chain": (
         "Mooring of the buoy",
-        "The chain of the mooring is 45 metres long. Its links are made of galvanised steel. Ines Carrow orders new chain"
-        " from a yard in Cuxhaven.",
+        "The chain of the mooring is 45 metres long. Its links are made of galvanised steel. Ines Carrow orders new"
+        " chain from a yard in Cuxhaven.",
     ),
     "canteen": (
         "Canteen",
@@ -28,7 +28,8 @@ TEXTS = {
     ),
     "glider": (
         "Gliders",
-        "A glider sinks and rises by changing its volume. The battery lasts for 30 days. Gliders were first tried in 1999.",
+        "A glider sinks and rises by changing its volume. The battery lasts for 30 days. Gliders were first tried in"
+        " 1999.",
     ),
     "archive": (
         "Archive",

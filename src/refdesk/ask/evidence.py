@@ -8,6 +8,7 @@ thing of the kind asked for, and by the score of its passage.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -44,6 +45,9 @@ ALIKE_CREDIT = 0.7  # when the sentence holds a word with the same beginning: Ga
 # Set by hand; on a plateau for the half of squad_dev11 that is not reported and for squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PASSAGE, FIT, PROXIMITY, NOVELTY = 0.5, 0.4, 0.2, 0.06, 0.1, 0.1
 SCRAP = 0.12  # taken off a line of running text that does not end as a sentence does: a subject line, a date
+
+
+_OPENING = re.compile(r"[A-Z][a-z]+(?=\s+[^A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class Asked:
     words: tuple[str, ...]
     seeks: Sought
     reading: Reading
+    named: frozenset[str]  # terms of its names and numbers; a first word alone ("Compare …") is no name
 
 
 def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
@@ -108,7 +113,10 @@ def asked(text: str) -> Asked:
     """What the question asks; all its words when it has stop words only."""
     found = words(text)
     content = [word for word in found if word not in QUERY_STOP_WORDS] or found
-    return Asked(tuple(dict.fromkeys(content)), sought(text), read(text))
+    reading = read(text)
+    opening = _OPENING.match(text)
+    named = reading.names - frozenset(terms(opening.group())) if opening else reading.names
+    return Asked(tuple(dict.fromkeys(content)), sought(text), reading, named | reading.numbers)
 
 
 def weigh(

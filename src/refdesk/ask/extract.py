@@ -166,7 +166,7 @@ def _vector(one: Evidence, vectors: Mapping[int, Any]) -> Any:
 def _in_context(query: Query, chosen: Sequence[Evidence]) -> list[Evidence]:
     """A sentence that begins with a pronoun brings the one before it, when that names what is asked about."""
     placed: list[Evidence] = []
-    subject = asked(query.standalone).reading.names & frozenset(query.terms) or frozenset(query.terms)
+    subject = asked(query.standalone).named or frozenset(query.terms)
     for one in chosen:
         reading = read(one.text)
         before = _before(one) if reading.leans else None

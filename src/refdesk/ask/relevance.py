@@ -91,11 +91,14 @@ def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, 
 def _unnamed(query: Query, table: Table, place: int) -> float:
     """The weight of the question's names and numbers that the best passage does not hold."""
     question = asked(query.standalone)
-    named = question.reading.names | question.reading.numbers
     held = _union(table, place)
     stems = (terms(word)[0] for word in question.words)
     return float(
-        sum(w for w, part, stem in zip(table.weights, held, stems, strict=True) if part < MISSING and stem in named)
+        sum(
+            w
+            for w, part, stem in zip(table.weights, held, stems, strict=True)
+            if part < MISSING and stem in question.named
+        )
     )
 
 

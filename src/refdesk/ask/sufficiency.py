@@ -86,8 +86,7 @@ def _missing(query: Query, relevance: Relevance, held: Reading) -> tuple[str, ..
     """
     sides = [part for part in query.parts if not any(term in held.places for term in query_terms(part))]
     question = asked(query.standalone)
-    named = question.reading.names | question.reading.numbers
-    absent = typed(query, [word for word in question.words if terms(word)[0] in named and not _has(held, word)])
+    absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
     doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
     covered = " ".join(sides).lower()
     found = dict.fromkeys((*absent, *doubtful))
@@ -114,15 +113,23 @@ def _is_same_thing(query: Query, one: Citation, other: Citation) -> bool:
     """Do both speak of what is asked about, in mostly the same words, and name no different things?"""
     if one.document_id == other.document_id and one.page == other.page:
         return False
-    first, second = read(one.quote), read(other.quote)
+    first, second = read(_without_figures(one.quote)), read(_without_figures(other.quote))
     if first.names - second.names and second.names - first.names:
         return False
-    mine, theirs = first.content - first.numbers, second.content - second.numbers
+    mine, theirs = first.content, second.content
     shared = mine & theirs
     if not shared & frozenset(query.terms):
         return False
     needed = SAME_DOCUMENT if one.document_id == other.document_id else SAME_THING
     return len(shared) >= max(2, needed * min(len(mine), len(theirs)))
+
+
+def _without_figures(text: str) -> str:
+    """The text without its figures and their units; codes such as TG-4 stay, they name things."""
+    for found in sorted(figures(text), key=lambda one: -one.start):
+        if found.kind != "code":
+            text = f"{text[: found.start]} {text[found.end :]}"
+    return text
 
 
 def _clash(one: str, other: str) -> tuple[Quantity, Quantity] | None:

@@ -1,0 +1,131 @@
+"""What an answer covers, where its sources disagree, what it leaves out; the examples hold two conflicts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evidence_samples import chunk
+from refdesk import Document, Hit, Refdesk
+from refdesk.answer import Citation, Claim, Context, Query, Retrieved, Sufficiency
+from refdesk.ask.relevance import Relevance
+from refdesk.ask.sufficiency import nearest_topics, sufficiency
+from refdesk.terms import query_terms
+
+QUESTIONS = json.loads((Path(__file__).parent.parent / "examples" / "questions.json").read_text(encoding="utf-8"))
+SURE = Relevance(0.9, {}, ())
+
+
+def cite(marker: int, quote: str, document: str = "", page: int = 1, headings: tuple[str, ...] = ()) -> Citation:
+    name = document or f"d{marker}"
+    return Citation(marker, name, f"{name}.pdf", marker, 1, headings, page, (), True, quote, 0.9, 0.8)
+
+
+def told(question: str, *citations: Citation, relevance: Relevance = SURE, parts: tuple[str, ...] = ()) -> Sufficiency:
+    query = Query(question, question, np.zeros(4), tuple(query_terms(question)), parts=parts)
+    claims = [Claim(one.quote, 0, 1, (one.marker,), (0,), "supported", 1.0) for one in citations]
+    return sufficiency(query, relevance, Context((), "", 0), claims, citations)
+
+
+# coverage
+
+
+def test_an_answer_that_holds_the_questions_words_is_enough() -> None:
+    found = told("How heavy is the iron anchor?", cite(1, "The heavy iron anchor weighs 350 kg."))
+    assert found == Sufficiency(True, 1.0)
+
+
+def test_headings_cover_too() -> None:
+    bare, headed = cite(1, "It weighs 350 kg."), cite(1, "It weighs 350 kg.", headings=("The iron anchor",))
+    assert told("What of the iron anchor?", bare).coverage_score == 0.0
+    assert told("What of the iron anchor?", headed).coverage_score == 1.0
+
+
+def test_nothing_cited_is_not_enough() -> None:
+    found = told("How heavy is the anchor?", relevance=Relevance(0.1, {}, ("anchor",)))
+    assert found == Sufficiency(False, 0.0, missing_aspects=("anchor",))
+
+
+def test_names_and_numbers_that_no_quote_holds_are_missing_as_typed() -> None:
+    found = told("Who orders chain for Skerry in 2027?", cite(1, "Ines Carrow orders chain."))
+    assert found.missing_aspects == ("Skerry", "2027")
+
+
+def test_a_word_said_otherwise_is_missing_only_when_the_answer_is_doubtful() -> None:
+    quote = cite(1, "The anchor weighs 350 kg.")
+    assert told("How heavy is the anchor?", quote, relevance=Relevance(0.9, {}, ("heavy",))).missing_aspects == ()
+    doubtful = Relevance(0.3, {}, ("heavy",))
+    assert told("How heavy is the anchor?", quote, relevance=doubtful).missing_aspects == ("heavy",)
+
+
+def test_a_side_of_a_comparison_may_be_missing() -> None:
+    found = told("Compare anchor and chain.", cite(1, "The anchor weighs 350 kg."), parts=("anchor", "chain"))
+    assert found.missing_aspects == ("chain",)
+    assert not found.is_sufficient
+    both = cite(1, "The anchor weighs 350 kg."), cite(2, "The chain weighs 90 kg.")
+    assert told("Compare anchor and chain.", *both, parts=("anchor", "chain")).is_sufficient
+
+
+# conflicts
+
+CLASHES = [
+    ("The gate closes at 20:00.", "The gate closes at 21:00.", True),
+    ("The anchor weighs 350 kg.", "The anchor weighs 0.35 t.", False),
+    ("The anchor weighs 350 kg.", "The anchor weighs 300 kg.", True),
+    ("The anchor weighs 350 kg.", "The anchor is 2 m wide.", False),
+    ("The anchor weighs 350 kg.", "The chain of the mooring and all of its shackles weigh 90 kg.", False),
+    ("The TG-4 weighs 3 kg.", "The CM-2 weighs 5 kg.", False),
+    ("Revenue in Norway was 3 million euros.", "Revenue in Japan was 5 million euros.", False),
+    ("The fee is 640 euros a year.", "The fee is 640 euros a year, payable on 1 June.", False),
+    ("The anchor is made of iron.", "The anchor is made of iron.", False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "is_conflict"), CLASHES)
+def test_conflicts(one: str, other: str, is_conflict: bool) -> None:
+    question = "What of the gate, the anchor, its fee, weighs and revenue of TG-4?"
+    found = told(question, cite(1, one), cite(2, other))
+    assert found.has_conflicts is is_conflict
+    assert bool(found.conflicts) is is_conflict
+
+
+def test_a_conflict_names_both_sources_and_values() -> None:
+    found = told(
+        "When does the gate close?", cite(1, "The gate closes at 20:00."), cite(2, "The gate closes at 21:00.")
+    )
+    assert found.conflicts[0].markers == (1, 2)
+    assert found.conflicts[0].text == "d1.pdf says 20:00, d2.pdf says 21:00"
+
+
+def test_sentences_of_one_page_do_not_conflict() -> None:
+    pair = cite(1, "The gate closes at 20:00.", "d"), cite(2, "The gate closes at 21:00.", "d")
+    assert not told("When does the gate close?", *pair).has_conflicts
+
+
+@pytest.mark.parametrize("entry", [one for one in QUESTIONS if "quotes" in one], ids=lambda one: one["question"][:30])
+def test_the_conflicts_of_the_examples_are_found(examples: Refdesk, entry: dict[str, list[str]]) -> None:
+    answer = examples.ask_sync(str(entry["question"]))
+    assert answer.sufficiency.has_conflicts
+    pair = answer.sufficiency.conflicts[0].markers
+    assert {one.document_name for one in answer.citations if one.marker in pair} == set(entry["documents"])
+
+
+def test_ordinary_answers_of_the_examples_show_none(examples: Refdesk) -> None:
+    asked = [one["question"] for one in QUESTIONS if one.get("document")]
+    clashing = [one for one in asked if examples.ask_sync(one).sufficiency.has_conflicts]
+    assert clashing == []
+
+
+# nearest topics
+
+
+def test_nearest_topics_are_headings_of_what_was_found_once_each() -> None:
+    document = Document("d", "d.pdf", "", "", "ready", title="Handbook")
+    paths = [("Travel", "Hotels"), ("Travel", "Hotels"), (), ("Leave",), ("Boats",)]
+    hits = tuple(Hit(replace(chunk(["A b."]), heading_path=path), document, 1.0, 0.5, 0.9) for path in paths)
+    assert nearest_topics(Retrieved(hits, hits, {}, {})) == ("Hotels", "Handbook", "Leave")
+    assert nearest_topics(Retrieved((), hits, {}, {})) == ()
