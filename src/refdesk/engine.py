@@ -37,7 +37,7 @@ from refdesk.arguments import (
 from refdesk.asking import Asking, collected, collected_sync
 from refdesk.config import load_config
 from refdesk.embedders import make_embedder
-from refdesk.errors import UsageError
+from refdesk.errors import NotFound, UsageError
 from refdesk.events import Event
 from refdesk.geometry import Box, boxes_between
 from refdesk.intake import Intake
@@ -220,7 +220,7 @@ class Refdesk:
             )
         found = named[0] if named else beginning
         if found is None:
-            raise UsageError(f"there is no document '{name}'", hint="`refdesk list` shows what there is")
+            raise NotFound(f"there is no document '{name}'", hint="`refdesk list` shows what there is")
         return found
 
     def remove(self, *names: str) -> list[Document]:
@@ -364,7 +364,7 @@ class Refdesk:
         """What each stage of an answer took, gave, cost and skipped."""
         found = self.asking.answers.get(answer_id)
         if found is None:
-            raise UsageError(f"there is no answer '{answer_id}'")
+            raise NotFound(f"there is no answer '{answer_id}'")
         return found[1]
 
     # looking after it

@@ -1,7 +1,11 @@
 """Every error Refdesk raises.
 
     RefdeskError
-    ├── UsageError              the call is wrong: unknown method, k < 1, no such document
+    ├── UsageError              the call is wrong: unknown method, k < 1
+    │   └── NotFound            no such document, answer, conversation or key, or none that the caller may see
+    ├── AccessError             the caller may not do this
+    │   ├── NotSignedIn         no key was given, or one that is not known (any more)
+    │   └── AccessDenied        the role or the collections of the key do not allow it
     ├── DocumentError           this one document cannot be taken in; the others go on
     │   ├── UnsupportedFormat   a type Refdesk does not read
     │   ├── NeedsPassword       encrypted, and no password or a wrong one was given
@@ -73,6 +77,47 @@ class RefdeskError(Exception):
 
 class UsageError(RefdeskError, ValueError):
     pass
+
+
+class NotFound(UsageError):
+    pass
+
+
+class AccessError(RefdeskError):
+    stage = "access"
+
+
+class NotSignedIn(AccessError):
+    hint = "sign in with a key that is valid"
+
+
+class AccessDenied(AccessError):
+    hint = "ask whoever looks after this library"
+
+
+class NotFound(UsageError):
+    pass
+
+
+class AccessError(RefdeskError):
+    stage = "access"
+
+
+class NotSignedIn(AccessError):
+    hint = "send a key as `Authorization: Bearer KEY`, or sign in"
+
+
+class AccessDenied(AccessError):
+    hint = "ask whoever keeps this library for another key"
+
+
+class TooManyRequests(AccessError):
+    retryable = True
+    hint = "wait a moment"
+
+    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: float = 1.0) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class DocumentError(RefdeskError):

@@ -13,7 +13,7 @@ from refdesk.adapters.database import changes, storable
 from refdesk.adapters.rows import now
 from refdesk.adapters.schema import answers, conversations, messages
 from refdesk.answer import Role, Turn
-from refdesk.errors import UsageError
+from refdesk.errors import NotFound, UsageError
 from refdesk.ports import Older
 
 LONGEST_ID = 80
@@ -217,5 +217,5 @@ def _id(conversation_id: str) -> str:
     return conversation_id
 
 
-def _unknown(conversation_id: str) -> UsageError:
-    return UsageError(f"there is no conversation '{conversation_id}'")
+def _unknown(conversation_id: str) -> NotFound:
+    return NotFound(f"there is no conversation '{conversation_id}'")

@@ -14,7 +14,7 @@ from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.rows import bump, now
 from refdesk.adapters.schema import settings as table
 from refdesk.adapters.schema import state
-from refdesk.errors import UsageError
+from refdesk.errors import NotFound, UsageError
 from refdesk.settings import Settings, preset, specs
 
 
@@ -55,7 +55,7 @@ class SettingsStore:
         """Puts one setting, or all, back to what refdesk.toml or the default says."""
         stored = self._stored()
         if name is not None and name not in stored and name not in {spec.name for spec in specs()}:
-            raise UsageError(f"there is no setting '{name}'", hint="see docs/settings.md")
+            raise NotFound(f"there is no setting '{name}'", hint="see docs/settings.md")
         self.change({}, stored if name is None else [name])
 
     def use_preset(self, name: str) -> None:
