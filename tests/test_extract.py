@@ -99,8 +99,14 @@ def test_headings_tables_of_contents_and_lead_ins_are_not_quoted(desk: Refdesk) 
 def test_a_row_is_quoted_literally_and_its_header_is_not(desk: Refdesk) -> None:
     prices = chunk(["item | euros", "paper | 3", "ink | 9"], kind="table")
     answer = over(desk, "How many euros is ink?", [prices])
-    assert answer[0] == "ink | 9 [1]"
+    assert answer[:2] == ["- ink | 9 [1]", "\n- paper | 3 [1]"]
     assert not any("item | euros" in piece for piece in answer)
+
+
+def test_rows_stand_apart_from_sentences(desk: Refdesk) -> None:
+    prices = chunk(["item | euros", "ink | 9"], kind="table", id=1)
+    answer = over(desk, "How many euros is ink?", [prices, chunk(["Ink is 9 euros."], id=2)])
+    assert sorted("".join(answer).split("\n\n")) == ["- ink | 9 [1]", "Ink is 9 euros. [2]"]
 
 
 def test_a_list_gives_one_line_per_item_in_order(desk: Refdesk) -> None:

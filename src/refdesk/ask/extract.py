@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
-from refdesk.ask.evidence import Evidence, asked, table_header, weigh
+from refdesk.ask.evidence import ENDS, Evidence, asked, table_header, weigh
 from refdesk.ask.neutral import without_markers
 from refdesk.ask.reading import read
 from refdesk.settings import Settings
@@ -202,8 +202,16 @@ def _place(one: Evidence) -> tuple[int, int]:
 
 
 def _sentences(chosen: Sequence[Evidence]) -> list[str]:
-    pieces = [f"{quoted(one.text)} [{one.passage}]" for one in chosen]
-    return [piece if number == 0 else f" {piece}" for number, piece in enumerate(pieces)]
+    """Sentences run on; a row or a line that does not end as a sentence does gets a line of its own."""
+    pieces: list[str] = []
+    was_line = False
+    for one in chosen:
+        text = quoted(one.text)
+        is_line = one.chunk.kind in ("table", "code") or text[-1:] not in ENDS
+        before = "" if not pieces else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
+        pieces.append(f"{before}{'- ' if is_line else ''}{text} [{one.passage}]")
+        was_line = is_line
+    return pieces
 
 
 def _lines(chosen: Sequence[Evidence]) -> list[str]:
