@@ -5,7 +5,8 @@
     │   └── NotFound            no such document, answer, conversation or key, or none that the caller may see
     ├── AccessError             the caller may not do this
     │   ├── NotSignedIn         no key was given, or one that is not known (any more)
-    │   └── AccessDenied        the role or the collections of the key do not allow it
+    │   ├── AccessDenied        the role or the collections of the key do not allow it
+    │   └── TooManyRequests     over a limit of this key; `retry_after_s` says when to come back
     ├── DocumentError           this one document cannot be taken in; the others go on
     │   ├── UnsupportedFormat   a type Refdesk does not read
     │   ├── NeedsPassword       encrypted, and no password or a wrong one was given
@@ -93,22 +94,6 @@ class NotSignedIn(AccessError):
 
 class AccessDenied(AccessError):
     hint = "ask whoever looks after this library"
-
-
-class NotFound(UsageError):
-    pass
-
-
-class AccessError(RefdeskError):
-    stage = "access"
-
-
-class NotSignedIn(AccessError):
-    hint = "send a key as `Authorization: Bearer KEY`, or sign in"
-
-
-class AccessDenied(AccessError):
-    hint = "ask whoever keeps this library for another key"
 
 
 class TooManyRequests(AccessError):
