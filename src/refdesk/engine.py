@@ -8,15 +8,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, get_args
 
+from refdesk.access import Keys
 from refdesk.adapters import backup as backups
+from refdesk.adapters.analytics import analytics
 from refdesk.adapters.catalogue import Catalogue, PageText
 from refdesk.adapters.database import open_database
+from refdesk.adapters.feedback import FeedbackStore
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
+from refdesk.adapters.keys import KeyStore
 from refdesk.adapters.maintenance import Maintenance, Report
 from refdesk.adapters.quick import QuickReader
-from refdesk.adapters.render import page_image
+from refdesk.adapters.render import IMAGE_FORMATS, page_image
 from refdesk.adapters.settings_store import SettingsStore
+from refdesk.adapters.shelves import Shelves
+from refdesk.adapters.spool import Spool
 from refdesk.adapters.writer import LibraryWriter
 from refdesk.answer import Answer
 from refdesk.arguments import (
@@ -27,6 +33,7 @@ from refdesk.arguments import (
     checked_date,
     checked_kinds,
     checked_metadata,
+    checked_name,
     checked_pages,
     checked_text,
     make_question,
@@ -40,7 +47,7 @@ from refdesk.embedders import make_embedder
 from refdesk.errors import NotFound, UsageError
 from refdesk.events import Event
 from refdesk.geometry import Box, boxes_between
-from refdesk.intake import Intake
+from refdesk.intake import SPOOL, Handed, Intake
 from refdesk.ports import Embedder
 from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
@@ -50,6 +57,7 @@ from refdesk.worker import Setup
 METHODS: tuple[Method, ...] = get_args(Method)
 STATUSES: tuple[Status, ...] = get_args(Status)
 DEFAULT_COLLECTION = "default"
+Access = Sequence[str] | None
 
 
 class Refdesk:
@@ -76,6 +84,8 @@ class Refdesk:
         self._quick = QuickReader(self._engine)
         self.settings_store = SettingsStore(self._quick, base)
         self.catalogue = Catalogue(self._engine)
+        self.shelves = Shelves(self._engine)
+        self.spool = Spool(self.folder / SPOOL)
         self.index = LocalIndex(self.folder / "index", self.catalogue, self.embedder)
         self.writer = LibraryWriter(
             self._engine, self.catalogue, self.index, self._files, self.folder / "writer.lock", self.embedder.name
@@ -83,6 +93,8 @@ class Refdesk:
         self.maintenance = Maintenance(self.catalogue, self.index, self.writer)
         self.reader = LibraryReader(self.catalogue, self.index, self.embedder, self.reindex)
         self.asking = Asking(self._engine, self._quick, self.reader, self.embedder, self.config, lambda: self.settings)
+        self.keys = Keys(KeyStore(self._quick, self.asking.background))
+        self.feedback = FeedbackStore(self._engine, self.asking.answers)
 
     def __enter__(self) -> Refdesk:
         return self
@@ -160,6 +172,19 @@ class Refdesk:
         order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
         return sorted(intake.results, key=lambda one: order.get(_place(one), len(order)))
 
+    def add_handed(
+        self,
+        files: Sequence[Handed],
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_added: Callable[[Added], None] | None = None,
+    ) -> list[Added]:
+        """Adds files that were handed in over the network and lie aside under names of their own."""
+        intake = self._intake(on_progress, on_added)
+        intake.add_handed(files)
+        self.maintenance.settle()
+        return intake.results
+
     def watch(self, *paths: str | Path, stop: threading.Event | None = None, **options: Any) -> Iterator[list[Added]]:
         """Adds these folders, then again whenever something in them changes; gives what each round did."""
         from watchfiles import DefaultFilter, watch  # starts a thread of its own; needed here only
@@ -202,18 +227,26 @@ class Refdesk:
 
     # documents
 
-    def documents(self, *, collection: Names = None, status: str | None = None) -> list[Document]:
+    # `access` are the collections that the caller may read: None is every one, and what lies outside is not there.
+
+    def documents(
+        self, *, collection: Names = None, status: str | None = None, access: Access = None
+    ) -> list[Document]:
         if status is not None:
             one_of("status", status, STATUSES)
-        return self.catalogue.documents(Scope(collections=checked_collections(collection)), status)
+        return self.catalogue.documents(self.scope(collection, access=access), status)
 
-    def document(self, name: str) -> Document:
+    def collections(self, access: Access = None) -> list[tuple[str, int]]:
+        """Every collection that holds documents, with how many lie in itself: `[("finance/2024", 3)]`."""
+        return self.catalogue.collections(self.scope(access=access))
+
+    def document(self, name: str, *, access: Access = None) -> Document:
         """By name, by id, or by the beginning of an id; a name goes before the beginning of another one's id."""
-        name = sound(name)
-        beginning = self.catalogue.document(name) if name else None
+        name, seen = sound(name), self.scope(access=access)
+        beginning = self.catalogue.document(name, seen) if name else None
         if beginning is not None and beginning.id == name:
             return beginning
-        named = self.catalogue.named(name)
+        named = self.catalogue.named(name, seen)
         if len(named) > 1:
             raise UsageError(
                 f"{len(named)} documents are called '{name}'", hint=f"use an id: {', '.join(d.id for d in named)}"
@@ -223,21 +256,50 @@ class Refdesk:
             raise NotFound(f"there is no document '{name}'", hint="`refdesk list` shows what there is")
         return found
 
-    def remove(self, *names: str) -> list[Document]:
+    def remove(self, *names: str, access: Access = None) -> list[Document]:
         """Removes documents by id or name, with what was attached to them."""
         self.reader.heal()
-        return self.writer.remove([self.document(name).id for name in names])
+        return self.writer.remove([self.document(name, access=access).id for name in names])
 
-    def chunks(self, name: str) -> list[Chunk]:
-        return self.catalogue.chunks_of(self.document(name).id)
+    def rename(self, document: str, name: str, *, access: Access = None) -> Document:
+        """Gives a document another name; gives it as it is now. A changed file that is added again brings its own."""
+        return self.writer.rename(self.document(document, access=access).id, checked_name(name))
 
-    def pages(self, name: str, number: int | None = None) -> list[PageText]:
+    def move(self, document: str, collection: str, *, access: Access = None) -> Document:
+        """Puts a document, with what is attached to it, into another collection; gives it as it is now."""
+        self.reader.heal()
+        moved = self.writer.move(self.document(document, access=access).id, checked_collection(collection))
+        self.maintenance.settle()
+        return moved
+
+    def chunks(self, name: str, *, access: Access = None) -> list[Chunk]:
+        return self.catalogue.chunks_of(self.document(name, access=access).id)
+
+    def pages(self, name: str, number: int | None = None, *, access: Access = None) -> list[PageText]:
         """The text of a document's pages, or of one page, with the place of every word where the format has pages."""
-        return self.catalogue.pages(self.document(name).id, number)
+        return self.catalogue.pages(self.document(name, access=access).id, number)
 
-    def page_image(self, name: str, number: int, *, width: int = 1000, boxes: Sequence[Box] = ()) -> bytes:
-        """A page as PNG, these boxes marked on it."""
-        return page_image(self._files, self.document(name), number, width, boxes)
+    def page_image(
+        self,
+        name: str,
+        number: int,
+        *,
+        width: int = 1000,
+        boxes: Sequence[Box] = (),
+        format: str = "png",
+        access: Access = None,
+    ) -> bytes:
+        """A page as PNG or WebP, these boxes marked on it."""
+        one_of("image format", format, IMAGE_FORMATS)
+        return page_image(self._files, self.document(name, access=access), number, width, boxes, format)
+
+    def original(self, name: str, *, access: Access = None) -> Path:
+        """The file that a document was made from, as it came."""
+        document = self.document(name, access=access)
+        path = self.writer.original(document)
+        if not document.content_hash or not path.is_file():
+            raise NotFound(f"the original of {document.name} is not kept", hint="its text can be shown instead")
+        return path
 
     def locate(self, chunk: Chunk, start: int, end: int) -> tuple[Box, ...]:
         """Where characters `start..end` of a chunk stand, word by word; empty for formats without pages."""
@@ -265,12 +327,13 @@ class Refdesk:
         date_to: str = "",
         metadata: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        access: Access = None,
     ) -> list[Hit]:
         """The k chunks that fit a text best, each with its true scores, page and boxes."""
         chosen = self.settings.changed(settings) if settings else self.settings
         if not isinstance(text, str) or not text.strip():
             raise UsageError("there is nothing to search for", hint="give a question or a few words")
-        scope = self.scope(collection, document, kind, pages, date_from, date_to, metadata)
+        scope = self.scope(collection, document, kind, pages, date_from, date_to, metadata, access)
         depth = chosen.top_k if k is None else k
         return self.search_vector(text, self.embedder.embed_query, depth, method, scope, chosen)
 
@@ -292,12 +355,12 @@ class Refdesk:
         date_from: str = "",
         date_to: str = "",
         metadata: Mapping[str, str] | None = None,
-        access: Sequence[str] | None = None,
+        access: Access = None,
     ) -> Scope:
         """What a search may see, from what a caller says; `access` None is every collection."""
         return Scope(
             collections=checked_collections(collection),
-            documents=tuple(self.document(name).id for name in names(document)),
+            documents=tuple(self.document(name, access=access).id for name in names(document)),
             kinds=checked_kinds(kind),
             pages=checked_pages(pages),
             date_from=checked_date(date_from),
@@ -324,9 +387,12 @@ class Refdesk:
         max_context_chars: int | None = None,
         cache: bool = True,
         settings: Mapping[str, Any] | None = None,
+        owner: str = "",
         **scope: Any,
     ) -> AsyncGenerator[Event, None]:
         """The events of an answer as it is made: stages, text, checks, and last the `Answer` or an error.
+
+        `owner` is whose conversation and answer it is: the id of a key, "" on one's own machine.
 
         >>> async for event in desk.ask("When is the price list revised?"):
         ...     print(event.to_dict())
@@ -345,6 +411,7 @@ class Refdesk:
             verbatim=verbatim,
             max_context_chars=max_context_chars,
             cache=cache,
+            owner=owner,
         )
         return self.asking.ask(asked, chosen)
 
@@ -360,12 +427,17 @@ class Refdesk:
         """
         return collected_sync(lambda: self.ask(question, **options), self.asking.aclose)
 
-    def trace(self, answer_id: str) -> dict[str, Any]:
-        """What each stage of an answer took, gave, cost and skipped."""
-        found = self.asking.answers.get(answer_id)
+    def trace(self, answer_id: str, *, owner: str | None = None, access: Access = None) -> dict[str, Any]:
+        """What each stage of an answer took, gave, cost and skipped; `owner` None sees everyone's."""
+        found = self.asking.answers.get(answer_id, owner=owner, access=access)
         if found is None:
             raise NotFound(f"there is no answer '{answer_id}'")
         return found[1]
+
+    def analytics(self, days: int = 30, *, access: Access = None, owner: str | None = None) -> dict[str, Any]:
+        """Volume, waiting, cache, cost, abstentions and accuracy of the last days; `owner` None counts everyone's."""
+        self.asking.background.flush()
+        return analytics(self._engine, days, access=access, owner=owner)
 
     # looking after it
 

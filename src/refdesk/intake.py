@@ -17,6 +17,7 @@ from refdesk.adapters.discover import Found, discover
 from refdesk.adapters.files import hash_file
 from refdesk.adapters.processes import WorkerPool
 from refdesk.adapters.runs import Run, clear_dead, is_alive
+from refdesk.adapters.shelves import Shelves
 from refdesk.adapters.writer import LibraryWriter, Ready
 from refdesk.errors import RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.pipeline import Finished, InProcess, Pipeline, Source
@@ -26,6 +27,8 @@ from refdesk.types import Added, Document, Progress, Scope
 from refdesk.worker import Desk, EmbedTask, PreparedFile, PrepareTask, Setup, Spooled
 
 MOST_WORKERS = 8
+SPOOL = "uploads"  # the folder within the library where files that were handed in wait
+UPLOAD = "upload:"  # what the source of their documents begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,18 @@ class Text:
     title: str = ""
     date: str = ""
     format: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A file that was handed in and lies aside: `name` is a label, `source` says where it came from, `upload:…`."""
+
+    path: Path
+    name: str
+    collection: str
+    source: str
+    metadata: dict[str, str]
+    password: str | None = None
 
 
 class Intake:
@@ -63,6 +78,8 @@ class Intake:
         self._on_progress = on_progress
         self._on_added = on_added
         self._after_store = after_store
+        self._shelves = Shelves(catalogue.engine)
+        self._spool = runs.parent / SPOOL
         self._password: str | None = None
         self._run: Run | None = None
         self._begun: list[str] = []
@@ -91,6 +108,51 @@ class Intake:
             sources += [s for s in self._abandoned() if (s.document.collection, s.document.source) not in places]
             if sources:
                 self._take_in(sources, self._run)
+
+    def add_handed(self, files: Sequence[Handed]) -> None:
+        """Files that lie aside under names of their own; the name of an upload before replaces that document."""
+        with Run(self._runs) as self._run:
+            sources: dict[tuple[str, str], Source] = {}
+            for one in files:
+                source = self._handed(one)
+                if source is None:
+                    continue
+                key = (source.document.collection, source.document.content_hash)
+                if key in sources:
+                    same = sources[key].document.name
+                    self._leave(source.document, None, f"same content as {same}")
+                else:
+                    sources[key] = source
+            if sources:
+                self._take_in(list(sources.values()), self._run)
+
+    def _handed(self, one: Handed) -> Source | None:
+        """What to do for one of them; None when nothing is."""
+        before = self._shelves.from_source(one.source)  # a second try; it may have been renamed or moved since
+        known = before or self._shelves.upload_named(one.collection, one.name)
+        document = Document(
+            id=known.id if known else "",
+            name=before.name if before else one.name,
+            collection=before.collection if before else one.collection,
+            content_hash="",
+            status="pending",
+            source=one.source,
+            metadata=one.metadata,
+        )
+        (found,) = discover(one.path)
+        try:
+            content_hash = hash_file(one.path)
+        except OSError as error:
+            self._refuse(Source(document, None), UnreadableFile(f"it cannot be read: {error.strerror or error}"))
+            return None
+        document = replace(document, size=found.size, content_hash=content_hash)
+        twin = self._catalogue.with_content(document.collection, content_hash)
+        if twin is not None and twin.metadata.items() >= one.metadata.items():
+            self._leave(document, twin, "" if twin.name == document.name else f"same content as {twin.name}")
+            return None
+        assert self._run is not None
+        task = PrepareTask(document, path=one.path, spool=self._run.spool, password=one.password)
+        return Source(document, task, modified=found.modified, size=max(1, found.size))
 
     def _take_in(self, sources: list[Source], run: Run) -> None:
         self._writer.register([s.document for s in sources], [s.modified for s in sources], run.name)
@@ -195,9 +257,13 @@ class Intake:
                 if parent is not None and parent.status == "ready":
                     sources[parent.id] = self._again(parent)
             else:
-                for one in discover(Path(document.source)):
+                for one in discover(self._place(document.source)):
                     sources[document.id] = self._prepare(document, one)
         return list(sources.values())
+
+    def _place(self, source: str) -> Path:
+        """Where the bytes lie that a document was, or is to be, made from."""
+        return self._spool / f"{source.removeprefix(UPLOAD)}.data" if source.startswith(UPLOAD) else Path(source)
 
     def _again(self, document: Document) -> Source:
         """Takes a document in once more from the bytes that are kept of it."""
@@ -278,14 +344,14 @@ class Intake:
         stored = self._writer.store(ready)
         more: list[Source] = []
         for one, (document, outcome) in zip(batch, stored, strict=True):
-            self._say(Added(document.name, outcome, document))
+            self._say(Added(document.name, outcome, document, source=one.source.document.source))
             more += self._children(document, one.extra)
         self._after_store()
         return more
 
     def fail(self, source: Source, error: RefdeskError) -> None:
         kept = self._writer.fail(replace(source.document, status="failed"), source.modified, error.sentence)
-        self._say(Added(source.document.name, "failed", kept, error.sentence))
+        self._say(Added(source.document.name, "failed", kept, error.sentence, source.document.source))
 
     def _children(self, parent: Document, result: PreparedFile) -> list[Source]:
         """Attachments, which are documents of their own and were accepted with the parent."""
@@ -306,7 +372,7 @@ class Intake:
         return Pipeline(workers, self, EmbedTask, self._on_progress, time_limit_s=float(self._settings.time_limit_s))
 
     def _leave(self, document: Document, known: Document | None, reason: str) -> None:
-        self._say(Added(document.name, "unchanged", known, reason))
+        self._say(Added(document.name, "unchanged", known, reason, document.source))
 
     def _refuse(self, source: Source, error: RefdeskError) -> None:
         self.fail(source, error)

@@ -191,6 +191,7 @@ class Added:
     outcome: Outcome
     document: Document | None = None
     reason: str = ""  # why it failed, or what it is the same as
+    source: str = ""  # where it was handed in from: a path, or `upload:…`
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -199,6 +200,17 @@ class Added:
             "reason": self.reason,
             "document": self.document.to_dict() if self.document else None,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class FileProgress:
+    """How far one file has come that is being parsed or embedded; `source` is where it was handed in from."""
+
+    source: str
+    pages_done: int = 0
+    pages_total: int = 0
+    chunks_done: int = 0
+    chunks_total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +228,42 @@ class Progress:
     chunks_per_second: float = 0.0
     seconds_left: float | None = None  # None: too early to say
     working_on: tuple[str, ...] = ()
+    files: tuple[FileProgress, ...] = ()  # those under way
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that was handed in over the network and accepted: it waits in the spool until it is added."""
+
+    id: str
+    name: str  # a label, never a path
+    collection: str
+    status: Status = "pending"
+    owner: str = ""  # the id of the key that handed it in; "" is who sits at the machine
+    size: int = 0
+    url: str = ""  # where it was fetched from
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    password: str | None = None  # forgotten as soon as the file was read
+    document_id: str = ""
+    outcome: str = ""  # added, replaced or unchanged, once it is ready
+    reason: str = ""  # why it failed, or what it is the same as
+    pages_done: int = 0
+    pages_total: int = 0
+    chunks_done: int = 0
+    chunks_total: int = 0
+    seconds_left: float | None = None  # None: too early to say
+    created_at: str = ""
+    updated_at: str = ""
+
+    @property
+    def source(self) -> str:
+        """What its document names as the place it came from."""
+        return f"upload:{self.id}"
+
+    def to_dict(self) -> dict[str, Any]:
+        found = asdict(self)
+        del found["password"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

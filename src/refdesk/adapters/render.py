@@ -17,28 +17,31 @@ from refdesk.types import Document
 
 MARK = (255, 214, 0, 90)  # a text marker's yellow, translucent
 WIDEST = 4000
+IMAGE_FORMATS = ("png", "webp")
 TALLEST = 20_000  # pixels; a page a hair wide would be drawn miles long
 
 _pdfium = threading.Lock()  # PDFium must not be entered by two threads at once
 
 
-def page_image(files: FileStore, document: Document, number: int, width: int, boxes: Sequence[Box] = ()) -> bytes:
-    """A page as PNG, `width` pixels wide; unmarked images are kept and not drawn twice."""
+def page_image(
+    files: FileStore, document: Document, number: int, width: int, boxes: Sequence[Box] = (), format: str = "png"
+) -> bytes:
+    """A page as PNG or WebP, `width` pixels wide; unmarked images are kept and not drawn twice."""
     if document.format not in ("pdf", "image"):
         raise UsageError(f"{document.name} has no page images", hint="its text can be shown instead")
     if not 1 <= number <= document.page_count:
         raise UsageError(f"{document.name} has pages 1 to {document.page_count}, not {number}")
     if not 1 <= width <= WIDEST:
         raise UsageError(f"a page image can be 1 to {WIDEST} pixels wide, not {width}")
-    kept = files.renders / document.content_hash / f"{number}-{width}.png"
+    kept = files.renders / document.content_hash / f"{number}-{width}.{format}"
     if kept.is_file():
         plain = kept.read_bytes()
     else:
-        plain = _png(_drawn(files, document, number, width))
+        plain = _encoded(_drawn(files, document, number, width), format)
         with suppress(OSError, LibraryError):  # a full disk costs time, not the image
             kept.parent.mkdir(parents=True, exist_ok=True)
             put_aside(plain, kept.parent).replace(kept)
-    return _marked(plain, [box for box in boxes if box.page == number])
+    return _marked(plain, [box for box in boxes if box.page == number], format)
 
 
 def _drawn(files: FileStore, document: Document, number: int, width: int) -> Any:
@@ -87,20 +90,23 @@ def _height(width: int, page_width: float, page_height: float) -> int:
     return height
 
 
-def _marked(png: bytes, boxes: Sequence[Box]) -> bytes:
+def _marked(plain: bytes, boxes: Sequence[Box], format: str) -> bytes:
     if not boxes:
-        return png
-    image = Image.open(io.BytesIO(png)).convert("RGBA")
+        return plain
+    image = Image.open(io.BytesIO(plain)).convert("RGBA")
     layer = Image.new("RGBA", image.size)
     pen = ImageDraw.Draw(layer)
     for box in boxes:
         left, top = box.x * image.width / 100, box.y * image.height / 100
         right, bottom = (box.x + box.width) * image.width / 100, (box.y + box.height) * image.height / 100
         pen.rectangle((left, top, right, bottom), fill=MARK)
-    return _png(Image.alpha_composite(image, layer).convert("RGB"))
+    return _encoded(Image.alpha_composite(image, layer).convert("RGB"), format)
 
 
-def _png(image: Any) -> bytes:
+def _encoded(image: Any, format: str) -> bytes:
     buffer = io.BytesIO()
-    image.save(buffer, "PNG")
+    if format == "webp":
+        image.save(buffer, "WEBP", quality=90, method=2)
+    else:
+        image.save(buffer, "PNG")
     return buffer.getvalue()

@@ -27,6 +27,7 @@ from refdesk.adapters.catalogue import Catalogue, read_standing
 from refdesk.adapters.database import explain_sql, writing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
+from refdesk.adapters.moving import check_place, move_rows, moved_entries
 from refdesk.adapters.rows import (
     bump,
     by_key,
@@ -43,7 +44,7 @@ from refdesk.adapters.rows import (
     upsert,
 )
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state, vectors
-from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, UsageError
+from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, NotFound, UsageError
 from refdesk.ports import Embedded
 from refdesk.types import Document, Outcome, Prepared, Range
 
@@ -151,7 +152,7 @@ class LibraryWriter:
                 known: dict[str, Any] = {"error": reason, "owner": "", "updated_at": now()}
                 if row.status != "ready":  # a visible one keeps its file's marks, so that the change is tried again
                     known |= {"status": "failed", "content_hash": document.content_hash}
-                    known |= {"modified": modified, "size": document.size}
+                    known |= {"modified": modified, "size": document.size, "source": document.source}
                 connection.execute(update(documents).where(documents.c.key == row.key).values(known))
             kept = find(connection, document)
         return codec.unpack_document(kept._mapping)
@@ -204,6 +205,46 @@ class LibraryWriter:
             self._files.remove(gone)
             self._purge()
         return [codec.unpack_document(row._mapping) for row in rows]
+
+    def rename(self, document_id: str, name: str) -> Document:
+        """Another name for a document; gives it as it is now."""
+        with self.locked(), self._engine.begin() as connection:
+            row = self._row(connection, document_id)
+            check_place(connection, row, row.collection, name)
+            connection.execute(update(documents).where(documents.c.key == row.key).values(name=name, updated_at=now()))
+            bump(connection, "generation")
+            return by_key(connection, row.key)
+
+    def move(self, document_id: str, collection: str) -> Document:
+        """A document, with what is attached to it, in another collection; gives it as it is now."""
+        with self.locked():
+            with self._engine.begin() as connection:
+                row = self._row(connection, document_id)
+                if row.collection == collection:
+                    return by_key(connection, row.key)
+                check_place(connection, row, collection, row.name)
+                relatives = family(connection, document_id)
+                for one in relatives[1:]:
+                    check_place(connection, one, one.collection, one.name)
+            first = start = self._reserve(sum(one.last_chunk - one.first_chunk + 1 for one in relatives))
+            with self._engine.begin() as connection:
+                for one in relatives:
+                    found = self._catalogue.chunks_of(one.id)
+                    self._index.lexical_index.write(moved_entries(one, found, collection, start))
+                    move_rows(connection, one, collection, start)
+                    start += len(found)
+                connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
+                bump(connection, "generation")
+                moved = by_key(connection, row.key)
+            self._purge()
+            self._index.lexical_index.merge()
+        return moved
+
+    def _row(self, connection: Connection, document_id: str) -> Any:
+        row = connection.execute(select(documents).where(documents.c.id == document_id)).first()
+        if row is None:  # removed this very moment
+            raise NotFound(f"there is no document '{document_id}'")
+        return row
 
     def clear_unused(self) -> None:
         """Removes files that no document names: a run was killed between keeping them and naming them."""

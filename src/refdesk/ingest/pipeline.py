@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from refdesk.errors import DocumentError, LibraryError, RefdeskError
 from refdesk.ports import Embedded
-from refdesk.types import Chunk, Document, Prepared, Progress
+from refdesk.types import Chunk, Document, FileProgress, Prepared, Progress
 
 EMBED_BATCH = 32  # chunks of one embed task: about a second of one core
 BACKLOG = 1024  # chunks waiting to be embedded, above which no further document is parsed
@@ -109,6 +109,7 @@ class Pipeline:
         self._sources: deque[Source] = deque()
         self._jobs: dict[int, _Job] = {}
         self._waiting: deque[tuple[_Open, int]] = deque()
+        self._opened: dict[int, _Open] = {}  # parsed and not yet stored, by identity
         self._whole: list[_Open] = []
         self._last_flush = time.monotonic()
         self._tally = _Tally()
@@ -121,8 +122,8 @@ class Pipeline:
             for event in self._workers.events(_TICK_S if self._jobs else 0.0):
                 self._hear(event)
             self._flush(force=not (self._sources or self._jobs or self._waiting))
-            self._on_progress(self._tally.progress(self._jobs))
-        self._on_progress(self._tally.progress({}))
+            self._on_progress(self._tally.progress(self._jobs, self._opened.values()))
+        self._on_progress(self._tally.progress({}, ()))
 
     # handing out
 
@@ -173,6 +174,7 @@ class Pipeline:
         self._tally.parsed(ticket, source, prepared)
         count = len(prepared.chunks)
         opened = _Open(source, prepared, result, [None] * count, count)
+        self._opened[id(opened)] = opened
         self._waiting.extend((opened, number) for number in range(count))
         if not count:
             self._whole.append(opened)
@@ -194,6 +196,7 @@ class Pipeline:
             lost = [one.source for one in opened.values() if one.missing >= 0]
             for one in opened.values():
                 one.missing = -1  # vectors of it that are still under way are not waited for
+                self._opened.pop(id(one), None)
         for source in lost:
             self._sink.fail(source, error)
             self._tally.failed(source)
@@ -209,6 +212,8 @@ class Pipeline:
             Finished(one.source, one.prepared, [v for v in one.vectors if v is not None], one.extra)
             for one in self._whole
         ]
+        for one in self._whole:
+            self._opened.pop(id(one), None)
         self._whole = []
         more = list(self._sink.store(batch))
         self._sources.extend(more)
@@ -263,7 +268,17 @@ class _Tally:
             self._documents_total += 1
             self._bytes_total += source.size
 
-    def progress(self, jobs: dict[int, _Job]) -> Progress:
+    def _files(self, jobs: dict[int, _Job], opened: Iterable[_Open]) -> Iterator[FileProgress]:
+        """Of those that came from somewhere; an attachment is part of its mail."""
+        for ticket, job in jobs.items():
+            if job.source is not None and job.source.document.source:
+                yield FileProgress(job.source.document.source, *self._pages_now.get(ticket, (0, 0)))
+        for one in opened:
+            if one.source.document.source:
+                pages, chunks = len(one.prepared.pages), len(one.prepared.chunks)
+                yield FileProgress(one.source.document.source, pages, pages, chunks - one.missing, chunks)
+
+    def progress(self, jobs: dict[int, _Job], opened: Iterable[_Open]) -> Progress:
         seconds = time.monotonic() - self._started
         done_pages = self._pages_before + sum(done for done, _ in self._pages_now.values())
         total_pages = self._pages_before + sum(total for _, total in self._pages_now.values())
@@ -284,6 +299,7 @@ class _Tally:
             chunks_per_second=round(self.chunks_done / seconds, 1) if seconds > 0 else 0.0,
             seconds_left=left,
             working_on=tuple(names),
+            files=tuple(self._files(jobs, opened)),
         )
 
 

@@ -1,0 +1,62 @@
+"""What lists of documents ask of SQL: one page of them, and the document that a file handed in has made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Engine, func, or_, select
+
+from refdesk.adapters import codec
+from refdesk.adapters.catalogue import document_conditions
+from refdesk.adapters.schema import documents
+from refdesk.types import Document, Scope
+
+
+class Shelves:
+    """Reads only; safe to use from several threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def page(self, scope: Scope, status: str | None, text: str, limit: int, offset: int) -> tuple[list[Document], int]:
+        """Documents whose name or title holds a text, `limit` of them from the `offset`th, and how many there are."""
+        conditions = [*document_conditions(scope), *_holding(text)]
+        if status is not None:
+            conditions.append(documents.c.status == status)
+        count = select(func.count()).select_from(documents).where(*conditions)
+        rows = select(documents).where(*conditions)
+        rows = rows.order_by(documents.c.collection, documents.c.name, documents.c.key).limit(limit).offset(offset)
+        with self._engine.connect() as connection:
+            found = [codec.unpack_document(row) for row in connection.execute(rows).mappings()]
+            return found, int(connection.execute(count).scalar_one())
+
+    def visible(self, document_id: str, access: tuple[str, ...] | None) -> Document | None:
+        """The document of this very id, if it lies in one of these collections."""
+        scope = Scope(documents=(document_id,), access=access)
+        return self._first(*document_conditions(scope))
+
+    def from_source(self, source: str) -> Document | None:
+        return self._first(documents.c.source == source, documents.c.parent_id.is_(None))
+
+    def upload_named(self, collection: str, name: str) -> Document | None:
+        """The document of that name that was handed in over the network."""
+        return self._first(
+            documents.c.collection == collection,
+            documents.c.name == name,
+            documents.c.source.startswith("upload:"),
+            documents.c.parent_id.is_(None),
+        )
+
+    def _first(self, *conditions: Any) -> Document | None:
+        with self._engine.connect() as connection:
+            row = connection.execute(select(documents).where(*conditions).limit(1)).mappings().first()
+        return codec.unpack_document(row) if row is not None else None
+
+
+def _holding(text: str) -> Iterator[Any]:
+    """SQLite folds the case of ASCII alone; a few spellings of the text do for the other alphabets."""
+    if text:
+        spellings = {text, text.lower(), text.upper(), text.title(), text.capitalize()}
+        columns = (documents.c.name, documents.c.title)
+        yield or_(*(column.icontains(one, autoescape=True) for column in columns for one in sorted(spellings)))

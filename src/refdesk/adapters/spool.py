@@ -1,0 +1,184 @@
+"""Files handed in over the network, kept aside until they are added: nothing accepted is lost, whoever is killed.
+
+    uploads/ID.part    being received; nobody has promised anything yet
+    uploads/ID.data    received whole and durably
+    uploads/ID.json    accepted: what it is called, where it goes, how far it has come
+    uploads/worker.lock  held by the one process that is adding
+
+Every process of a server reads the same folder, so it does not matter which of them a client talks to.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+from filelock import FileLock, Timeout
+
+from refdesk.adapters.files import explain
+from refdesk.types import Upload
+
+SETTLED_S = 0.05  # seconds after which a folder's time stamp tells two changes apart, whatever the clock's tick
+STALE_PART_S = 86_400.0  # a file that has been coming in for a day is not coming any more
+_FIELDS = {one.name for one in fields(Upload)}
+
+
+class Spool:
+    """The folder of a library in which uploads wait; safe to use from several threads and processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._guard = threading.Lock()
+        self._seen: tuple[int, dict[str, Upload]] = (-1, {})
+        self._records: dict[str, tuple[int, Upload]] = {}  # by id: the record's time stamp, and what it said
+
+    def data(self, upload_id: str) -> Path:
+        return self.folder / f"{upload_id}.data"
+
+    def has_data(self, upload_id: str) -> bool:
+        return self.data(upload_id).is_file()
+
+    # taking in
+
+    @contextmanager
+    def receiving(self) -> Iterator[tuple[str, IO[bytes]]]:
+        """An id and a file to write to; what is not accepted before the end of the block is removed."""
+        upload_id = secrets.token_hex(12)
+        part = self.folder / f"{upload_id}.part"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with part.open("xb") as file:
+                yield upload_id, file
+        except OSError as error:
+            raise explain(error, part) from error
+        finally:
+            part.unlink(missing_ok=True)
+
+    def accept(self, upload: Upload, file: IO[bytes]) -> Upload:
+        """Promises: from here on the file survives a kill and a power cut."""
+        part = self.folder / f"{upload.id}.part"
+        try:
+            file.flush()
+            os.fsync(file.fileno())
+            part.replace(self.data(upload.id))
+            accepted = self.write(upload, durable=True)
+            _sync_folder(self.folder)
+        except OSError as error:
+            self.remove(upload.id)
+            raise explain(error, part) from error
+        return accepted
+
+    # the records
+
+    def write(self, upload: Upload, *, durable: bool = False) -> Upload:
+        """Writes down how an upload stands, in one step."""
+        record = self.folder / f"{upload.id}.json"
+        building = self.folder / f"{upload.id}.{secrets.token_hex(4)}.new"
+        held = {name: getattr(upload, name) for name in _FIELDS} | {"updated_at": _now()}
+        held["metadata"] = dict(upload.metadata)
+        held["created_at"] = upload.created_at or held["updated_at"]
+        try:
+            descriptor = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # it may hold a password
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(orjson.dumps(held))
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            building.replace(record)
+        except OSError as error:
+            building.unlink(missing_ok=True)
+            raise explain(error, record) from error
+        return Upload(**held)
+
+    def all(self) -> dict[str, Upload]:
+        """Every upload that was accepted and is remembered, by id, the oldest first."""
+        with self._guard:
+            try:
+                stamp = self.folder.stat().st_mtime_ns
+            except FileNotFoundError:
+                return {}
+            if stamp != self._seen[0]:
+                found = dict(sorted(self._read(), key=lambda pair: (pair[1].created_at, pair[0])))
+                settled = time.time_ns() - stamp > SETTLED_S * 1e9
+                self._seen = (stamp if settled else -1, found)
+            return self._seen[1]
+
+    def _read(self) -> Iterator[tuple[str, Upload]]:
+        records: dict[str, tuple[int, Upload]] = {}
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".json"):
+                    with suppress(OSError, ValueError, TypeError):  # removed this very moment, or damaged
+                        records[entry.name] = self._record(entry)
+        self._records = records
+        for _, upload in records.values():
+            yield upload.id, upload
+
+    def _record(self, entry: os.DirEntry[str]) -> tuple[int, Upload]:
+        status = entry.stat()
+        key = status.st_mtime_ns ^ status.st_ino  # every record is a new file
+        known = self._records.get(entry.name)
+        if known is not None and known[0] == key:
+            return known
+        held: dict[str, Any] = orjson.loads(Path(entry.path).read_bytes())
+        return key, Upload(**{name: value for name, value in held.items() if name in _FIELDS})
+
+    def drop_data(self, upload_id: str) -> None:
+        self.data(upload_id).unlink(missing_ok=True)
+
+    def remove(self, upload_id: str) -> None:
+        (self.folder / f"{upload_id}.json").unlink(missing_ok=True)  # first: data without a record are nobody's
+        self.drop_data(upload_id)
+
+    # looking after it
+
+    def clear(self, ready_before: str) -> None:
+        """Removes what nobody will ask for: records of files added long ago, data without a record, dead parts."""
+        records = self.all()
+        for upload in list(records.values()):
+            if upload.status == "ready" and upload.updated_at < ready_before:
+                self.remove(upload.id)
+        oldest = time.time() - STALE_PART_S
+        for pattern in ("*.part", "*.new", "*.data"):
+            for path in self.folder.glob(pattern):
+                with suppress(OSError):
+                    if path.name.partition(".")[0] not in records and path.stat().st_mtime < oldest:
+                        path.unlink()
+
+    @contextmanager
+    def working(self) -> Iterator[bool]:
+        """Whether this process is the one that adds, for as long as the block lasts."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(str(self.folder / "worker.lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Renames are durable once the folder is; Windows has no such call, and does it by itself."""
+    if os.name != "nt":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
