@@ -102,13 +102,17 @@ class Reading:
         return _PRONOUN.match(self.text) is not None
 
 
-@lru_cache(maxsize=KEPT)
 def read(text: str, language: str = "en") -> Reading:
     """The sentence, read once.
 
     >>> sorted(read("The pier at Lodin Point stands in nine metres of water.").names)
     ['lodin', 'point']
     """
+    return _read(text, language)  # the cache would tell `read(text)` from `read(text, "en")`
+
+
+@lru_cache(maxsize=KEPT)
+def _read(text: str, language: str) -> Reading:
     stems = terms(text, language)
     places: dict[str, tuple[int, ...]] = {}
     for place, term in enumerate(stems):
