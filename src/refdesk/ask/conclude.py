@@ -59,6 +59,7 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
     return replace(
         answer,
         content=f"{NOT_IN_DOCUMENTS}{offered}",
+        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
         strategy=plan.strategy,
         model="none",
         is_answered=False,
@@ -99,5 +100,10 @@ def conclude(
         strategy=plan.strategy,
         model=draft.model,
         usage=draft.usage + settled.usage,
+        metrics={
+            "chunks_retrieved": len(retrieved.hits),
+            "context_characters": len(context.text),
+            "context_tokens": context.token_count,
+        },
         is_answered=is_answered,
     )
