@@ -160,14 +160,14 @@ def test_recent_the_newest_first(store: AnswerStore) -> None:
 @pytest.mark.parametrize(
     "limits, seen",
     [
-        pytest.param({}, {"finance", "below", "both", "smalltalk"}, id="nobody_is_asked"),
-        pytest.param({"access": ("finance",)}, {"finance", "below", "smalltalk"}, id="below_is_open_too"),
-        pytest.param({"access": ("finance/2024",)}, {"below", "smalltalk"}, id="above_is_closed"),
-        pytest.param({"access": ("fin",)}, {"smalltalk"}, id="not_by_the_beginning_of_a_name"),
-        pytest.param({"access": ("finance", "hr")}, {"finance", "below", "both", "smalltalk"}, id="all_of_them"),
-        pytest.param({"access": ()}, {"smalltalk"}, id="no_access"),
-        pytest.param({"owner": "anna"}, {"both"}, id="own_ones"),
-        pytest.param({"owner": "anna", "access": ("hr",)}, set(), id="rights_taken_away"),
+        pytest.param({}, {"finance", "below", "both", "smalltalk", "own smalltalk"}, id="nobody_is_asked"),
+        pytest.param({"access": ("finance",)}, {"finance", "below"}, id="below_is_open_too"),
+        pytest.param({"access": ("finance/2024",)}, {"below"}, id="above_is_closed"),
+        pytest.param({"access": ("fin",)}, set(), id="not_by_the_beginning_of_a_name"),
+        pytest.param({"access": ("finance", "hr")}, {"finance", "below", "both"}, id="all_of_them"),
+        pytest.param({"access": ()}, set(), id="no_access"),
+        pytest.param({"owner": "anna"}, {"both", "own smalltalk"}, id="own_ones"),
+        pytest.param({"owner": "anna", "access": ("hr",)}, {"own smalltalk"}, id="rights_taken_away"),
     ],
 )
 def test_nobody_sees_what_he_may_not_read(store: AnswerStore, limits: dict[str, Any], seen: set[str]) -> None:
@@ -175,8 +175,10 @@ def test_nobody_sees_what_he_may_not_read(store: AnswerStore, limits: dict[str, 
     put(store, "below", collections=("finance/2024",))
     put(store, "both", collections=("finance", "hr"), owner="anna")
     put(store, "smalltalk")
+    put(store, "own smalltalk", owner="anna")
     assert {one.id for one in store.recent(**limits)} == seen
-    assert {name for name in ("finance", "below", "both", "smalltalk") if store.get(name, **limits)} == seen
+    every = ("finance", "below", "both", "smalltalk", "own smalltalk")
+    assert {name for name in every if store.get(name, **limits)} == seen
 
 
 def test_prune(engine: Engine, store: AnswerStore) -> None:

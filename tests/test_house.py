@@ -20,7 +20,7 @@ LAYERS = (
     {"types", "errors", "geometry", "answer"},
     {"text", "terms", "settings", "ports", "config", "ocr", "events", "prompts", "trace", "models", "answer_codec"},
     {"ingest", "ask", "adapters"},
-    {"engine", "intake", "worker", "embedders", "reader", "asking", "arguments", "providers"},
+    {"engine", "intake", "worker", "embedders", "reader", "asking", "arguments", "providers", "access"},
     {"__init__"},
     {"serve", "evals"},
 )
@@ -173,8 +173,8 @@ PUBLIC = """
     UsageError
 """
 METHODS = """
-    add add_text add_texts answer ask ask_sync backup chunks close document documents locate page_image pages reindex remove restore search
-    trace watch
+    add add_text add_texts analytics answer ask ask_sync backup chunks close collections document documents locate move page_image pages
+    reindex remove rename restore search trace watch
 """
 
 

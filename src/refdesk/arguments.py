@@ -20,6 +20,8 @@ RESPONSE_MODES: tuple[ResponseMode, ...] = get_args(ResponseMode)
 NOT_BUILT: tuple[Mode, ...] = ("agent", "vision")
 ROLES: tuple[Role, ...] = get_args(Role)
 
+LONGEST_NAME = 500  # characters; file systems allow 255 bytes, names of texts may be paths
+
 Names = str | Sequence[str] | None
 History = Sequence[Turn | Mapping[str, str] | tuple[str, str]]
 Choice = TypeVar("Choice", bound=str)
@@ -72,6 +74,14 @@ def checked_collection(path: str) -> str:
     if not all(parts) or any(part in (".", "..") for part in parts):
         raise UsageError(f"'{path}' is not a collection", hint="use a name, or a path such as finance/2024")
     return "/".join(parts)
+
+
+def checked_name(name: Any) -> str:
+    """What a document may be called: one line that says something."""
+    wanted = " ".join(sound(name).replace("\0", "").split()) if isinstance(name, str) else ""
+    if not 1 <= len(wanted) <= LONGEST_NAME:
+        raise UsageError(f"a document's name has 1 to {LONGEST_NAME} characters")
+    return wanted
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:

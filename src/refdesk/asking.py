@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from refdesk.adapters.answers import AnswerStore
+from refdesk.adapters.answers import AnswerStore, Measured
 from refdesk.adapters.background import BackgroundWriter
 from refdesk.adapters.cache_local import LocalCache
 from refdesk.adapters.conversations import ConversationStore
@@ -47,16 +47,16 @@ class Asking:
         self._reader = reader
         self._embedder = embedder
         self._config = config
-        self._background = BackgroundWriter(engine)
-        self.cache = LocalCache(quick, self._background, settings)
+        self.background = BackgroundWriter(engine)
+        self.cache = LocalCache(quick, self.background, settings)
         self.conversations = ConversationStore(engine)
-        self.answers = AnswerStore(engine, self._background, settings)
+        self.answers = AnswerStore(engine, self.background, settings)
         self._making = threading.Lock()
         self._models: tuple[str, Models] | None = None
         self._reranker: tuple[str, Reranker] | None = None
 
     def close(self) -> None:
-        self._background.close()
+        self.background.close()
 
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
         return ask(question, self._desk(question, settings))
@@ -78,10 +78,11 @@ class Asking:
                 conversation_id=question.conversation_id,
                 owner=question.owner,
                 collections=sorted({names[one.document_id] for one in touched if one.document_id in names}),
+                measured=_measured(answer, trace),
             )
 
         return Desk(
-            library=self._reader,
+            library=self._reader.limited(question.scope.access),
             embedder=self._embedder,
             reranker=self._reranker_for(settings),
             models=self._models_for(settings),
@@ -105,6 +106,22 @@ class Asking:
                 made: Reranker = OnnxReranker(settings.reranker) if settings.reranker else SentenceReranker()
                 self._reranker = (settings.reranker, made)
             return self._reranker[1]
+
+
+def _measured(answer: Answer, trace: Trace) -> Measured:
+    """The times are the trace's: an answer from the cache still carries those it was made in."""
+    times = trace.milliseconds()
+    return Measured(
+        total_ms=times.pop("total_ms"),
+        stages={name.removesuffix("_ms"): took for name, took in times.items()},
+        cached=answer.cached,
+        cost_usd=answer.usage.cost_usd,
+        route=answer.route,
+        is_answered=answer.is_answered,
+        confidence=answer.confidence.level,
+        model=answer.model,
+        level=answer.level,
+    )
 
 
 async def collected(events: AsyncGenerator[Event, None]) -> Answer:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,13 @@ SIMILAR_CHUNKS = 50  # chunks read for the words that resemble a misspelled one
 ENDINGS, SHORTEST_STEM = (2, 3, 4), 4  # letters taken off a misspelled word, and left of it
 
 
+@dataclass(slots=True)
+class _Lists:
+    """Documents by scope, of one generation; shared by a reader and its limited ones."""
+
+    documents: tuple[int, dict[Scope, tuple[Document, ...]]] = field(default_factory=lambda: (-1, {}))
+
+
 class LibraryReader:
     """One process's view of a library; safe to share between threads."""
 
@@ -36,7 +45,20 @@ class LibraryReader:
         self._embedder = embedder
         self._rebuild = rebuild
         self._healing = threading.Lock()
-        self._documents: tuple[int, dict[Scope, tuple[Document, ...]]] = (-1, {})
+        self._lists = _Lists()
+        self._seen = Scope()  # whose words are counted
+
+    def limited(self, access: Sequence[str] | None) -> LibraryReader:
+        """The reader for who may read these collections alone: words that stand nowhere else count for nothing.
+
+        A scope is asked for with every search; but how often a word stands in the library, and so whether it is taken
+        for a misspelling, would tell of documents that the caller may not read.
+        """
+        if access is None:
+            return self
+        found = copy.copy(self)
+        found._seen = Scope(access=tuple(sorted(set(access))))
+        return found
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -44,7 +66,7 @@ class LibraryReader:
 
     @property
     def chunk_count(self) -> int:
-        return self._index.lexical_index.count
+        return self._index.count(self._seen)
 
     def generation(self) -> int:
         return self.refresh().generation
@@ -80,9 +102,9 @@ class LibraryReader:
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
         generation = self.generation()
-        if self._documents[0] != generation:
-            self._documents = (generation, {})
-        known = self._documents[1]  # one dictionary per generation
+        if self._lists.documents[0] != generation:
+            self._lists.documents = (generation, {})
+        known = self._lists.documents[1]  # one dictionary per generation
         if scope not in known:
             if len(known) >= SCOPES_KEPT:
                 known.clear()
@@ -100,8 +122,7 @@ class LibraryReader:
         return self._catalogue.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
-        lexical = self._index.lexical_index
-        return {term: lexical.frequency(term) for term in terms}
+        return {term: self._index.frequency(term, self._seen) for term in terms}
 
     def similar_words(self, word: str, distance: int, scope: Scope) -> list[tuple[str, int]]:
         """Words of chunks in scope whose stem resembles this one's, or else what is left of it without its ending."""
@@ -109,8 +130,9 @@ class LibraryReader:
         # "definirion" has no ending that a stemmer knows, and lies far from the stem "definit"; "definir" does not.
         cut = [word[:-letters] for letters in ENDINGS if len(word) - letters >= SHORTEST_STEM]
         near = self._near(word, distance, stems, distance, scope) or self._near(word, distance, cut, 1, scope)
-        frequency = self._index.lexical_index.frequency
-        return sorted((one, max(map(frequency, terms(one, language)), default=0)) for one, language in near.items())
+        return sorted(
+            (one, max(self.frequencies(terms(one, language)).values(), default=0)) for one, language in near.items()
+        )
 
     def _near(self, word: str, distance: int, stems: Sequence[str], reach: int, scope: Scope) -> dict[str, str]:
         """Words within the distance, with their language, from chunks that hold a term within `reach` of a stem."""

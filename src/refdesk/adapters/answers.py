@@ -13,9 +13,10 @@ import orjson
 from sqlalchemy import Connection, Engine, delete, insert, select
 
 from refdesk.adapters.background import BackgroundWriter
+from refdesk.adapters.collections import lies_within
 from refdesk.adapters.database import changes, storable
 from refdesk.adapters.rows import now
-from refdesk.adapters.schema import answers
+from refdesk.adapters.schema import answer_collections, answers
 from refdesk.errors import UsageError
 from refdesk.settings import Settings
 
@@ -40,10 +41,31 @@ class Asked:
         return own | {"collections": list(self.collections)}
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What analytics count of an answer, in columns of its own, so that nobody has to unpack answers for it."""
+
+    total_ms: float
+    stages: Mapping[str, float]  # milliseconds of each stage that ran
+    cached: str
+    cost_usd: float | None  # None: no price is known
+    route: str
+    is_answered: bool
+    confidence: str
+    model: str
+    level: str
+
+    def to_row(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in self.__slots__}
+        packed = orjson.dumps(dict(self.stages), option=_OPTIONS).decode()
+        return own | {"stages": packed, "is_answered": int(self.is_answered), "model": storable(self.model)}
+
+
 class AnswerStore:
     """What was answered, and how. `owner` and `access` narrow what is seen; None is no limit.
 
-    `access` are collections: an answer is seen by who may read every collection that its sources are in.
+    `access` are collections: an answer is seen by who may read every collection that its sources are in. One without
+    sources may still tell of what its question came from; who is limited sees only his own of these.
     """
 
     def __init__(
@@ -64,6 +86,7 @@ class AnswerStore:
         conversation_id: str = "",
         owner: str = "",
         collections: Sequence[str] = (),
+        measured: Measured | None = None,
     ) -> None:
         """Returns at once. `answer` is what `encode_answer` gives, empty when the question ended in an error."""
         packed = orjson.dumps(trace, default=str, option=_OPTIONS)  # now: the caller may go on changing it
@@ -75,6 +98,7 @@ class AnswerStore:
             "collections": orjson.dumps(sorted(set(collections))).decode(),
             "created_at": now(),
         }
+        row |= measured.to_row() if measured is not None else {}
         self._background.submit(lambda connection: self._write(connection, row, answer, packed))
 
     def get(
@@ -87,9 +111,19 @@ class AnswerStore:
             query = query.where(answers.c.owner == owner)
         with self._engine.connect() as connection:
             row = connection.execute(query).first()
-        if row is None or not _may_see(orjson.loads(row.collections), access):
+        if row is None or not _may_see(orjson.loads(row.collections), owner, access):
             return None
         return orjson.loads(zlib.decompress(row.answer)), orjson.loads(zlib.decompress(row.trace))
+
+    def is_seen(self, answer_id: str, *, owner: str | None = None, access: Sequence[str] | None = None) -> bool:
+        """Whether there is such an answer for who asks; cheaper than reading it."""
+        self._background.flush()
+        query = select(answers.c.collections).where(answers.c.id == answer_id)
+        if owner is not None:
+            query = query.where(answers.c.owner == owner)
+        with self._engine.connect() as connection:
+            packed = connection.execute(query).scalar()
+        return packed is not None and _may_see(orjson.loads(packed), owner, access)
 
     def recent(self, limit: int = 50, *, owner: str | None = None, access: Sequence[str] | None = None) -> list[Asked]:
         """The last questions, the newest first."""
@@ -103,7 +137,7 @@ class AnswerStore:
             for rows in connection.execute(query).partitions(_FETCH):
                 for row in rows:
                     collections = tuple(orjson.loads(row.collections))
-                    if len(found) < limit and _may_see(collections, access):
+                    if len(found) < limit and _may_see(collections, owner, access):
                         found.append(Asked(**dict(row._mapping) | {"collections": collections}))
                 if len(found) >= limit:
                     break
@@ -122,6 +156,8 @@ class AnswerStore:
         packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
         connection.execute(delete(answers).where(answers.c.id == row["id"]))
         connection.execute(insert(answers).values(row | packed))
+        if found := [{"answer_id": row["id"], "collection": one} for one in orjson.loads(row["collections"])]:
+            connection.execute(insert(answer_collections), found)
         if time.monotonic() - self._pruned > PRUNE_EVERY_S and (days := self._settings().keep_days):
             _prune(connection, days)
             self._pruned = time.monotonic()
@@ -132,8 +168,8 @@ def _prune(connection: Connection, days: float) -> int:
     return connection.execute(delete(answers).where(answers.c.created_at < before)).rowcount
 
 
-def _may_see(collections: Sequence[str], access: Sequence[str] | None) -> bool:
-    """In each of the collections, or above it."""
+def _may_see(collections: Sequence[str], owner: str | None, access: Sequence[str] | None) -> bool:
+    """Of an answer that is the owner's, where one is named."""
     if access is None:
         return True
-    return all(any(one == open or one.startswith(f"{open}/") for open in access) for one in collections)
+    return all(lies_within(one, access) for one in collections) if collections else owner is not None

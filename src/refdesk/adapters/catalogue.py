@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, PoolProxiedConnection, and_, false, func, or_, select
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, and_, func, or_, select
 
 from refdesk.adapters import codec
+from refdesk.adapters.collections import within
 from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
 from refdesk.geometry import Geometry
 from refdesk.types import Chunk, Document, Page, Range, Scope
@@ -31,6 +32,7 @@ _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
 _CHUNKS = f"SELECT document_key, {', '.join(column.name for column in _CHUNK_COLUMNS)} FROM chunks"
 _MAPPED = 2 << 30  # bytes of the database that a searching thread reads through the page cache
+EVERYTHING = Scope()
 _FETCH = 4096  # rows at a time when reading whole tables
 
 
@@ -113,17 +115,26 @@ class Catalogue:
             found = [codec.unpack_document(row) for row in connection.execute(query).mappings()]
         return [document for document in found if scope is None or _has_metadata(document, scope)]
 
-    def document(self, document_id: str) -> Document | None:
-        """By its id, or by the beginning of it when that is unique."""
-        query = select(documents).where(documents.c.id.startswith(document_id, autoescape=True)).limit(2)
+    def document(self, document_id: str, scope: Scope = EVERYTHING) -> Document | None:
+        """By its id, or by the beginning of it when that is unique in the scope."""
+        begins = documents.c.id.startswith(document_id, autoescape=True)
+        query = select(documents).where(begins, *document_conditions(scope)).limit(2)
         with self.engine.connect() as connection:
             rows = connection.execute(query).mappings().all()
         return codec.unpack_document(rows[0]) if len(rows) == 1 else None
 
-    def named(self, name: str) -> list[Document]:
-        query = select(documents).where(documents.c.name == name).order_by(documents.c.key)
+    def named(self, name: str, scope: Scope = EVERYTHING) -> list[Document]:
+        query = select(documents).where(documents.c.name == name, *document_conditions(scope))
         with self.engine.connect() as connection:
-            return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+            found = connection.execute(query.order_by(documents.c.key)).mappings()
+            return [codec.unpack_document(row) for row in found]
+
+    def collections(self, scope: Scope = EVERYTHING) -> list[tuple[str, int]]:
+        """Each collection that holds a document, with how many lie in itself."""
+        query = select(documents.c.collection, func.count()).where(*document_conditions(scope))
+        with self.engine.connect() as connection:
+            found = connection.execute(query.group_by(documents.c.collection).order_by(documents.c.collection))
+            return [(path, count) for path, count in found]
 
     def at_place(self, collection: str, source: str) -> tuple[Document, float] | None:
         """The document that came from a file, with the time the file was changed."""
@@ -313,9 +324,9 @@ def document_conditions(scope: Scope) -> list[Any]:
     """SQL conditions on documents for all of a scope but its metadata, which is JSON and checked after."""
     conditions: list[Any] = []
     if scope.access is not None:
-        conditions.append(_within(scope.access))
+        conditions.append(within(documents.c.collection, scope.access))
     if scope.collections:
-        conditions.append(_within(scope.collections))
+        conditions.append(within(documents.c.collection, scope.collections))
     if scope.documents:
         conditions.append(documents.c.id.in_(scope.documents))
     if scope.date_from:
@@ -323,22 +334,6 @@ def document_conditions(scope: Scope) -> list[Any]:
     if scope.date_to:
         conditions.append(and_(documents.c.date != "", documents.c.date <= scope.date_to))
     return conditions
-
-
-def _within(collections: Sequence[str]) -> Any:
-    """In one of these collections or below one; in none when there are none."""
-    if not collections:
-        return false()
-    return or_(
-        *(
-            or_(
-                documents.c.collection == collection,
-                # not LIKE, which ignores case in SQLite: "HR" must not admit "hr/salaries"
-                func.substr(documents.c.collection, 1, len(collection) + 1) == collection + "/",
-            )
-            for collection in collections
-        )
-    )
 
 
 def _chunk_conditions(scope: Scope) -> Iterable[Any]:

@@ -131,6 +131,14 @@ class LocalIndex:
     def cosines(self, vector: NDArray[np.float32], chunk_ids: Sequence[int]) -> dict[int, float]:
         return self.vectors.cosines(vector, chunk_ids)
 
+    def count(self, scope: Scope) -> int:
+        """How many chunks are in scope."""
+        return self.lexical_index.count if scope.is_open else len(self._allowed_ids(scope))
+
+    def frequency(self, term: str, scope: Scope) -> int:
+        """How many chunks in scope hold a term."""
+        return self.lexical_index.frequency(term, scope)
+
     def _allowed_ids(self, scope: Scope) -> NDArray[np.int64]:
         remembered = self._allowed  # replaced, never emptied, when the generation changes
         ids = remembered.get(scope)

@@ -136,9 +136,12 @@ class LexicalIndex:
         query = Query.boolean_query([(Occur.Should, one) for one in alike])
         return [chunk_id for chunk_id, _ in self._run(_filtered(query, self._filters(scope)), k)] if alike else []
 
-    def frequency(self, term: str) -> int:
-        """The number of chunks that hold a term."""
-        return int(self._searcher.doc_freq("body", term))
+    def frequency(self, term: str, scope: Scope | None = None) -> int:
+        """The number of chunks, of those in scope, that hold a term."""
+        if scope is None or scope.is_open:
+            return int(self._searcher.doc_freq("body", term))
+        query = _filtered(self._terms([term]), self._filters(scope))
+        return int(self._searcher.search(query, 1, count=True).count or 0)
 
     def ids(self) -> set[int]:
         """Every chunk id in the index; for checks, not for searching."""

@@ -28,7 +28,7 @@ _Key = BigInteger().with_variant(Integer(), "sqlite")
 state = Table(
     "state",
     metadata,
-    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space, settings, cache
+    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space, settings, cache, keys
     Column("value", Text, nullable=False),
 )
 
@@ -170,8 +170,27 @@ answers = Table(
     Column("trace", LargeBinary, nullable=False),  # JSON, compressed
     Column("collections", Text, nullable=False, default="[]"),  # JSON: those its sources are in
     Column("created_at", String(32), nullable=False),
+    # What analytics count; None is not known: the answer is older than these columns, or no price is known.
+    Column("total_ms", Float),
+    Column("stages", Text),  # JSON: milliseconds of each stage that ran
+    Column("cached", String(12)),
+    Column("cost_usd", Float),
+    Column("route", String(20)),
+    Column("is_answered", Integer),
+    Column("confidence", String(12)),  # high, medium, low
+    Column("model", Text),
+    Column("level", String(12)),
     Index("answers_by_time", "created_at"),
     Index("answers_by_conversation", "conversation_id"),
+)
+
+# The same as `answers.collections`, for conditions in SQL.
+answer_collections = Table(
+    "answer_collections",
+    metadata,
+    Column("answer_id", String(40), ForeignKey("answers.id", ondelete="CASCADE"), nullable=False),
+    Column("collection", Text, nullable=False),
+    PrimaryKeyConstraint("answer_id", "collection"),
 )
 
 answer_cache = Table(
@@ -189,4 +208,29 @@ answer_cache = Table(
     Index("answer_cache_by_generation", "generation"),
     Index("answer_cache_by_time", "created_at"),
     sqlite_autoincrement=True,  # a key is never used twice, so "greater than the last one seen" is "new"
+)
+
+# --- what serving needs ----------------------------------------------------------------------------------------------
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("role", String(12), nullable=False),
+    Column("collections", Text),  # JSON; None: every one
+    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the secret, which is stored nowhere
+    Column("created_at", String(32), nullable=False),
+    Column("last_used", String(32), nullable=False, default=""),
+)
+
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("answer_id", String(40), ForeignKey("answers.id", ondelete="CASCADE"), nullable=False),
+    Column("owner", String(80), nullable=False, default=""),  # the id of a key; "" is who sits at the machine
+    Column("verdict", String(12), nullable=False),  # correct, wrong
+    Column("correction", Text, nullable=False, default=""),
+    Column("created_at", String(32), nullable=False),
+    PrimaryKeyConstraint("answer_id", "owner"),
 )

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -226,13 +227,19 @@ class LibraryWriter:
                 relatives = family(connection, document_id)
                 for one in relatives[1:]:
                     check_place(connection, one, one.collection, one.name)
-            first = start = self._reserve(sum(one.last_chunk - one.first_chunk + 1 for one in relatives))
+            sizes = [one.last_chunk - one.first_chunk + 1 for one in relatives]
+            first = self._reserve(sum(sizes))
+            starts = [first + before for before in accumulate(sizes, initial=0)]
             with self._engine.begin() as connection:
-                for one in relatives:
-                    found = self._catalogue.chunks_of(one.id)
-                    self._index.lexical_index.write(moved_entries(one, found, collection, start))
+                # Rows first, index second, commit last, as in a store.
+                for one, start in zip(relatives, starts, strict=False):
                     move_rows(connection, one, collection, start)
-                    start += len(found)
+                lexical = (
+                    entry
+                    for one, start in zip(relatives, starts, strict=False)
+                    for entry in moved_entries(one, self._catalogue.chunks_of(one.id), collection, start)
+                )
+                self._index.lexical_index.write(lexical)
                 connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
                 bump(connection, "generation")
                 moved = by_key(connection, row.key)

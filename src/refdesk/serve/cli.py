@@ -33,6 +33,7 @@ from refdesk.serve.common import (
 )
 from refdesk.serve.demo import run_demo
 from refdesk.serve.doctor import examine
+from refdesk.serve.keys_command import app as keys_app
 from refdesk.serve.progress import AddProgress, CountProgress
 from refdesk.serve.settings_command import app as settings_app
 from refdesk.serve.show import escape
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command()(ask)
 app.command()(chat)
 app.add_typer(settings_app, name="settings")
+app.add_typer(keys_app, name="keys")
 
 DocumentName = Annotated[
     str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.", show_default=False)

@@ -1,0 +1,119 @@
+"""Who may do what? Roles, the collections of a key, and the caller that both make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from refdesk.adapters.collections import lies_within
+from refdesk.adapters.keys import Key, KeyStore
+from refdesk.arguments import checked_collections, one_of
+from refdesk.errors import AccessDenied
+
+Role = Literal["reader", "editor", "admin"]
+Reading = Literal["search", "ask", "read", "feedback"]
+Editing = Literal["add", "rename", "move", "delete", "retry"]
+Managing = Literal["traces", "analytics", "settings", "keys", "clear_cache"]
+Action = Reading | Editing | Managing
+ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
+
+SAYING: dict[Action, str] = {
+    "search": "search",
+    "ask": "ask questions",
+    "read": "read documents",
+    "feedback": "judge answers",
+    "add": "add documents",
+    "rename": "rename documents",
+    "move": "move documents",
+    "delete": "delete documents",
+    "retry": "try documents again",
+    "traces": "see everyone's questions",
+    "analytics": "see everyone's figures",
+    "settings": "change settings",
+    "keys": "see or change keys",
+    "clear_cache": "clear the cache",
+}
+# They reach every collection (a key for another one, a setting that sends passages elsewhere), so whoever does them
+# must be allowed every collection.
+WHOLE: frozenset[Action] = frozenset(("settings", "keys", "clear_cache"))
+
+
+def needed(action: Action) -> Role:
+    """The least of the roles that may do it."""
+    if action in get_args(Reading):
+        return "reader"
+    return "editor" if action in get_args(Editing) else "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: a key, or whoever sits at the machine (id ""). `collections` None is every one.
+
+    >>> Caller("k1", "Anna", "editor", ("finance",)).may("add", "finance/2024")
+    True
+    """
+
+    id: str
+    name: str
+    role: Role
+    collections: tuple[str, ...] | None = None
+
+    @property
+    def access(self) -> tuple[str, ...] | None:
+        """For `Scope.access`, and for every method that takes `access`."""
+        return self.collections
+
+    @property
+    def owner(self) -> str | None:
+        """Whose answers, traces and figures are seen: the caller's own; None is everyone's."""
+        return None if self.may("traces") else self.id
+
+    def may(self, action: Action, collection: str | None = None) -> bool:
+        """Whether the role allows it, and the collections do where it is about one."""
+        if ROLES.index(self.role) < ROLES.index(needed(action)):
+            return False
+        if self.collections is None:
+            return True
+        return action not in WHOLE and (collection is None or lies_within(collection, self.collections))
+
+    def require(self, action: Action, collection: str | None = None) -> None:
+        if self.may(action, collection):
+            return
+        if not self.may(action):
+            limited = self.role == "admin"  # so it is the collections that forbid it
+            kind = "an admin of some collections" if limited else f"a{'n' * (self.role == 'editor')} {self.role}"
+            raise AccessDenied(f"{kind} may not {SAYING[action]}")
+        raise AccessDenied(f"this key may not {SAYING[action]} in '{collection}'")
+
+
+LOCAL = Caller("", "local", "admin")
+
+
+class Keys:
+    """`desk.keys`: adds, lists and revokes keys, and knows the caller by a secret."""
+
+    def __init__(self, store: KeyStore) -> None:
+        self._store = store
+
+    def add(self, name: str, role: str = "reader", collections: Sequence[str] | None = None) -> tuple[Key, str]:
+        """A key and its secret, shown this once; no collection named is all of them.
+
+        >>> key, secret = desk.keys.add("Anna", "reader", ["finance"])
+        """
+        return self._store.add(name, one_of("role", role, ROLES), checked_collections(collections) or None)
+
+    def list(self) -> list[Key]:
+        return self._store.list()
+
+    def revoke(self, name_or_id: str) -> Key:
+        return self._store.revoke(name_or_id)
+
+    def exist(self) -> bool:
+        """Whether there is any key; without one, a library on one's own machine is open."""
+        return self._store.exist()
+
+    def verify(self, secret: str) -> Caller | None:
+        """The caller who holds this secret; None for an unknown or revoked one."""
+        key = self._store.verify(secret)
+        return None if key is None else Caller(key.id, key.name, one_of("role", key.role, ROLES), key.collections)

@@ -1,0 +1,157 @@
+"""Keys in SQL: who may come in. A secret is shown once; what is stored cannot be turned back into it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, delete, insert, or_, select, update
+
+from refdesk.adapters.background import BackgroundWriter
+from refdesk.adapters.database import changes, storable
+from refdesk.adapters.quick import QuickReader
+from refdesk.adapters.rows import bump, now
+from refdesk.adapters.schema import keys, state
+from refdesk.errors import NotFound, UsageError
+
+PREFIX = "rd_"  # so that people, and programs that look for secrets in files, know one when they see it
+SECRET_BYTES = 32
+LONGEST_NAME = 80
+NOTED_EVERY_S = 60.0  # how often "last used" is written down
+_SHELF = 8  # characters of a digest
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key without its secret; `collections` None is every one."""
+
+    id: str
+    name: str
+    role: str
+    collections: tuple[str, ...] | None
+    created_at: str
+    last_used: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return own | {"collections": None if self.collections is None else list(self.collections)}
+
+
+class KeyStore:
+    """The keys of a library; a key that is added or revoked by one process is so in all of them at once."""
+
+    def __init__(self, reader: QuickReader, background: BackgroundWriter) -> None:
+        self._reader = reader
+        self._background = background
+        columns = [keys.c[name] for name in Key.__slots__]
+        self._find_revision = reader.prepare(select(state.c.value).where(state.c.name == "keys"))
+        self._find = reader.prepare(select(keys.c.digest, *columns).order_by(keys.c.name))
+        self._lock = threading.Lock()
+        self._revision: str | None = None
+        self._known: Mapping[str, Sequence[tuple[str, Key]]] = {}  # by how the digest begins
+        self._noted: dict[str, float] = {}  # key id -> when its use was last written down, monotonic
+
+    def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
+        """A new key and its secret, which nobody can see again."""
+        name = _name(name)
+        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        allowed = None if collections is None else tuple(sorted(set(collections)))
+        key = Key(uuid.uuid4().hex[:16], name, role, allowed, now())
+        row = key.to_dict() | {
+            "collections": None if allowed is None else orjson.dumps(allowed).decode(),
+            "digest": _digest(secret),
+        }
+        with changes(self._reader.engine) as connection:
+            if connection.execute(select(keys.c.id).where(or_(keys.c.name == name, keys.c.id == name))).first():
+                raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
+            connection.execute(insert(keys).values(row))
+            bump(connection, "keys")
+        return key, secret
+
+    def list(self) -> list[Key]:
+        """All keys by name, with when each was last used."""
+        self._background.flush()
+        return [_key(row) for row in self._reader.rows(self._find)]
+
+    def revoke(self, name_or_id: str) -> Key:
+        """From now on nobody gets in with it; gives what it was."""
+        wanted = storable(name_or_id)
+        with changes(self._reader.engine) as connection:
+            columns = [keys.c[name] for name in Key.__slots__]
+            found = connection.execute(
+                select(keys.c.digest, *columns).where(or_(keys.c.name == wanted, keys.c.id == wanted))
+            ).first()
+            if found is None:
+                raise NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
+            connection.execute(delete(keys).where(keys.c.id == found.id))
+            bump(connection, "keys")
+        return _key(found)
+
+    def exist(self) -> bool:
+        """Whether there is any key at all: without one a library on one's own machine is open."""
+        return bool(self._current())
+
+    def verify(self, secret: str) -> Key | None:
+        """The key of a secret; None for one that is unknown or revoked."""
+        digest = _digest(secret)
+        # Looked up by its first characters, which say nothing of use: nobody can choose a guess by its digest. All of
+        # it is compared in constant time.
+        for held, key in self._current().get(digest[:_SHELF], ()):
+            if hmac.compare_digest(held, digest):
+                self._note(key.id)
+                return key
+        return None
+
+    def _current(self) -> Mapping[str, Sequence[tuple[str, Key]]]:
+        rows = self._reader.rows(self._find_revision)
+        revision = str(rows[0][0]) if rows else ""
+        if revision != self._revision:
+            # Read after its revision, so never older than it says.
+            found: dict[str, Sequence[tuple[str, Key]]] = {}
+            for row in self._reader.rows(self._find):
+                found[row[0][:_SHELF]] = (*found.get(row[0][:_SHELF], ()), (row[0], _key(row)))
+            with self._lock:
+                self._known, self._revision = found, revision
+        return self._known
+
+    def _note(self, key_id: str) -> None:
+        """Writes down, in the background, that a key was used; at most once a minute, all processes together."""
+        moment = time.monotonic()
+        if moment - self._noted.get(key_id, -NOTED_EVERY_S) < NOTED_EVERY_S:
+            return
+        self._noted[key_id] = moment
+        self._background.submit(lambda connection: _write_use(connection, key_id))
+
+
+def _write_use(connection: Connection, key_id: str) -> None:
+    moment = datetime.now(UTC)
+    before = (moment - timedelta(seconds=NOTED_EVERY_S)).isoformat(timespec="milliseconds")
+    used = update(keys).where(keys.c.id == key_id, keys.c.last_used < before)
+    connection.execute(used.values(last_used=moment.isoformat(timespec="milliseconds")))
+
+
+def _digest(secret: str) -> str:
+    """Plain SHA-256: a slow hash protects words that people choose; of 256 random bits none can be guessed."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _key(row: Any) -> Key:
+    _, id, name, role, collections, created_at, last_used = row
+    allowed = None if collections is None else tuple(orjson.loads(collections))
+    return Key(id, name, role, allowed, created_at, last_used)
+
+
+def _name(name: str) -> str:
+    wanted = storable(name).strip() if isinstance(name, str) else ""
+    if not wanted or len(wanted) > LONGEST_NAME or not wanted.isprintable():
+        raise UsageError(f"a key's name has 1 to {LONGEST_NAME} characters, none of them invisible")
+    return wanted
