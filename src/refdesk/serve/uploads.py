@@ -1,0 +1,301 @@
+"""How do files that were handed in become documents? One thread of one process adds them, the others look on.
+
+    receive -> accept (from here on nothing is lost) -> pending -> processing -> ready, or failed with the reason
+
+The spool folder is the truth: a client may leave, a process may be killed, and whoever starts next goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from refdesk.access import Caller
+from refdesk.arguments import sound
+from refdesk.engine import Refdesk
+from refdesk.errors import NotFound, RefdeskError, UsageError
+from refdesk.intake import Handed
+from refdesk.types import Added, Progress, Upload
+
+LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"
+TELL_S = 0.25  # progress is written down this often at most
+IDLE_S = 2.0  # how often an idle worker looks for what another, perhaps killed, process has left
+BATCH = 64  # files added together: one start of the parsing processes for all of them
+KEEP_READY = timedelta(hours=24)  # how long a finished upload is listed; its document stays
+LONGEST_NAME = 255
+ACTIVE = ("pending", "processing")
+
+logger = logging.getLogger("refdesk.uploads")
+
+
+class Stopped(BaseException):
+    """Ends an add when the server stops; what it had begun is begun again by the next one."""
+
+
+class Uploads:
+    """The queue of one library as one process sees it."""
+
+    def __init__(self, desk: Refdesk) -> None:
+        self._desk = desk
+        self._spool = desk.spool
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._told = 0.0
+
+    def start(self) -> None:
+        """Goes on with what was accepted before; returns at once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="refdesk-uploads", daemon=True)
+            self._thread.start()
+
+    def stop(self, patience_s: float = 20.0) -> None:
+        """Puts the work down; what is not finished is gone on with at the next start."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(patience_s)
+
+    def wake(self) -> None:
+        """Something was accepted."""
+        self._wake.set()
+
+    # what a caller sees: the own ones, and an admin everyone's, as far as the collections reach
+
+    def visible(self, caller: Caller) -> Callable[[Upload], bool]:
+        def holds(upload: Upload) -> bool:
+            mine = upload.owner == caller.id or caller.role == "admin"
+            return mine and caller.may("read", upload.collection)
+
+        return holds
+
+    def list(self, caller: Caller) -> list[Upload]:
+        """The newest first."""
+        return [one for one in reversed(self._spool.all().values()) if self.visible(caller)(one)]
+
+    def get(self, upload_id: str, caller: Caller) -> Upload:
+        found = self._spool.all().get(upload_id)
+        if found is None or not self.visible(caller)(found):
+            raise NotFound(f"there is no upload '{sound(upload_id)}'")
+        return found
+
+    def of_document(self, source: str) -> Upload | None:
+        """The upload that a document came from, as long as it is remembered."""
+        return self._spool.all().get(source.removeprefix("upload:")) if source.startswith("upload:") else None
+
+    # what a caller does
+
+    def retry(self, upload_id: str, caller: Caller, password: str | None = None) -> Upload:
+        """Queues a failed upload once more."""
+        upload = self.get(upload_id, caller)
+        caller.require("retry", upload.collection)
+        if upload.status != "failed":
+            raise UsageError(f"{upload.name} has not failed: it is {upload.status}")
+        if not self._spool.has_data(upload.id):
+            raise UsageError(f"the file of {upload.name} is not kept any more", hint="upload it again")
+        again = self._spool.write(_begun(upload, password), durable=True)
+        self.wake()
+        return again
+
+    def forget(self, upload_id: str, caller: Caller) -> Upload:
+        """Takes a waiting upload back, or a finished one off the list; its document stays."""
+        upload = self.get(upload_id, caller)
+        caller.require("delete", upload.collection)
+        if upload.status == "processing":
+            raise UsageError(f"{upload.name} is being added this moment", hint="delete its document afterwards")
+        self._spool.remove(upload.id)
+        return upload
+
+    def document_removed(self, source: str) -> None:
+        """A document is gone: so is the file that waited for another try."""
+        upload = self.of_document(source)
+        if upload is not None and upload.status not in ACTIVE:
+            self._spool.remove(upload.id)
+
+    # subscribers
+
+    async def changes(self, caller: Caller) -> AsyncIterator[list[Upload]]:
+        """All uploads that the caller sees, then those that have changed, about four times a second; `[]` is none.
+
+        Any number may look on: they read what is kept, and none of them can hold the work up.
+        """
+        seen: dict[str, Upload] = {}
+        while not self._stopping.is_set():
+            now = await asyncio.to_thread(self._spool.all)
+            mine = {one.id: one for one in now.values() if self.visible(caller)(one)}
+            changed = [one for one in mine.values() if seen.get(one.id) != one]
+            seen = mine
+            yield changed
+            await asyncio.sleep(LOOK_S)
+
+    # the worker
+
+    def _run(self) -> None:
+        self._clear()
+        while not self._stopping.is_set():
+            try:
+                if not self._work():
+                    self._wake.wait(IDLE_S)
+                    self._wake.clear()
+            except Stopped:
+                return
+            except Exception:  # a worker that ends in silence would leave every later upload waiting
+                logger.exception("uploads cannot be worked on")
+                self._stopping.wait(IDLE_S)
+
+    def _clear(self) -> None:
+        before = (datetime.now(UTC) - KEEP_READY).isoformat(timespec="milliseconds")
+        self._spool.clear(before)
+
+    def _work(self) -> bool:
+        """Adds what waits; says whether there was anything for this process to do."""
+        if not any(one.status in ACTIVE for one in self._spool.all().values()):
+            return False
+        with self._spool.working() as mine:
+            if not mine:  # another process is at it
+                return False
+            # The lock is ours, so whatever is called processing was left by a process that is gone.
+            batch = _batch(one for one in self._spool.all().values() if one.status in ACTIVE)
+            if batch:
+                self._add(batch)
+        return bool(batch)
+
+    def _add(self, batch: list[Upload]) -> None:
+        known = {one.source: one for one in batch}
+        files = [
+            Handed(self._spool.data(one.id), one.name, one.collection, one.source, dict(one.metadata), one.password)
+            for one in batch
+        ]
+
+        def on_progress(progress: Progress) -> None:
+            if self._stopping.is_set():
+                raise Stopped
+            self._tell(known, progress)
+
+        def on_added(added: Added) -> None:
+            if added.source in known:
+                self._finish(known.pop(added.source), added)
+
+        try:
+            self._desk.add_handed(files, on_progress=on_progress, on_added=on_added)
+        except RefdeskError as error:  # of the library, not of a file: a full disk, another embedder
+            for upload in known.values():
+                self._end(replace(upload, status="failed", reason=error.sentence))
+            return
+        for upload in known.values():  # what the pipeline said nothing of must not be tried for ever
+            self._end(replace(upload, status="failed", reason="it was not taken in; try again"))
+
+    def _tell(self, known: dict[str, Upload], progress: Progress) -> None:
+        if time.monotonic() - self._told < TELL_S:
+            return
+        self._told = time.monotonic()
+        for one in progress.files:
+            before = known.get(one.source)
+            if before is None:
+                continue
+            left = None if progress.seconds_left is None else round(progress.seconds_left, 1)
+            now = replace(
+                before,
+                status="processing",
+                pages_done=one.pages_done,
+                pages_total=one.pages_total,
+                chunks_done=one.chunks_done,
+                chunks_total=one.chunks_total,
+                seconds_left=left,
+            )
+            if now != before:
+                known[one.source] = self._spool.write(now)
+
+    def _finish(self, upload: Upload, added: Added) -> None:
+        document = added.document
+        pages = document.page_count if document else upload.pages_total
+        chunks = document.chunk_count if document else upload.chunks_total
+        failed = added.outcome == "failed"
+        self._end(
+            replace(
+                upload,
+                status="failed" if failed else "ready",
+                outcome="" if failed else added.outcome,
+                reason=added.reason,
+                document_id=document.id if document else "",
+                pages_done=upload.pages_done if failed else pages,
+                pages_total=upload.pages_total if failed else pages,
+                chunks_done=upload.chunks_done if failed else chunks,
+                chunks_total=upload.chunks_total if failed else chunks,
+            )
+        )
+
+    def _end(self, upload: Upload) -> None:
+        """Writes down how it ended; the file of a failed one is kept for another try."""
+        ended = self._spool.write(replace(upload, password=None, seconds_left=None), durable=True)
+        if ended.status == "ready":
+            self._spool.drop_data(ended.id)
+        for other in list(self._spool.all().values()):  # an earlier try under the same name is settled by this one
+            same = (other.collection, other.name) == (ended.collection, ended.name)
+            if same and other.status == "failed" and other.id != ended.id and other.created_at < ended.created_at:
+                self._spool.remove(other.id)
+
+
+def new_upload(
+    upload_id: str,
+    name: str,
+    collection: str,
+    caller: Caller,
+    *,
+    size: int,
+    metadata: Mapping[str, str] | None = None,
+    password: str | None = None,
+    url: str = "",
+) -> Upload:
+    """An upload as it is accepted."""
+    return Upload(
+        id=upload_id,
+        name=label(name),
+        collection=collection,
+        owner=caller.id,
+        size=size,
+        url=url,
+        metadata=dict(metadata or {}),
+        password=password or None,
+    )
+
+
+def label(name: str) -> str:
+    r"""What a file is called in the library: `C:\files\..\a.txt` -> `files/a.txt`. Never used as a path."""
+    parts = [part.strip() for part in sound(name).replace("\\", "/").split("/")]
+    shown = ("".join(letter for letter in part if letter.isprintable()) for part in parts)
+    kept = "/".join(part for part in shown if part and part not in (".", "..") and not _is_drive(part))
+    return kept[-LONGEST_NAME:].lstrip("/") or "unnamed"
+
+
+def _is_drive(part: str) -> bool:
+    return len(part) == 2 and part[1] == ":" and part[0].isalpha()
+
+
+def _begun(upload: Upload, password: str | None) -> Upload:
+    """As it was when it was accepted."""
+    return Upload(
+        id=upload.id,
+        name=upload.name,
+        collection=upload.collection,
+        owner=upload.owner,
+        size=upload.size,
+        url=upload.url,
+        metadata=upload.metadata,
+        password=password or None,
+        created_at=upload.created_at,
+    )
+
+
+def _batch(waiting: Iterable[Upload]) -> list[Upload]:
+    """Those that are added together: not two of one name, of which the second shall replace the first."""
+    chosen: dict[tuple[str, str], Upload] = {}
+    for upload in waiting:
+        if len(chosen) < BATCH:
+            chosen.setdefault((upload.collection, upload.name), upload)
+    return list(chosen.values())
