@@ -228,6 +228,21 @@ class Settings:
     )
     memory_limit_mb: int = _setting("ingest.memory_limit_mb", 4096, "Memory one parsing worker may use", 512)
     workers: int = _setting("ingest.workers", 0, "Worker processes; 0 is one per core, 8 at most", 0, 64)
+    # what the network may hand in
+    max_upload_mb: int = _setting("serve.max_upload_mb", 200, "Largest file that may be uploaded or fetched", 1, 16384)
+    fetch_networks: str = _setting(
+        "serve.fetch_networks",
+        "",
+        "Private networks that documents may be fetched from, with commas between (10.1.0.0/16); empty: none",
+    )
+    # serving
+    requests_per_hour: int = _setting(
+        "serve.requests_per_hour", 10_000, "Requests a key may make in an hour; 0: any number", 0, 10_000_000
+    )
+    concurrent_asks: int = _setting(
+        "serve.concurrent_asks", 20, "Questions of one key answered at the same time; 0: any number", 0, 10_000
+    )
+    session_days: int = _setting("serve.session_days", 14, "Days a sign-in of the page holds", 1, 365)
 
     def changed(self, values: Mapping[str, Any]) -> Settings:
         """These settings with some values replaced, each named by its public name and checked."""
