@@ -64,6 +64,7 @@ SECTIONS = {
     "cache": "Answers that are known already",
     "conversation": "Conversations",
     "ingest": "Taking documents in",
+    "serve": "Serving over HTTP",
 }
 
 PRESETS_HEAD = """\

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from refdesk.adapters.collections import lies_within
 from refdesk.adapters.keys import Key, KeyStore
+from refdesk.adapters.sessions import SessionStore
 from refdesk.arguments import checked_collections, one_of
 from refdesk.errors import AccessDenied
+from refdesk.settings import Settings
 
 Role = Literal["reader", "editor", "admin"]
 Reading = Literal["search", "ask", "read", "feedback"]
@@ -116,4 +118,33 @@ class Keys:
     def verify(self, secret: str) -> Caller | None:
         """The caller who holds this secret; None for an unknown or revoked one."""
         key = self._store.verify(secret)
-        return None if key is None else Caller(key.id, key.name, one_of("role", key.role, ROLES), key.collections)
+        return None if key is None else _caller(key)
+
+    def of(self, key_id: str) -> Caller | None:
+        """The caller whose key has this id; None when there is no such key (any more)."""
+        key = self._store.of(key_id)
+        return None if key is None else _caller(key)
+
+
+class Sessions:
+    """`desk.sessions`: a browser signs in with a key once and then sends a token that stands for it."""
+
+    def __init__(self, store: SessionStore, keys: Keys, settings: Callable[[], Settings]) -> None:
+        self._store, self._keys, self._settings = store, keys, settings
+
+    def begin(self, caller: Caller) -> tuple[str, int]:
+        """The token and for how many seconds it holds (`serve.session_days`)."""
+        seconds = self._settings().session_days * 86_400
+        return self._store.begin(caller.id, seconds), seconds
+
+    def caller(self, token: str) -> Caller | None:
+        """None for a token that is unknown or has expired, and when its key was revoked."""
+        key_id = self._store.key_id(token)
+        return None if key_id is None else self._keys.of(key_id)
+
+    def end(self, token: str) -> None:
+        self._store.end(token)
+
+
+def _caller(key: Key) -> Caller:
+    return Caller(key.id, key.name, one_of("role", key.role, ROLES), key.collections)

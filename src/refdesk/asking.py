@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -17,15 +18,16 @@ from refdesk.adapters.cache_local import LocalCache
 from refdesk.adapters.conversations import ConversationStore
 from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.rerank_onnx import OnnxReranker
-from refdesk.answer import Answer, Question
+from refdesk.answer import Answer, Question, Turn
 from refdesk.answer_codec import encode_answer
 from refdesk.ask.desk import Desk
 from refdesk.ask.flow import ask
 from refdesk.ask.rerank import SentenceReranker
 from refdesk.config import Config
-from refdesk.errors import AskError
+from refdesk.errors import AskError, UsageError
 from refdesk.events import Done, Event, Failed
-from refdesk.ports import Embedder, Models, Reranker
+from refdesk.ports import Embedder, Models, Request, Reranker
+from refdesk.prompts import ONE_WORD
 from refdesk.providers import make_models
 from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
@@ -60,6 +62,19 @@ class Asking:
 
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
         return ask(question, self._desk(question, settings))
+
+    async def test_model(self, name: str, settings: Settings) -> dict[str, Any]:
+        """Asks a model for one word, once; what it says and how long that took. Keys and addresses are the server's."""
+        llm = make_models(self._config, Settings().changed({"llm.answer": name, "llm.timeout_s": 30.0, "llm.tries": 1}))
+        model = llm.role("answer")
+        if model is None or not settings.llm_enabled:
+            raise UsageError("models are switched off", hint="set llm.enabled=true")
+        said, began = "", time.perf_counter()
+        request = Request(ONE_WORD, (Turn("user", ONE_WORD),), max_tokens=64, role="test")
+        async for piece in model.stream(request):
+            said += piece.text
+        took = (time.perf_counter() - began) * 1000
+        return {"model": model.name, "reply": said.strip()[:200], "ms": round(took, 1)}
 
     async def aclose(self) -> None:
         """Closes the connections to models that the running event loop has kept."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, get_args
 
-from refdesk.access import Keys
+from refdesk.access import Keys, Sessions
 from refdesk.adapters import backup as backups
 from refdesk.adapters.analytics import analytics
 from refdesk.adapters.catalogue import Catalogue, PageText
@@ -20,6 +20,7 @@ from refdesk.adapters.keys import KeyStore
 from refdesk.adapters.maintenance import Maintenance, Report
 from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.render import IMAGE_FORMATS, page_image
+from refdesk.adapters.sessions import SessionStore
 from refdesk.adapters.settings_store import SettingsStore
 from refdesk.adapters.shelves import Shelves
 from refdesk.adapters.spool import Spool
@@ -94,6 +95,7 @@ class Refdesk:
         self.reader = LibraryReader(self.catalogue, self.index, self.embedder, self.reindex)
         self.asking = Asking(self._engine, self._quick, self.reader, self.embedder, self.config, lambda: self.settings)
         self.keys = Keys(KeyStore(self._quick, self.asking.background))
+        self.sessions = Sessions(SessionStore(self._quick), self.keys, lambda: self.settings)
         self.feedback = FeedbackStore(self._engine, self.asking.answers)
 
     def __enter__(self) -> Refdesk:
@@ -398,6 +400,8 @@ class Refdesk:
         ...     print(event.to_dict())
         """
         chosen = self.settings.changed(settings) if settings else self.settings
+        if owner and conversation_id:
+            self.asking.conversations.check_speaker(conversation_id, owner)
         asked = make_question(
             question,
             self.scope(collection, document, **scope),

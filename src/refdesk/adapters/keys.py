@@ -111,6 +111,13 @@ class KeyStore:
                 return key
         return None
 
+    def of(self, key_id: str) -> Key | None:
+        """The key with this id, its use noted."""
+        key = next((one for held in self._current().values() for _, one in held if one.id == key_id), None)
+        if key is not None:
+            self._note(key.id)
+        return key
+
     def _current(self) -> Mapping[str, Sequence[tuple[str, Key]]]:
         rows = self._reader.rows(self._find_revision)
         revision = str(rows[0][0]) if rows else ""

@@ -224,6 +224,15 @@ keys = Table(
     Column("last_used", String(32), nullable=False, default=""),
 )
 
+# Sign-ins of the page; a revoked key takes its own along.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", String(64), primary_key=True),  # SHA-256 of the cookie's token
+    Column("key_id", String(32), ForeignKey("keys.id", ondelete="CASCADE"), nullable=False),
+    Column("expires_at", Float, nullable=False),  # seconds since 1970
+)
+
 feedback = Table(
     "feedback",
     metadata,

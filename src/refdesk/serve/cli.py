@@ -35,6 +35,7 @@ from refdesk.serve.demo import run_demo
 from refdesk.serve.doctor import examine
 from refdesk.serve.keys_command import app as keys_app
 from refdesk.serve.progress import AddProgress, CountProgress
+from refdesk.serve.serve_command import serve
 from refdesk.serve.settings_command import app as settings_app
 from refdesk.serve.show import escape
 
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.command()(ask)
 app.command()(chat)
+app.command()(serve)
 app.add_typer(settings_app, name="settings")
 app.add_typer(keys_app, name="keys")
 

@@ -1,0 +1,69 @@
+"""Conversations over HTTP: a caller's own, their messages, titles; gone with everything said in them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from refdesk.access import Caller
+from refdesk.serve.http.desk import Library
+from refdesk.serve.http.documented import failures, gives
+from refdesk.serve.http.guard import Who
+from refdesk.serve.http.reply import reply
+from refdesk.serve.http.shapes import TitleIn
+
+router = APIRouter(prefix="/api/conversations", tags=["conversations"])
+CONVERSATION = {
+    "id": "tuesday",
+    "title": "When is the price list revised?",
+    "message_count": 2,
+    "created_at": "2026-01-31T09:00:00.000+00:00",
+    "updated_at": "2026-01-31T09:00:04.000+00:00",
+}
+MESSAGE = {"role": "user", "content": "When is the price list revised?", "answer_id": "", "key": 1, "created_at": ""}
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+def _owner(caller: Caller) -> str | None:
+    """A key sees its own; whoever sits at the machine sees all."""
+    return caller.id or None
+
+
+@router.get("", summary="The last conversations", responses=gives({"conversations": [CONVERSATION]}))
+def recent(desk: Library, caller: Who, limit: Limit = 50) -> Response:
+    found = desk.asking.conversations.recent(limit, owner=_owner(caller))
+    return reply({"conversations": [one.to_dict() for one in found]})
+
+
+@router.get("/{conversation_id}", summary="One conversation", responses=gives(CONVERSATION) | failures(404))
+def conversation(desk: Library, caller: Who, conversation_id: str) -> Response:
+    return reply(desk.asking.conversations.conversation(conversation_id, owner=_owner(caller)).to_dict())
+
+
+@router.get(
+    "/{conversation_id}/messages",
+    summary="What was said in it",
+    responses=gives({"messages": [MESSAGE]}) | failures(404),
+)
+def messages(desk: Library, caller: Who, conversation_id: str, limit: Limit = 200) -> Response:
+    store, owner = desk.asking.conversations, _owner(caller)
+    store.conversation(conversation_id, owner=owner)
+    found = store.messages(conversation_id, limit, owner=owner)
+    return reply({"messages": [one.to_dict() for one in found]})
+
+
+@router.patch("/{conversation_id}", summary="Give it a title", responses=gives(CONVERSATION) | failures(404))
+def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> Response:
+    store, owner = desk.asking.conversations, _owner(caller)
+    store.rename(conversation_id, body.title, owner=owner)
+    return reply(store.conversation(conversation_id, owner=owner).to_dict())
+
+
+@router.delete(
+    "/{conversation_id}", summary="Remove it, with its answers", responses=gives({"deleted": "tuesday"}) | failures(404)
+)
+def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
+    desk.asking.conversations.delete(conversation_id, owner=_owner(caller))
+    return reply({"deleted": conversation_id})

@@ -1,0 +1,157 @@
+"""How is a failure said over HTTP? One shape for all of them, a status by the kind of error, never a stack trace.
+
+    {"code": "not_found", "message": "there is no document 'x'", "stage": "", "retryable": false, "hint": "…",
+     "request_id": "4f1c…"}
+
+Requests that do not fit their schema are 400, like every other wrong call: one status says "correct your request".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from refdesk.errors import (
+    AccessDenied,
+    AskError,
+    DiskFull,
+    DocumentError,
+    ExtraMissing,
+    LibraryBusy,
+    LibraryError,
+    ModelError,
+    NotFound,
+    NotSignedIn,
+    ProviderError,
+    ProviderUnavailable,
+    RefdeskError,
+    TooLarge,
+    TooManyRequests,
+    UnsupportedFormat,
+    UsageError,
+)
+from refdesk.serve.http.reply import json_bytes
+
+logger = logging.getLogger("refdesk.http")
+
+# The nearest class in an error's family tree decides.
+STATUS: Mapping[type[RefdeskError], int] = {
+    UsageError: 400,
+    NotSignedIn: 401,
+    AccessDenied: 403,
+    NotFound: 404,
+    TooLarge: 413,
+    UnsupportedFormat: 415,
+    DocumentError: 422,
+    TooManyRequests: 429,
+    RefdeskError: 500,
+    AskError: 500,
+    LibraryError: 500,
+    ModelError: 500,
+    ExtraMissing: 501,
+    ProviderError: 502,
+    ProviderUnavailable: 503,
+    LibraryBusy: 503,
+    DiskFull: 507,
+}
+# What is not an error of the engine: codes of Starlette's own refusals.
+CODES: Mapping[int, str] = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_format"}
+
+
+def status_of(error: RefdeskError) -> int:
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def problem(error: RefdeskError, request_id: str) -> dict[str, Any]:
+    """The one shape; `error` repeats it as clients of /v1 look for it."""
+    return error.to_dict() | {"request_id": request_id}
+
+
+def refusal(error: RefdeskError, request_id: str, path: str = "") -> Response:
+    """The response to a request that failed."""
+    body = problem(error, request_id)
+    headers: dict[str, str] = {}
+    wait = getattr(error, "retry_after_s", 0.0)
+    if wait and error.retryable:
+        headers["Retry-After"] = str(max(1, round(wait)))
+    if isinstance(error, NotSignedIn):
+        headers["WWW-Authenticate"] = "Bearer"
+    return _response(body, status_of(error), path, headers)
+
+
+def crash(request_id: str, path: str = "") -> Response:
+    """The response to a defect of ours; the log has the rest."""
+    body = {
+        "code": "internal_error",
+        "message": "something went wrong on the server's side",
+        "stage": "",
+        "retryable": False,
+        "hint": f"whoever looks after the server finds it in the log under {request_id}",
+        "request_id": request_id,
+    }
+    return _response(body, 500, path)
+
+
+def _response(body: dict[str, Any], status: int, path: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    if path.startswith("/v1/"):  # as programs written for OpenAI's interface look for it
+        kind = "invalid_request_error" if status < 500 else "api_error"
+        body = body | {"error": {"message": body["message"], "type": kind, "code": body["code"], "param": None}}
+    return Response(json_bytes(body), status, headers, "application/json")
+
+
+def add_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(RefdeskError, _refdesk_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+
+
+async def _refdesk_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefdeskError)
+    if status_of(error) >= 500:
+        logger.warning("%s", error.sentence, extra={"code": error.code, "stage": error.stage})
+    return refusal(error, request.state.request_id, request.url.path)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    said = UsageError(in_words(error.errors()), hint="/openapi.json and docs/http.md say what is expected")
+    return refusal(said, request.state.request_id, request.url.path)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Unknown paths and methods, and bodies that could not be read."""
+    assert isinstance(error, HTTPException)
+    status, path = error.status_code, request.url.path
+    sentence = {
+        404: f"there is nothing at {path}",
+        405: f"{request.method} is not a method of {path}",
+    }.get(status, str(error.detail))
+    body = {
+        "code": CODES.get(status, "usage_error" if status < 500 else "internal_error"),
+        "message": sentence,
+        "stage": "",
+        "retryable": status >= 500,
+        "hint": "docs/http.md lists the routes" if status in (404, 405) else "",
+        "request_id": request.state.request_id,
+    }
+    return _response(body, status, path, error.headers)
+
+
+def in_words(errors: Sequence[Any]) -> str:
+    """`[{"loc": ("body", "top_k"), "msg": "Input should be …"}]` -> `top_k: should be …`."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return "the body is not JSON"
+    place = ".".join(str(part) for part in first["loc"][1:])
+    said = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    said = said[:1].lower() + said[1:]
+    if not place and first["loc"] and first["loc"][0] == "body":
+        place = "the body"
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{place}: {said}{more}" if place else f"{said}{more}"

@@ -1,0 +1,140 @@
+"""Who asks? A key or the cookie of a sign-in becomes a `Caller`; what comes from another site is turned away.
+
+Everything needs a caller but `OPEN`. Routes ask for one (`Who`) and say what it must be allowed (`caller.require`).
+Without any key the library is open to the machine it runs on: the caller is `LOCAL`. Then a page of another site could
+reach it through the user's browser, so requests that say they come from one, or that call the server by a name which is
+not this machine's, are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from refdesk.access import LOCAL, Caller
+from refdesk.engine import Refdesk
+from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
+from refdesk.serve.http.errors import refusal
+from refdesk.serve.http.limits import Limits
+
+COOKIE = "refdesk_session"
+HEADER = "x-refdesk"  # any page may send a form; a header of one's own only the same site's script
+# Paths that need no caller; what ends in "/" covers all below it.
+OPEN = frozenset(("/", "/sign-in", "/healthz", "/readyz", "/api/session", "/favicon.ico"))
+OPEN_BELOW = ("/static/",)
+SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
+THIS_MACHINE = frozenset(("localhost", "127.0.0.1", "::1"))
+COUNTED = ("/api/", "/v1/")
+
+
+class Guard:
+    """Stands before every route, those that come later too."""
+
+    def __init__(self, app: ASGIApp, desk: Refdesk, limits: Limits, *, is_local: bool) -> None:
+        self.app, self._desk, self._limits, self._is_local = app, desk, limits, is_local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            caller = self._admit(scope, _headers(scope))
+            if caller is not None and caller.id and scope["path"].startswith(COUNTED):
+                self._limits.count(caller, self._desk.settings)
+        except RefdeskError as error:
+            await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
+            return
+        scope["state"]["caller"] = caller
+        await self.app(scope, receive, send)
+
+    def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
+        path = scope["path"]
+        secret = _secret(headers)
+        if secret:
+            caller = self._desk.keys.verify(secret)
+            if caller is None:
+                raise NotSignedIn("this key is not known")
+            return caller
+        token = _cookie(headers)
+        caller = self._desk.sessions.caller(token) if token else None
+        if caller is not None:
+            if scope["method"] not in SAFE_METHODS:
+                _same_site(headers, needs_header=True)
+            return caller
+        if not self._desk.keys.exist():
+            if self._is_local and _host(headers) not in THIS_MACHINE:
+                raise AccessDenied("this library is open to its own machine only", hint="call it by localhost")
+            if scope["method"] not in SAFE_METHODS:
+                _same_site(headers, needs_header=False)
+            return LOCAL
+        if path in OPEN or path.startswith(OPEN_BELOW):
+            return None
+        raise NotSignedIn("this library needs a key")
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _secret(headers: Mapping[str, str]) -> str:
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and secret.strip():
+        return secret.strip()
+    return headers.get("x-api-key", "").strip()
+
+
+def _cookie(headers: Mapping[str, str]) -> str:
+    text = headers.get("cookie", "")
+    if COOKIE not in text:
+        return ""
+    try:
+        found = SimpleCookie(text).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def _host(headers: Mapping[str, str]) -> str:
+    """`localhost:8080` -> `localhost`, `[::1]:8080` -> `::1`."""
+    try:
+        return urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _same_site(headers: Mapping[str, str], *, needs_header: bool) -> None:
+    """Refuses what another site's page sends. Browsers say where a request comes from; programs say nothing."""
+    origin = headers.get("origin", "")
+    elsewhere = origin != "" and _netloc(origin) != headers.get("host", "")
+    if elsewhere or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise AccessDenied("this request comes from another site", hint="open Refdesk's own page")
+    if needs_header and headers.get(HEADER) != "1":
+        raise AccessDenied("a change made with the cookie needs the header X-Refdesk: 1")
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+async def _who(request: Request) -> Caller:
+    caller: Caller | None = request.state.caller
+    if caller is None:
+        raise NotSignedIn("this needs a key")
+    return caller
+
+
+async def _perhaps(request: Request) -> Caller | None:
+    caller: Caller | None = request.state.caller
+    return caller
+
+
+Who = Annotated[Caller, Depends(_who)]
+Perhaps = Annotated[Caller | None, Depends(_perhaps)]  # for the paths in OPEN

@@ -1,0 +1,76 @@
+"""Keys over HTTP, for admins; signing in and out; who one is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from refdesk.access import Caller
+from refdesk.errors import NotSignedIn
+from refdesk.serve.http.desk import Library
+from refdesk.serve.http.documented import failures, gives
+from refdesk.serve.http.guard import COOKIE, Who
+from refdesk.serve.http.reply import reply
+from refdesk.serve.http.shapes import KeyIn, SessionIn
+
+router = APIRouter(prefix="/api", tags=["access"])
+KEY = {"id": "3c9a1f", "name": "anna", "role": "reader", "collections": ["finance"], "created_at": "", "last_used": ""}
+ME = {"id": "3c9a1f", "name": "anna", "role": "reader", "collections": ["finance"], "signed_in": True}
+
+
+@router.get("/keys", summary="Every key, without its secret", responses=gives({"keys": [KEY]}))
+def keys(desk: Library, caller: Who) -> Response:
+    caller.require("keys")
+    return reply({"keys": [one.to_dict() for one in desk.keys.list()]})
+
+
+@router.post("/keys", status_code=201, summary="Make a key", responses=gives({"key": KEY, "secret": "rd_…"}, 201))
+def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
+    """The secret is in this answer and nowhere else."""
+    caller.require("keys")
+    key, secret = desk.keys.add(body.name, body.role, body.collections)
+    return reply({"key": key.to_dict(), "secret": secret}, 201)
+
+
+@router.delete("/keys/{key_id}", summary="Revoke a key", responses=gives({"revoked": KEY}) | failures(404))
+def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
+    """From now on nobody gets in with it, nor with a sign-in that used it."""
+    caller.require("keys")
+    return reply({"revoked": desk.keys.revoke(key_id).to_dict()})
+
+
+@router.post("/session", summary="Sign in with a key", responses=gives(ME))
+def sign_in(request: Request, desk: Library, body: SessionIn) -> Response:
+    """Sets a cookie that no script can read and no other site can send."""
+    caller = desk.keys.verify(body.key)
+    if caller is None:
+        raise NotSignedIn("this key is not known")
+    token, seconds = desk.sessions.begin(caller)
+    answer = reply(_me(caller))
+    answer.set_cookie(
+        COOKIE, token, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+    )
+    return answer
+
+
+@router.delete("/session", summary="Sign out", responses=gives({"signed_in": False}))
+def sign_out(request: Request, desk: Library) -> Response:
+    if token := request.cookies.get(COOKIE):
+        desk.sessions.end(token)
+    answer = reply({"signed_in": False})
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return answer
+
+
+@router.get("/me", summary="Who one is", responses=gives(ME))
+def me(caller: Who) -> Response:
+    return reply(_me(caller))
+
+
+def _me(caller: Caller) -> dict[str, Any]:
+    allowed = None if caller.collections is None else list(caller.collections)
+    own = {"id": caller.id, "name": caller.name, "role": caller.role, "collections": allowed}
+    may = {name: caller.may(name) for name in ("add", "settings", "keys", "traces", "analytics", "clear_cache")}
+    return own | {"signed_in": bool(caller.id), "may": may}

@@ -1,0 +1,90 @@
+"""How much may a key do? Requests in an hour, and questions at a time; the settings `serve.*` say how many.
+
+Whoever sits at the machine (no key) has no limit. Counted in each worker process for itself, each with an equal share.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from refdesk.access import Caller
+from refdesk.errors import TooManyRequests
+from refdesk.settings import Settings
+
+HOUR_S = 3600.0
+SOON_S = 2.0  # when to come back while other questions of the same key are being answered
+
+
+@dataclass(slots=True)
+class _Window:
+    """Requests in this hour and the one before; together they estimate those of the last sixty minutes."""
+
+    began: float
+    count: int = 0
+    before: int = 0
+
+
+class Limits:
+    def __init__(self, workers: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
+        self._workers, self._clock = workers, clock
+        self._windows: dict[str, _Window] = {}
+        self._asking: dict[str, int] = {}
+
+    def count(self, caller: Caller, settings: Settings) -> None:
+        """One more request of this caller, or `TooManyRequests`."""
+        most = self._share(settings.requests_per_hour)
+        if not caller.id or not most:
+            return
+        window = self._window(caller.id)
+        passed = self._clock() - window.began
+        recent = window.count + window.before * (1 - passed / HOUR_S)
+        if recent >= most:
+            # Until enough of the hour before has faded, or else until this hour is over.
+            fading = (recent - most + 1) / window.before * HOUR_S if window.before else math.inf
+            wait = min(fading, HOUR_S - passed)
+            raise TooManyRequests(
+                f"this key has made its {settings.requests_per_hour:,} requests of the hour", retry_after_s=wait
+            )
+        window.count += 1
+
+    def begin(self, caller: Caller, settings: Settings) -> Callable[[], None]:
+        """A place among the questions of this caller; call what it gives when the question is done."""
+        most = self._share(settings.concurrent_asks)
+        running = self._asking.get(caller.id, 0)
+        if caller.id and most and running >= most:
+            raise TooManyRequests(
+                f"{running} questions of this key are being answered already",
+                hint="wait until one of them is done",
+                retry_after_s=SOON_S,
+            )
+        self._asking[caller.id] = running + 1
+        return lambda: self._end(caller.id)
+
+    @contextmanager
+    def asking(self, caller: Caller, settings: Settings) -> Iterator[None]:
+        end = self.begin(caller, settings)
+        try:
+            yield
+        finally:
+            end()
+
+    def _end(self, key_id: str) -> None:
+        self._asking[key_id] -= 1
+        if not self._asking[key_id]:
+            del self._asking[key_id]
+
+    def _share(self, limit: int) -> int:
+        return math.ceil(limit / self._workers)
+
+    def _window(self, key_id: str) -> _Window:
+        moment = self._clock()
+        window = self._windows.get(key_id)
+        if window is None or moment - window.began >= 2 * HOUR_S:
+            window = self._windows[key_id] = _Window(moment)
+        elif moment - window.began >= HOUR_S:
+            window = self._windows[key_id] = _Window(window.began + HOUR_S, 0, window.count)
+        return window

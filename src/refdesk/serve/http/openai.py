@@ -1,0 +1,179 @@
+"""OpenAI's interface: programs written for it ask the library without being changed.
+
+The last message of the user is the question, what was said before is the history. System messages are not heard: how
+an answer is written, checked and cited is the library's, and what a caller may read comes from the key alone. Markers
+such as [1] stay in the text; `refdesk` beside it carries the citations, on the message or on the last chunk.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, get_args
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from refdesk.answer import Answer, Level
+from refdesk.errors import NotFound, RefdeskError
+from refdesk.events import Content, Done, Event, Failed, Replace
+from refdesk.serve.http.asking import ask_once, begin, counted
+from refdesk.serve.http.desk import Service, Serving
+from refdesk.serve.http.documented import failures, gives
+from refdesk.serve.http.errors import problem
+from refdesk.serve.http.guard import Who
+from refdesk.serve.http.reply import json_bytes, reply
+from refdesk.serve.http.seeds import citation_shape
+from refdesk.serve.http.shapes import CompletionRequest
+from refdesk.serve.http.sse import PlainResponse
+
+router = APIRouter(prefix="/v1", tags=["OpenAI"])
+OWNER = "refdesk"
+LEVELS: dict[str, Level | None] = {"refdesk": None} | {f"refdesk-{level}": level for level in get_args(Level)}
+CORRECTED = "\n\nCorrected answer:\n\n"
+MARKERS = re.compile(r"\s*\[\d+(?:, ?\d+)*\]")
+COMPLETION = {
+    "id": "chatcmpl-0f3a9c",
+    "object": "chat.completion",
+    "created": 1767225600,
+    "model": "refdesk",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "…[1]"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+}
+MODELS = {"object": "list", "data": [{"id": "refdesk", "object": "model", "created": 0, "owned_by": OWNER}]}
+RESPONSES = gives(COMPLETION) | failures(404, 502)
+RESPONSES[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+
+
+@router.get("/models", summary="One model for each level", responses=gives(MODELS))
+async def models(caller: Who) -> Response:
+    listed = [{"id": name, "object": "model", "created": 0, "owned_by": OWNER} for name in LEVELS]
+    return reply({"object": "list", "data": listed})
+
+
+@router.get("/models/{name}", summary="One of them", responses=gives(MODELS["data"][0]) | failures(404))
+async def model(caller: Who, name: str) -> Response:
+    _level(name)
+    return reply({"id": name, "object": "model", "created": 0, "owned_by": OWNER})
+
+
+@router.post("/chat/completions", summary="Ask, as OpenAI's clients do", responses=RESPONSES)
+async def completions(request: Request, service: Serving, caller: Who, body: CompletionRequest) -> Response:
+    text, options = asked(body)
+    if not body.stream:
+        answer = await ask_once(request, service, caller, text, options)
+        return reply(_completion(answer, body.model))
+    end = service.limits.begin(caller, service.desk.settings)
+    try:
+        events = await begin(service, caller, text, options)
+    except BaseException:
+        end()
+        raise
+    with_usage = body.stream_options is not None and body.stream_options.include_usage
+    return PlainResponse(service.streams, _chunks(request, service, events, body.model, with_usage), caller.id, end)
+
+
+def asked(body: CompletionRequest) -> tuple[str, dict[str, Any]]:
+    """The question and the options of `desk.ask`."""
+    last = max(place for place, one in enumerate(body.messages) if one.role == "user")
+    before = body.messages[:last]
+    history = [(one.role, one.text) for one in before if one.role in ("user", "assistant") and one.text]
+    options = body.refdesk.options() if body.refdesk is not None else {}
+    if history:
+        options["history"] = history
+    if (level := _level(body.model)) is not None:
+        options["level"] = level
+    longest = body.max_completion_tokens or body.max_tokens
+    own = {"answer.temperature": body.temperature, "answer.max_tokens": longest}
+    if settings := {name: value for name, value in own.items() if value is not None} | options.get("settings", {}):
+        options["settings"] = settings
+    return body.messages[last].text, options
+
+
+def _level(name: str) -> Level | None:
+    if name not in LEVELS:
+        raise NotFound(f"there is no model '{name}'", hint=f"use one of {', '.join(LEVELS)}")
+    return LEVELS[name]
+
+
+def _completion(answer: Answer, name: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": answer.content, "refusal": None, "refdesk": _extension(answer)}
+    return {
+        "id": f"chatcmpl-{answer.id}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": name,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": _usage(answer),
+    }
+
+
+def _usage(answer: Answer) -> dict[str, int]:
+    prompt, completion = answer.usage.prompt_tokens, answer.usage.completion_tokens
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _extension(answer: Answer) -> dict[str, Any]:
+    """What OpenAI's shape has no place for."""
+    own = answer.to_dict()
+    kept = ("id", "claims", "sources", "confidence", "sufficiency", "verification", "suggested_questions", "model")
+    return {name: own[name] for name in kept} | {
+        "content": answer.content,
+        "citations": [citation_shape(one) for one in answer.citations],
+        "is_answered": answer.is_answered,
+    }
+
+
+async def _chunks(
+    request: Request, service: Service, events: AsyncGenerator[Event, None], name: str, with_usage: bool
+) -> AsyncGenerator[bytes, None]:
+    """`data: {…}` for each token; the last chunk carries `refdesk`; then `data: [DONE]`."""
+    head = {
+        "id": f"chatcmpl-{request.state.request_id}",
+        "object": "chat.completion.chunk",
+        "created": int(time.time()),
+        "model": name,
+    }
+
+    def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+        return b"data: %s\n\n" % json_bytes(head | {"choices": [choice]} | more)
+
+    yield chunk({"role": "assistant", "content": ""})
+    sent = ""
+    try:
+        async with aclosing(counted(request, service, events)) as stream:
+            async for event in stream:
+                if isinstance(event, Content):
+                    sent += event.token
+                    yield chunk({"content": event.token})
+                elif isinstance(event, Replace) and (rest := _amended(sent, event.content)):
+                    sent += rest
+                    yield chunk({"content": rest})
+                elif isinstance(event, Failed):
+                    raise event.error
+                elif isinstance(event, Done):
+                    yield chunk({}, "stop", refdesk=_extension(event.answer))
+                    if with_usage:
+                        yield b"data: %s\n\n" % json_bytes(head | {"choices": [], "usage": _usage(event.answer)})
+    except RefdeskError as error:
+        said = problem(error, request.state.request_id)
+        yield b"data: %s\n\n" % json_bytes(said | {"error": said | {"type": "api_error"}})
+    yield b"data: [DONE]\n\n"
+
+
+def _amended(sent: str, content: str) -> str:
+    """What to send when an answer is replaced: a client cannot take back what it has shown.
+
+    Other markers alone are no other answer: the extension has the final text.
+
+    >>> _amended("It weighs 300 kg. [3]", "It weighs 350 kg. [1]")
+    '\\n\\nCorrected answer:\\n\\nIt weighs 350 kg. [1]'
+    """
+    if content.startswith(sent):
+        return content[len(sent) :]
+    if MARKERS.sub("", sent).strip() == MARKERS.sub("", content).strip():
+        return ""
+    return CORRECTED + content

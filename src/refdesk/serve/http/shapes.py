@@ -1,0 +1,269 @@
+"""What may be sent, and what comes back? The requests and responses as OpenAPI shows them, with examples."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from refdesk.answer import Level, Mode, ResponseMode
+from refdesk.errors import UsageError
+from refdesk.types import Kind
+
+LONGEST_QUERY = 1000  # characters of a question to /api/query (seed 002); elsewhere query.max_characters, 8,000
+Text = Annotated[str, Field(max_length=100_000)]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+Names = Name | Annotated[list[Name], Field(max_length=1000)]
+
+
+class Shape(BaseModel):
+    """What is not known is left alone: other systems' clients send more than Refdesk reads. "5" is not a number."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class TurnIn(Shape):
+    role: Literal["user", "assistant"]
+    content: Text
+
+
+class AskFields(Shape):
+    """What every question may say about itself."""
+
+    top_k: Annotated[int, Field(ge=1, le=1000, description="Chunks to retrieve; `k` is the same.")] | None = None
+    k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    max_context_chars: Annotated[int, Field(ge=1, le=10_000_000, description="Characters of the prompt.")] | None = None
+    collection: Names | None = Field(None, description="Only these collections and what lies below them.")
+    document: Names | None = Field(None, description="Only these documents, by id or name.")
+    kind: Kind | list[Kind] | None = Field(None, description="Only chunks of these kinds.")
+    pages: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="First and last page."
+    )
+    date_from: Annotated[str, Field(max_length=40)] = ""
+    date_to: Annotated[str, Field(max_length=40)] = ""
+    metadata: dict[str, str] | None = Field(None, description="Only documents with these metadata.")
+    level: Level | None = Field(None, description="How much is done for an answer.")
+    mode: Mode | ResponseMode | None = Field(None, description="Where the answer comes from; or a response mode.")
+    response_mode: ResponseMode | None = Field(None, description="How an answer is checked.")
+    conversation_id: Annotated[str, Field(max_length=80)] = Field("", description="Goes on with this conversation.")
+    history: Annotated[list[TurnIn], Field(max_length=1000)] | None = Field(None, description="What was said before.")
+    conversation_history: Annotated[list[TurnIn], Field(max_length=1000)] | None = None  # seed 000
+    verbatim: bool = Field(False, description="No spelling correction, no rewriting.")
+    cache: bool = Field(True, description="An answer that is known already may be given.")
+    settings: dict[str, bool | int | float | str] | None = Field(
+        None, description="Settings for this question; those marked so in docs/settings.md."
+    )
+
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments of `desk.ask`; those that are not given stay away."""
+        given: dict[str, Any] = {
+            "k": self.top_k or self.k,
+            "max_context_chars": self.max_context_chars,
+            "collection": self.collection,
+            "document": self.document,
+            "kind": self.kind,
+            "pages": tuple(self.pages) if self.pages else None,
+            "date_from": self.date_from,
+            "date_to": self.date_to,
+            "metadata": self.metadata,
+            "level": self.level,
+            "mode": self.mode,
+            "response_mode": self.response_mode,
+            "conversation_id": self.conversation_id,
+            "history": [(one.role, one.content) for one in self.history or self.conversation_history or ()],
+            "settings": self.settings,
+        }
+        said = {name: value for name, value in given.items() if value not in (None, "", [])}
+        return said | {"verbatim": self.verbatim, "cache": self.cache}
+
+
+Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
+
+
+class QueryRequest(AskFields):
+    """A question under any of three names."""
+
+    question: Query | None = None
+    q: Query | None = Field(None, description="The question, as seed 003 calls it.")
+    query: Query | None = Field(None, description="The question, as seed 002 calls it.")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"question": "When is the price list revised?", "top_k": 6, "max_context_chars": 4000}]
+        }
+    )
+
+    @property
+    def text(self) -> str:
+        return self.question or self.q or self.query or ""
+
+
+class ChatRequest(AskFields):
+    """A message of a conversation; `session_id` is `conversation_id`, a new one is begun when none is named."""
+
+    message: Text | None = None
+    question: Text | None = None
+    session_id: Annotated[str, Field(max_length=80)] = ""
+    collection_filter: Names | None = Field(None, description="The same as `collection`.")
+    folder_id: Name | None = Field(None, description="A collection below `collection_filter`, or the only one.")
+    intelligence_level: Level | None = Field(None, description="The same as `level`.")
+    temperature_override: Annotated[float, Field(ge=0.0, le=2.0)] | None = None
+    enable_cot: bool | None = Field(None, description="The setting `answer.reasoning`.")
+    enable_verification: bool | None = Field(
+        None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
+    )
+    ensemble_voting: bool | None = Field(None, description="The setting `answer.ensemble_voting`.")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "message": "When is the price list revised?",
+                    "session_id": "tuesday",
+                    "intelligence_level": "standard",
+                }
+            ]
+        }
+    )
+
+    @property
+    def text(self) -> str:
+        return self.message or self.question or ""
+
+    def options(self) -> dict[str, Any]:
+        said = super().options()
+        toggles = {
+            "answer.temperature": self.temperature_override,
+            "answer.reasoning": self.enable_cot,
+            "rag.verification_enabled": self.enable_verification,
+            "answer.ensemble_voting": self.ensemble_voting,
+        }
+        if settings := {name: value for name, value in toggles.items() if value is not None} | (self.settings or {}):
+            said["settings"] = settings
+        if self.enable_verification is not None:
+            said.setdefault("response_mode", "standard" if self.enable_verification else "quick")
+        if place := _narrowed(self.collection or self.collection_filter, self.folder_id):
+            said["collection"] = place
+        if level := self.level or self.intelligence_level:
+            said["level"] = level
+        if self.session_id:
+            said["conversation_id"] = self.session_id
+        return said
+
+
+def _narrowed(collection: str | list[str] | None, folder: str | None) -> str | list[str] | None:
+    """A folder lies in the collection that is named beside it, or is one itself."""
+    if folder is None or collection is None:
+        return folder or collection
+    names = [collection] if isinstance(collection, str) else collection
+    if any(f"{folder}/".startswith(f"{name}/") for name in names):
+        return folder
+    within = [name for name in names if name.startswith(f"{folder}/")]
+    if not within:
+        raise UsageError(f"the folder '{folder}' is not in '{', '.join(names)}'")
+    return within
+
+
+# what the other routes take
+
+
+class TitleIn(Shape):
+    title: Annotated[str, Field(min_length=1, max_length=1000)]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Moorings"}]})
+
+
+class FeedbackIn(Shape):
+    answer_id: Name
+    verdict: Literal["correct", "wrong"]
+    correction: Text = ""
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"answer_id": "4f1c…", "verdict": "wrong", "correction": "It is 350 kg."}]}
+    )
+
+
+class PresetIn(Shape):
+    name: Name
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "quality"}]})
+
+
+class ModelIn(Shape):
+    model: Name
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "ollama:qwen2.5:14b"}]})
+
+
+class KeyIn(Shape):
+    name: Name
+    role: Literal["reader", "editor", "admin"] = "reader"
+    collections: Annotated[list[Name], Field(max_length=1000)] | None = None
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "anna", "role": "reader", "collections": ["finance"]}]}
+    )
+
+
+class SessionIn(Shape):
+    key: Annotated[str, Field(min_length=1, max_length=1000)]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"key": "rd_…"}]})
+
+
+# OpenAI's interface
+
+
+class ContentPart(Shape):
+    type: str
+    text: Text = ""
+
+
+class ChatMessage(Shape):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Text | list[ContentPart] | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if part.text)
+        return self.content or ""
+
+
+class StreamOptions(Shape):
+    include_usage: bool = False
+
+
+class CompletionRequest(Shape):
+    """What of OpenAI's request is heard; `refdesk` takes the fields of /api/query."""
+
+    model: Annotated[str, Field(max_length=200)] = "refdesk"
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2000)]
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    temperature: Annotated[float, Field(ge=0.0, le=2.0)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = 1
+    refdesk: AskFields | None = None
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"model": "refdesk", "messages": [{"role": "user", "content": "When is the price list revised?"}]}
+            ]
+        }
+    )
+
+    @model_validator(mode="after")
+    def _asks(self) -> CompletionRequest:
+        if not any(one.role == "user" for one in self.messages):
+            raise ValueError("there is no message of the user")
+        return self
+
+
+# what comes back
+
+
+class Problem(BaseModel):
+    """Every failure has this shape."""
+
+    code: str = Field(examples=["not_found"])
+    message: str = Field(examples=["there is no document 'price-list.pdf'"])
+    stage: str = Field(examples=[""])
+    retryable: bool
+    hint: str = Field(examples=["`refdesk list` shows what there is"])
+    request_id: str = Field(examples=["4f1c8a12be90d377"])

@@ -1,0 +1,244 @@
+"""Events as they happen, over one long response (Server-Sent Events).
+
+    id: Zk3…-7
+    event: content
+    data: {"token":"The "}
+
+Every event has an id, "STREAM-NUMBER". Who lost the connection sends the same request again with the header
+`Last-Event-ID` and gets what he missed. Work goes on for `GRACE_S` after the last reader has left, then it is
+cancelled; what was said is kept for `KEPT_S` after the end. A comment every `HEARTBEAT_S` keeps proxies waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterator, MutableMapping
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from refdesk.errors import NotFound, RefdeskError
+from refdesk.serve.http.reply import json_bytes
+
+HEARTBEAT_S = 15.0
+GRACE_S = 2.0  # a reconnecting reader is back within one; a stop button costs this much of a model's time
+KEPT_S = 60.0
+MOST_KEPT = 1000  # finished streams; some 30 kB each
+CLOCK_S = 0.05  # a timer may fire a little before its time
+HEARTBEAT = b": still here\n\n"
+RETRY = b"retry: 1000\n\n"  # milliseconds after which a reader comes back
+
+Named = tuple[str, Any]  # (name of the event, its data)
+logger = logging.getLogger("refdesk.http")
+
+
+class Stream:
+    """The events of one piece of work, for as many readers as like to; the work is a task of its own."""
+
+    def __init__(self, owner: str, request_id: str = "") -> None:
+        self.id = secrets.token_urlsafe(9)
+        self.owner = owner
+        self.request_id = request_id
+        self.parts: list[bytes] = []  # event n is parts[n - 1]
+        self.is_done = False
+        self.on_end: list[Callable[[], None]] = []
+        self._head = f"id: {self.id}-".encode()
+        self._news: set[asyncio.Event] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._leaving: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+
+    def start(self, events: AsyncGenerator[Named, None]) -> Stream:
+        self._task = asyncio.create_task(self._run(events))
+        self._task.add_done_callback(lambda _: self._end())  # also when it is cancelled before its first step
+        return self
+
+    def put(self, name: str, data: Any) -> None:
+        self.parts.append(
+            b"%s%d\nevent: %s\ndata: %s\n\n" % (self._head, len(self.parts) + 1, name.encode(), json_bytes(data))
+        )
+        for news in self._news:
+            news.set()
+
+    async def _run(self, events: AsyncGenerator[Named, None]) -> None:
+        try:
+            async with aclosing(events):
+                async for name, data in events:
+                    self.put(name, data)
+        except asyncio.CancelledError:
+            if self._is_stopped:
+                self._fail("server_stopping", "the server is being stopped", True, "ask again in a moment")
+            raise
+        except RefdeskError as error:
+            self.put("error", error.to_dict() | {"request_id": self.request_id})
+        except Exception:
+            logger.exception("a stream failed", extra={"request_id": self.request_id})
+            self._fail("internal_error", "something went wrong on the server's side", False, "see the server's log")
+
+    def _fail(self, code: str, message: str, retryable: bool, hint: str) -> None:
+        said = {"code": code, "message": message, "stage": "", "retryable": retryable, "hint": hint}
+        self.put("error", said | {"request_id": self.request_id})
+
+    def _end(self) -> None:
+        self.is_done = True
+        for news in self._news:
+            news.set()
+        for call in self.on_end:
+            call()
+
+    def stop(self) -> None:
+        """Ends the work; readers get an `error` event."""
+        self._is_stopped = True
+        self.cancel()
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    @contextmanager
+    def reading(self) -> Iterator[asyncio.Event]:
+        """An event that is set whenever there is something new."""
+        news = asyncio.Event()
+        self._news.add(news)
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        try:
+            yield news
+        finally:
+            self._news.discard(news)
+            if not self._news and not self.is_done:
+                self._leaving = asyncio.get_running_loop().call_later(GRACE_S, self.cancel)
+
+
+class Streams:
+    """The streams of this process, running ones and those just finished."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Stream] = OrderedDict()
+        self.running = 0
+        self.working: set[asyncio.Task[None]] = set()  # streams that nobody can take up again
+
+    def begin(
+        self,
+        owner: str,
+        events: AsyncGenerator[Named, None],
+        request_id: str = "",
+        on_end: Callable[[], None] | None = None,
+    ) -> Stream:
+        stream = Stream(owner, request_id)
+        self._known[stream.id] = stream
+        self.running += 1
+        stream.on_end.append(lambda: self._ended(stream))
+        if on_end is not None:
+            stream.on_end.append(on_end)
+        return stream.start(events)
+
+    def find(self, last_event_id: str, owner: str) -> tuple[Stream, int]:
+        """The stream and the number of the last event that was seen: `"Zk3…-7"` -> (the stream, 7)."""
+        name, _, number = last_event_id.rpartition("-")
+        stream = self._known.get(name)
+        if stream is None or stream.owner != owner or not (number.isascii() and number.isdigit()):
+            raise NotFound("this stream is not known any more", hint="ask again; the conversation may have the answer")
+        return stream, min(int(number), len(stream.parts))
+
+    def stop(self) -> None:
+        for stream in list(self._known.values()):
+            if not stream.is_done:
+                stream.stop()
+        for task in self.working:
+            task.cancel()
+
+    def _ended(self, stream: Stream) -> None:
+        self.running -= 1
+        asyncio.get_running_loop().call_later(KEPT_S, self._known.pop, stream.id, None)
+        while len(self._known) - self.running > MOST_KEPT:
+            oldest = next(name for name, one in self._known.items() if one.is_done)
+            del self._known[oldest]
+
+
+class EventResponse(Response):
+    """Sends a stream's events after number `after`, as they come, until the work or the reader is gone."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, stream: Stream, after: int = 0) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._stream, self._after = stream, after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send(_body(RETRY))
+        loop = asyncio.get_running_loop()
+        leaving = asyncio.create_task(_gone(receive))
+        with self._stream.reading() as news:
+            leaving.add_done_callback(lambda _: news.set())
+            beat = loop.call_later(HEARTBEAT_S, news.set)
+            try:
+                while not leaving.done():
+                    news.clear()
+                    parts = self._stream.parts[self._after :]
+                    if parts:
+                        self._after += len(parts)
+                        await send(_body(b"".join(parts)))
+                    elif self._stream.is_done:
+                        break
+                    elif loop.time() + CLOCK_S >= beat.when():
+                        beat = loop.call_later(HEARTBEAT_S, news.set)
+                        await send(_body(HEARTBEAT))
+                    else:
+                        await news.wait()
+            finally:
+                beat.cancel()
+                leaving.cancel()
+        await send(_body(b"", more=False))
+
+
+class PlainResponse(Response):
+    """Events of another system's making, which cannot be taken up again: the work ends with the reader."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, streams: Streams, chunks: AsyncGenerator[bytes, None], owner: str, on_end: Callable[[], None]
+    ) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._streams, self._chunks, self._owner, self._on_end = streams, chunks, owner, on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.create_task(self._send(send))
+        leaving = asyncio.create_task(_gone(receive))
+        self._streams.working.add(sending)
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            self._streams.working.discard(sending)
+            self._on_end()
+
+    async def _send(self, send: Send) -> None:
+        try:
+            async with aclosing(self._chunks):
+                async for chunk in self._chunks:
+                    await send(_body(chunk))
+        finally:
+            await send(_body(b"", more=False))
+
+
+def _body(data: bytes, more: bool = True) -> MutableMapping[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

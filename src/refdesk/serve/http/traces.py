@@ -1,0 +1,55 @@
+"""Answers that were given, how they came about, what people said of them, and all of it in figures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from refdesk.errors import NotFound
+from refdesk.serve.http.desk import Library
+from refdesk.serve.http.documented import ANSWER_EXAMPLE, failures, gives
+from refdesk.serve.http.guard import Who
+from refdesk.serve.http.reply import reply
+from refdesk.serve.http.shapes import FeedbackIn
+
+router = APIRouter(prefix="/api", tags=["answers"])
+ASKED = {"id": "0f3a9c", "question": "When is the price list revised?", "created_at": "2026-01-31T09:00:00.000+00:00"}
+STAGE = {"name": "retrieve", "depth": 0, "started_ms": 1.2, "took_ms": 12.2, "input": {}, "output": {"hits": 10}}
+FEEDBACK = {"answer_id": "0f3a9c", "verdict": "correct", "correction": ""}
+
+
+@router.get("/answers", summary="The last questions", responses=gives({"answers": [ASKED]}))
+def recent(desk: Library, caller: Who, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> Response:
+    """A key's own; an admin sees everyone's, as far as his collections reach."""
+    found = desk.asking.answers.recent(limit, owner=caller.owner, access=caller.access)
+    return reply({"answers": [one.to_dict() for one in found]})
+
+
+@router.get("/answers/{answer_id}", summary="One answer again", responses=gives(ANSWER_EXAMPLE) | failures(404))
+def answer(desk: Library, caller: Who, answer_id: str) -> Response:
+    found = desk.asking.answers.get(answer_id, owner=caller.owner, access=caller.access)
+    if found is None or not found[0]:
+        raise NotFound(f"there is no answer '{answer_id}'")
+    said = desk.feedback.of(answer_id, caller=caller)
+    return reply(found[0] | {"answer": found[0].get("content", ""), "feedback": said})
+
+
+@router.get(
+    "/traces/{answer_id}", summary="How an answer came about", responses=gives({"stages": [STAGE]}) | failures(404)
+)
+def trace(desk: Library, caller: Who, answer_id: str) -> Response:
+    return reply(desk.trace(answer_id, owner=caller.owner, access=caller.access))
+
+
+@router.post("/feedback", summary="Say whether an answer was right", responses=gives(FEEDBACK) | failures(404))
+def feedback(desk: Library, caller: Who, body: FeedbackIn) -> Response:
+    caller.require("feedback")
+    return reply(desk.feedback.give(body.answer_id, body.verdict, body.correction, caller=caller))
+
+
+@router.get("/analytics", summary="Volume, waiting, cost and accuracy", responses=gives({"days": 30}))
+def analytics(desk: Library, caller: Who, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
+    """Of one's own questions; an admin's are everyone's, as far as his collections reach."""
+    return reply(desk.analytics(days, access=caller.access, owner=caller.owner))

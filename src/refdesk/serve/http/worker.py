@@ -1,0 +1,35 @@
+"""One process of `refdesk serve`: opens the library that the environment names, makes the app, closes it at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from fastapi import FastAPI
+
+from refdesk.engine import Refdesk
+from refdesk.serve.http.app import create_app
+from refdesk.serve.http.observe import set_up_logging
+
+VARIABLE = "REFDESK_SERVE"  # JSON, handed from the command to its workers
+
+
+def app() -> FastAPI:
+    """What uvicorn calls; in each worker once."""
+    set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
+    options: dict[str, Any] = orjson.loads(os.environ[VARIABLE])
+    desk = Refdesk(options["library"], settings=options["settings"])
+    made = create_app(desk, insecure=options["insecure"], is_local=options["is_local"], workers=options["workers"])
+    inner = made.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(running: FastAPI) -> AsyncIterator[Any]:
+        async with inner(running) as state:
+            yield state
+        desk.close()
+
+    made.router.lifespan_context = lifespan
+    return made

@@ -1,0 +1,111 @@
+"""`refdesk serve`: the HTTP service on this machine, or on the network for those who have a key."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import tempfile
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from refdesk.engine import Refdesk
+from refdesk.errors import UsageError
+from refdesk.serve.common import desk_of, messages
+from refdesk.serve.show import escape
+
+APP = "refdesk.serve.http.worker:app"  # imported by uvicorn, so that other commands do not wait for it
+VARIABLE = "REFDESK_SERVE"
+GRACE_S = 5  # for open connections after Ctrl-C; streams are told to end at once
+MOST_WORKERS = 64
+
+
+def serve(
+    context: typer.Context,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 is everywhere.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", help="Which port; 0 takes a free one.", min=0, max=65535)] = 8080,
+    workers: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Processes that serve the library.", min=1, max=MOST_WORKERS)
+    ] = 1,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let everyone in who can reach the address, without a key.")
+    ] = False,
+) -> None:
+    """Serve the library over HTTP. On other addresses than this machine's own it needs a key (see refdesk keys)."""
+    with desk_of(context) as desk:
+        folder, has_keys = desk.folder, desk.keys.exist()
+        _check(desk, host, insecure)
+    is_local = is_loopback(host)
+    options = {
+        "library": str(folder),
+        "settings": context.obj["settings"],
+        "insecure": insecure,
+        "is_local": is_local,
+        "workers": workers,
+    }
+    os.environ[VARIABLE] = orjson.dumps(options).decode()
+    listening = _listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    who = "everyone who has a key" if has_keys else "this machine" if is_local else "everyone, without a key"
+    messages.print(
+        f"Serving {escape(str(folder))} on http://{shown}:{listening.getsockname()[1]} for {who}. Ctrl-C ends it.",
+        soft_wrap=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="refdesk-metrics-") as figures:
+        if workers > 1:
+            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", figures)
+        _run(listening, workers)
+
+
+def _run(listening: socket.socket, workers: int) -> None:
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    config = uvicorn.Config(
+        APP,
+        factory=True,
+        workers=workers,
+        log_config=None,  # worker.py sets up the logs
+        access_log=False,  # observe.py writes a line a request
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=75,  # longer than most proxies keep theirs, so that they close first
+    )
+    server = uvicorn.Server(config)
+    if workers > 1:
+        Multiprocess(config, sockets=[listening]).run()
+    else:
+        server.run([listening])
+
+
+def _check(desk: Refdesk, host: str, insecure: bool) -> None:
+    if not (is_loopback(host) or insecure or desk.keys.exist()):
+        raise UsageError(
+            f"serving on {host} lets others in, and there is no key",
+            hint="make one with `refdesk keys add NAME --role admin`, or say --insecure",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """`localhost` and `127.0.0.2` are; `0.0.0.0` and names that lead elsewhere are not."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bound here, so that a port in use is one sentence and not a worker that dies again and again."""
+    try:
+        found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(found[0], found[1])
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(found[4])
+    except OSError as error:
+        raise UsageError(
+            f"{host}:{port} cannot be listened on: {error.strerror or error}", hint="name another --host or --port"
+        ) from error
+    listening.set_inheritable(True)
+    return listening
