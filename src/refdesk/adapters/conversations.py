@@ -102,6 +102,13 @@ class ConversationStore:
                 connection.execute(update(conversations).where(conversations.c.id == checked).values(values))
             connection.execute(insert(messages), rows)
 
+    def check_speaker(self, conversation_id: str, owner: str) -> None:
+        """`append` would refuse who speaks in a conversation of somebody else: better before than after the work."""
+        with self._engine.connect() as connection:
+            row = self._row(connection, conversation_id, None)
+        if owner and row is not None and row.owner != owner:
+            raise _unknown(conversation_id)
+
     # conversations
 
     def create(self, conversation_id: str = "", *, title: str = "", owner: str = "") -> str:

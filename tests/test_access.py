@@ -1,0 +1,288 @@
+"""Who may read one collection sees nothing of another one, by whichever door; roles do what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from access_samples import ADMIN, EDITOR, OTHER, READER, secrets_in, two_collections
+from refdesk import Answer, Refdesk
+from refdesk.access import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
+from refdesk.errors import AccessDenied, NotFound, UsageError
+
+ACTIONS: tuple[Action, ...] = (*get_args(Reading), *get_args(Editing), *get_args(Managing))
+METHODS: tuple[Any, ...] = ("hybrid", "bm25", "dense", "rrf")
+
+
+# roles
+
+
+def test_every_action_has_its_role_and_its_words() -> None:
+    assert set(ACTIONS) == set(SAYING)
+    for action in ACTIONS:
+        allowed = [role for role in ROLES if Caller("k", "n", role).may(action)]
+        assert allowed == list(ROLES[ROLES.index(needed(action)) :]), action
+    assert needed("ask") == "reader" and needed("delete") == "editor" and needed("settings") == "admin"
+
+
+@pytest.mark.parametrize(
+    "caller, action, collection, allowed",
+    [
+        pytest.param(EDITOR, "add", "harbour", True, id="own_collection"),
+        pytest.param(EDITOR, "add", "harbour/2024", True, id="below_the_own"),
+        pytest.param(EDITOR, "add", "harbours", False, id="not_by_the_beginning_of_a_name"),
+        pytest.param(EDITOR, "add", "Harbour", False, id="not_in_another_case"),
+        pytest.param(EDITOR, "delete", "board", False, id="another_collection"),
+        pytest.param(READER, "add", "harbour", False, id="readers_do_not_add"),
+        pytest.param(READER, "read", "harbour/handbooks", True, id="readers_read"),
+        pytest.param(READER, "read", "board", False, id="readers_read:only_their_own"),
+        pytest.param(Caller("k", "n", "reader", ()), "read", "harbour", False, id="no_collection"),
+        pytest.param(LOCAL, "settings", None, True, id="local"),
+        pytest.param(LOCAL, "delete", "anything", True, id="local:everywhere"),
+        pytest.param(Caller("k", "n", "admin", ("harbour",)), "traces", None, True, id="admin_of_some:traces"),
+        pytest.param(Caller("k", "n", "admin", ("harbour",)), "keys", None, False, id="admin_of_some:no_keys"),
+        pytest.param(Caller("k", "n", "admin", ("harbour",)), "settings", None, False, id="admin_of_some:no_settings"),
+    ],
+)
+def test_may_and_require_agree(caller: Caller, action: Action, collection: str | None, allowed: bool) -> None:
+    assert caller.may(action, collection) is allowed
+    if allowed:
+        caller.require(action, collection)
+    else:
+        with pytest.raises(AccessDenied, match="may not") as refused:
+            caller.require(action, collection)
+        assert refused.value.code == "access_denied"
+
+
+def test_a_refusal_says_what_and_why() -> None:
+    sentences = []
+    for caller, action, collection in ((READER, "add", None), (EDITOR, "move", "board"), (EDITOR, "keys", None)):
+        with pytest.raises(AccessDenied) as refused:
+            caller.require(action, collection)  # type: ignore[arg-type]
+        sentences.append(str(refused.value))
+    assert sentences == [
+        "a reader may not add documents",
+        "this key may not move documents in 'board'",
+        "an editor may not see or change keys",
+    ]
+
+
+def test_admins_see_everyone_else_his_own() -> None:
+    assert LOCAL.owner is None and READER.owner == "reader-key" and EDITOR.owner == "editor-key"
+
+
+# a reader of one collection
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    with two_collections(tmp_path_factory.mktemp("access") / "library") as found:
+        yield found
+
+
+def ask(desk: Refdesk, question: str, caller: Caller, **options: Any) -> Answer:
+    return desk.ask_sync(question, access=caller.access, owner=caller.id, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_search(desk: Refdesk, method: Any) -> None:
+    text = "Which crane does project Zebulon inspect at the Ravensfield depot?"
+    found = desk.search(text, k=50, method=method, access=READER.access)
+    assert all(hit.document.collection.startswith("harbour") for hit in found)
+    assert found and not secrets_in([hit.to_dict() for hit in found])
+    everything = desk.search(text, k=50, method=method)
+    assert "board" in {hit.document.collection for hit in everything}, "or this test proves nothing"
+    assert desk.search(text, k=50, method=method, collection="board", access=READER.access) == []
+    assert desk.search(text, k=50, method=method, access=()) == []
+
+
+QUESTIONS = [
+    "What does the secret project close in October?",
+    "How much does it cost a night?",
+    "Which crane lifts the most?",
+    "When is the crane inspected?",
+    "Summarise everything about closures.",
+    "List all cranes and what they lift.",
+    "Compare the two cranes.",
+    "What burns all night?",
+    "Who built the pyramids?",
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_ask_says_nothing_of_the_other_collection(desk: Refdesk, question: str) -> None:
+    """Events, answer, sources, related documents, nearest topics, suggestions and trace; before and after an admin."""
+
+    async def events() -> list[dict[str, Any]]:
+        stream = desk.ask(question, access=READER.access, owner=READER.id, level="maximum")
+        return [event.to_dict() async for event in stream]
+
+    first = asyncio.run(events())
+    assert first[-1]["type"] == "done" and not secrets_in(first)
+    told = desk.ask_sync(question, level="maximum")
+    second = asyncio.run(events())
+    answer = second[-1]["data"]["answer"]
+    assert answer["cached"] == "exact", "a reader's own answer is kept for readers like him"
+    assert not secrets_in(second)
+    assert not secrets_in(desk.trace(answer["id"], owner=READER.owner, access=READER.access))
+    assert told.cached == "no", "what a reader was told is not told to an admin"
+
+
+def test_ask_finds_what_the_reader_may_read(desk: Refdesk) -> None:
+    answer = ask(desk, "How much does the harbour crane lift?", READER)
+    assert answer.is_answered and "forty tonnes" in answer.content
+    assert "Ravensfield" in ask(desk, "What does project Zebulon close?", OTHER).content
+
+
+def test_the_exact_cache(desk: Refdesk) -> None:
+    question = "Which depot is closed in October?"
+    assert "Ravensfield" in ask(desk, question, ADMIN).content
+    assert ask(desk, question, ADMIN).cached == "exact"
+    for caller in (READER, Caller("k", "n", "reader", ()), Caller("k", "n", "reader", ("boards",))):
+        answer = ask(desk, question, caller)
+        assert answer.cached == "no" and not secrets_in(answer.to_dict())
+    twin = ask(desk, question, Caller("twin", "n", "reader", READER.collections))
+    assert twin.cached == "exact" and not secrets_in(twin.to_dict())
+
+
+def test_the_semantic_cache_and_what_it_offers(desk: Refdesk) -> None:
+    ask(desk, "How many tonnes does the crane lift?", ADMIN, cache=True)
+    ask(desk, "How many tonnes does the Quillon crane lift?", ADMIN)
+    similar = "How many tonnes does the crane lift please?"
+    assert ask(desk, similar, ADMIN).cached == "semantic", "or this test proves nothing"
+    answer = ask(desk, similar, READER)
+    assert answer.cached == "no" and not secrets_in(answer.to_dict())
+
+
+def test_a_near_miss_is_offered_only_to_those_who_share_it(desk: Refdesk) -> None:
+    asked, near = (f"In which month of the year {year} is the crane inspected?" for year in (2024, 2023))
+    ask(desk, asked, OTHER)
+    ask(desk, asked, ADMIN)
+    assert ask(desk, near, ADMIN).suggested_questions[0] == asked, "or this test proves nothing"
+    assert "2024" not in str(ask(desk, near, READER).to_dict()["suggested_questions"])
+
+
+def test_spelling(desk: Refdesk) -> None:
+    assert "zebulon" in ask(desk, "What is closed by Zebulan?", ADMIN).corrected_question.lower()
+    answer = ask(desk, "What is closed by Zebulan?", READER)
+    assert not secrets_in(answer.to_dict())
+
+
+def test_a_word_of_the_other_collection_is_as_unknown_as_any(desk: Refdesk) -> None:
+    """Whether a word is taken for a misspelling would tell whether somebody writes it."""
+    known = ask(desk, "What burns at Ravenfald?", OTHER)
+    assert known.corrected_question == "" and known.is_answered
+    answer = ask(desk, "What burns at Ravenfald?", READER)
+    assert "ravenfold" in answer.corrected_question.lower()
+    assert desk.reader.limited(("harbour",)).frequencies(["zebulon", "crane"])["zebulon"] == 0
+    assert desk.reader.limited(None).frequencies(["zebulon"])["zebulon"] > 0
+    limited = desk.reader.limited(("harbour",))
+    assert limited.chunk_count == len(desk.chunks("crane.md")) + 1 < desk.reader.chunk_count
+
+
+def test_documents_are_not_there(desk: Refdesk) -> None:
+    closed = desk.document("board-minutes.md")
+    with pytest.raises(NotFound) as unknown:
+        desk.document("nothing.md", access=READER.access)
+    for name in (closed.name, closed.id, closed.id[:6]):
+        for door in (desk.document, desk.chunks, desk.pages, desk.remove, desk.original):
+            with pytest.raises(NotFound) as refused:
+                door(name, access=READER.access)  # type: ignore[operator]
+            assert refused.value.sentence == unknown.value.sentence.replace("nothing.md", name)
+        for change in (
+            lambda name: desk.page_image(name, 1, access=READER.access),
+            lambda name: desk.rename(name, "mine.md", access=EDITOR.access),
+            lambda name: desk.move(name, "harbour", access=EDITOR.access),
+            lambda name: desk.search("crane", document=name, access=READER.access),
+            lambda name: ask(desk, "crane?", READER, document=name),
+        ):
+            with pytest.raises(NotFound) as refused:
+                change(name)
+            assert refused.value.sentence == unknown.value.sentence.replace("nothing.md", name)
+    assert desk.document(closed.id, access=OTHER.access) == closed
+    assert desk.document(closed.id[:6], access=OTHER.access) == closed
+
+
+def test_a_name_that_two_collections_share_is_not_ambiguous(desk: Refdesk) -> None:
+    with pytest.raises(UsageError, match=r"2 documents are called 'notes\.md'"):
+        desk.document("notes.md")
+    assert desk.document("notes.md", access=READER.access).collection == "harbour"
+    assert desk.scope(document="notes.md", access=OTHER.access).documents == (
+        desk.document("notes.md", access=OTHER.access).id,
+    )
+
+
+def test_lists(desk: Refdesk) -> None:
+    assert desk.collections() == [("board", 2), ("harbour", 1), ("harbour/handbooks", 1)]
+    assert desk.collections(READER.access) == [("harbour", 1), ("harbour/handbooks", 1)]
+    assert desk.collections(("harbour/handbooks",)) == [("harbour/handbooks", 1)]
+    assert desk.collections(()) == [] == desk.documents(access=())
+    assert {one.name for one in desk.documents(access=READER.access)} == {"crane.md", "notes.md"}
+    assert desk.documents(collection="board", access=READER.access) == []
+
+
+def test_answers_and_traces(desk: Refdesk) -> None:
+    answers = desk.asking.answers
+    theirs = ask(desk, "What does project Zebulon close?", OTHER)
+    mine = ask(desk, "Where do ships moor?", READER)
+    with pytest.raises(NotFound) as unknown:
+        desk.trace("nothing", owner=READER.owner, access=READER.access)
+    for limits in ({"owner": READER.owner, "access": READER.access}, {"access": READER.access}):
+        assert answers.get(theirs.id, **limits) is None  # type: ignore[arg-type]
+        assert answers.get(mine.id, **limits) is not None  # type: ignore[arg-type]
+        listed = answers.recent(1000, **limits)  # type: ignore[arg-type]
+        assert mine.id in {one.id for one in listed} and theirs.id not in {one.id for one in listed}
+        assert {place for one in listed for place in one.collections} == {"harbour", "harbour/handbooks"}
+        with pytest.raises(NotFound) as refused:
+            desk.trace(theirs.id, **limits)  # type: ignore[arg-type]
+        assert refused.value.sentence == unknown.value.sentence.replace("nothing", theirs.id)
+    assert answers.get(mine.id, owner=OTHER.owner) is None
+    assert desk.trace(theirs.id)["stages"]
+    with pytest.raises(NotFound):
+        desk.feedback.give(theirs.id, "wrong", caller=READER)
+
+
+def test_conversations(desk: Refdesk) -> None:
+    ask(desk, "What does project Zebulon close?", OTHER, conversation_id="talk")
+    conversations = desk.asking.conversations
+    assert conversations.turns("talk", 9, owner=READER.id) == [] == conversations.recent(owner=READER.id)
+    with pytest.raises(NotFound, match="there is no conversation 'talk'"):
+        ask(desk, "And what does that cost?", READER, conversation_id="talk")
+    assert len(conversations.messages("talk")) == 2, "nothing was added to it"
+    follow = ask(desk, "And what does that cost?", OTHER, conversation_id="talk")
+    assert follow.conversation_id == "talk" and len(conversations.messages("talk")) == 4
+
+
+def test_analytics(desk: Refdesk) -> None:
+    caller = Caller("counted", "n", "reader", ("board",))
+    before = desk.analytics(1, access=READER.access)
+    answer = ask(desk, "What costs 4,711 euros?", caller)
+    desk.feedback.give(answer.id, "correct", "it was Ravensfield", caller=caller)
+    assert desk.analytics(1, access=READER.access) == before
+    assert not secrets_in(desk.analytics(1, access=READER.access))
+    assert desk.analytics(1, access=READER.access, owner="counted")["questions"] == 0
+    own = desk.analytics(1, access=caller.access, owner=caller.owner)
+    assert own["questions"] == 1 and own["feedback"]["by_collection"][0]["collection"] == "board"
+    assert desk.analytics(1)["questions"] > before["questions"]
+
+
+# names are resolved in SQL alone: a wildcard, a quote or an empty text is no master key
+
+
+@pytest.mark.parametrize("name", ["%", "_", "", "*", "' OR 1=1 --", "board-minutes.md\0", "BOARD-MINUTES.MD"], ids=repr)
+def test_no_name_opens_what_is_closed(desk: Refdesk, name: str) -> None:
+    with pytest.raises(NotFound, match="there is no document"):
+        desk.document(name, access=READER.access)
+
+
+def test_a_library_of_two_processes_sees_the_same(tmp_path: Path) -> None:
+    with two_collections(tmp_path / "library") as desk, two_collections(tmp_path / "library") as other:
+        desk.move("board-minutes.md", "harbour")
+        assert other.search("Zebulon", method="bm25", access=READER.access)[0].document.name == "board-minutes.md"
+        desk.move("board-minutes.md", "board")
+        found = other.search("Zebulon", k=50, access=READER.access)
+        assert found and not secrets_in([hit.to_dict() for hit in found])
