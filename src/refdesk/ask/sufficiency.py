@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from refdesk.answer import Citation, Claim, Conflict, Context, Query, Retrieved, Sufficiency
-from refdesk.ask.evidence import FRAME_WEIGHT, asked, is_frame
+from refdesk.ask.evidence import FRAME_WEIGHT, asked
 from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.ask.reading import Reading, read
 from refdesk.ask.relevance import Relevance, typed
@@ -66,7 +66,7 @@ def _held(citations: Sequence[Citation], titles: dict[str, str]) -> Reading:
 
 def _coverage(query: Query, held: Reading) -> float:
     question = asked(query.standalone)
-    weights = [FRAME_WEIGHT if is_frame(word) else 1.0 for word in question.words]
+    weights = [FRAME_WEIGHT if question.frames(word) else 1.0 for word in question.words]
     found = sum(w for word, w in zip(question.words, weights, strict=True) if _has(held, word))
     return found / sum(weights) if weights else 0.0
 

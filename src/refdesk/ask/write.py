@@ -14,8 +14,12 @@ from refdesk.ask.generate import generate
 from refdesk.errors import ProviderError
 from refdesk.events import Event
 from refdesk.ports import Models, Piece
+from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.trace import Trace
+
+NEAREST = f"{NOT_IN_DOCUMENTS} The nearest they come to it:\n\n"
+NEAREST_SENTENCES = 2
 
 
 async def write(
@@ -28,6 +32,7 @@ async def write(
     budget: Budget,
     settings: Settings,
     trace: Trace,
+    doubt: str = "",
     most_characters: int | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Writes into the draft, and gives what a reader is to see of it as it comes."""
@@ -52,7 +57,10 @@ async def write(
             trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
     if void := draft.take(Piece(model=EXTRACTIVE, restarted=True)):
         yield void
-    for text in await asyncio.to_thread(extract, query, draft.context, retrieved, settings):
+    quotes = await asyncio.to_thread(extract, query, draft.context, retrieved, settings)
+    if doubt == "near":
+        quotes = [NEAREST, *quotes[:NEAREST_SENTENCES]]
+    for text in quotes:
         if shown := draft.take(Piece(text)):
             yield shown
     if shown := draft.finish():
