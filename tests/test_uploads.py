@@ -42,7 +42,7 @@ with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) a
         file.write(b"half of a fi")
         uploads = Uploads(desk)
         uploads.start()
-        while not any(one.status == "processing" for one in uploads.list(LOCAL)):
+        while not any(one.status == "processing" for one in uploads.listed(LOCAL)):
             time.sleep(0.02)
         print("processing", flush=True)
         time.sleep(60)
@@ -67,8 +67,8 @@ def locked_pdf(password: str) -> bytes:
 
 def done(uploads: Uploads, seconds: float = 60.0) -> list[Upload]:
     """The uploads once none is waiting any more, by name."""
-    assert wait_until(lambda: all(one.status in ("ready", "failed") for one in uploads.list(LOCAL)), seconds)
-    return sorted(uploads.list(LOCAL), key=lambda one: one.name)
+    assert wait_until(lambda: all(one.status in ("ready", "failed") for one in uploads.listed(LOCAL)), seconds)
+    return sorted(uploads.listed(LOCAL), key=lambda one: one.name)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_the_same_name_replaces_and_the_same_content_is_left(desk: Refdesk, uplo
     hand_in(desk, "copy.md", b"The berth costs 15 crowns a day.")
     uploads.wake()
     done(uploads)
-    copy, second, first = uploads.list(LOCAL)
+    copy, second, first = uploads.listed(LOCAL)
     assert (first.outcome, second.outcome, copy.outcome) == ("added", "replaced", "unchanged")
     assert copy.reason == "same content as tariff.md"
     assert first.document_id == second.document_id == copy.document_id
@@ -198,9 +198,9 @@ def test_a_stopped_server_puts_its_work_down(tmp_path: Path) -> None:
         hand_in(desk, "long.md", b"The gauge was read at noon. " * 6_000)
         uploads = Uploads(desk)
         uploads.start()
-        assert wait_until(lambda: any(one.status == "processing" for one in uploads.list(LOCAL)))
+        assert wait_until(lambda: any(one.status == "processing" for one in uploads.listed(LOCAL)))
         uploads.stop()
-        assert [one.status for one in uploads.list(LOCAL)] == ["processing"]
+        assert [one.status for one in uploads.listed(LOCAL)] == ["processing"]
         assert desk.documents() == []
     with open_desk(folder) as desk:
         uploads = Uploads(desk)
@@ -259,7 +259,7 @@ def test_what_belongs_to_another_is_not_there(desk: Refdesk, uploads: Uploads) -
     with pytest.raises(AccessDenied):
         uploads.forget(own.id, Caller("a1", "Anna", "reader", ("finance",)))
     uploads.forget(own.id, ANNA)
-    assert uploads.list(LOCAL) == [] and not desk.spool.has_data(own.id)
+    assert uploads.listed(LOCAL) == [] and not desk.spool.has_data(own.id)
 
 
 @pytest.mark.parametrize(

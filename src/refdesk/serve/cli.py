@@ -34,6 +34,7 @@ from refdesk.serve.common import (
 from refdesk.serve.demo import run_demo
 from refdesk.serve.doctor import examine
 from refdesk.serve.keys_command import app as keys_app
+from refdesk.serve.mcp_command import mcp
 from refdesk.serve.progress import AddProgress, CountProgress
 from refdesk.serve.serve_command import serve
 from refdesk.serve.settings_command import app as settings_app
@@ -50,6 +51,7 @@ app = typer.Typer(
 app.command()(ask)
 app.command()(chat)
 app.command()(serve)
+app.command()(mcp)
 app.add_typer(settings_app, name="settings")
 app.add_typer(keys_app, name="keys")
 

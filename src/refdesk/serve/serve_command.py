@@ -36,7 +36,7 @@ def serve(
     """Serve the library over HTTP. On other addresses than this machine's own it needs a key (see refdesk keys)."""
     with desk_of(context) as desk:
         folder, has_keys = desk.folder, desk.keys.exist()
-        _check(desk, host, insecure)
+        check_key(desk, host, insecure)
     is_local = is_loopback(host)
     options = {
         "library": str(folder),
@@ -46,7 +46,7 @@ def serve(
         "workers": workers,
     }
     os.environ[VARIABLE] = orjson.dumps(options).decode()
-    listening = _listen(host, port)
+    listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     who = "everyone who has a key" if has_keys else "this machine" if is_local else "everyone, without a key"
     messages.print(
@@ -80,7 +80,7 @@ def _run(listening: socket.socket, workers: int) -> None:
         server.run([listening])
 
 
-def _check(desk: Refdesk, host: str, insecure: bool) -> None:
+def check_key(desk: Refdesk, host: str, insecure: bool) -> None:
     if not (is_loopback(host) or insecure or desk.keys.exist()):
         raise UsageError(
             f"serving on {host} lets others in, and there is no key",
@@ -96,7 +96,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Bound here, so that a port in use is one sentence and not a worker that dies again and again."""
     try:
         found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

@@ -74,7 +74,7 @@ class Uploads:
 
         return holds
 
-    def list(self, caller: Caller) -> list[Upload]:
+    def listed(self, caller: Caller) -> list[Upload]:
         """The newest first."""
         return [one for one in reversed(self._spool.all().values()) if self.visible(caller)(one)]
 
