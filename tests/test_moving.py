@@ -1,0 +1,270 @@
+"""Documents are renamed and moved: found at once under the new place, never under the old, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import update
+
+from library_samples import SETTINGS, assert_repaired, assert_whole, found_by, open_desk, start, word, write_mail
+from refdesk import Refdesk, UsageError
+from refdesk.adapters.schema import documents
+from refdesk.errors import NotFound
+
+METHODS: tuple[Any, ...] = ("bm25", "dense", "hybrid", "rrf")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Refdesk]:
+    with open_desk(tmp_path / "library") as found:
+        found.add_texts([(f"text {number}", f"The buoy {word(number)} was moored.") for number in range(4)])
+        yield found
+
+
+def places(desk: Refdesk, number: int, **scope: Any) -> set[str]:
+    """The collections in which a word is found, by every method."""
+    found = [
+        {
+            hit.document.collection
+            for hit in desk.search(word(number), k=20, method=method, **scope)
+            if word(number) in hit.chunk.text
+        }
+        for method in METHODS
+    ]
+    assert all(one == found[0] for one in found), found
+    return found[0]
+
+
+def test_found_in_the_new_collection_at_once_and_not_in_the_old(desk: Refdesk) -> None:
+    moved = desk.move("text 1", " archive/2024 ")
+    assert (moved.name, moved.collection) == ("text 1", "archive/2024")
+    for scope in ("collection", "access"):
+        assert places(desk, 1, **{scope: ("archive/2024",)}) == {"archive/2024"}
+        assert places(desk, 1, **{scope: ("archive",)}) == {"archive/2024"}
+        assert places(desk, 1, **{scope: ("default",)}) == set()
+        assert places(desk, 2, **{scope: ("default",)}) == {"default"}
+    assert places(desk, 1) == {"archive/2024"}
+    assert desk.collections() == [("archive/2024", 1), ("default", 3)]
+    assert_repaired(desk)
+    assert_whole(desk)
+
+
+def test_nothing_but_the_collection_changes(desk: Refdesk) -> None:
+    before, chunks = desk.document("text 1"), desk.chunks("text 1")
+    rows = desk.reader.sentence_vectors([chunks[0].id])[chunks[0].id]
+    hit = desk.search(word(1), method="dense")[0]
+    after = desk.move(before.id, "archive")
+    assert after.id == before.id and after.created_at == before.created_at and after.chunk_count == before.chunk_count
+    (chunk,) = desk.chunks("text 1")
+    assert (chunk.text, chunk.context, chunk.sequence, tuple(chunk.spans)) == (
+        chunks[0].text,
+        chunks[0].context,
+        chunks[0].sequence,
+        tuple(chunks[0].spans),
+    )
+    assert np.array_equal(desk.reader.sentence_vectors([chunk.id])[chunk.id], rows)
+    found = desk.search(word(1), method="dense")[0]
+    assert found.document.name == "text 1" and found.cosine == pytest.approx(hit.cosine, abs=1e-3)
+    assert desk.pages("text 1")[0].text.startswith("The buoy")
+
+
+def test_other_readers_notice(desk: Refdesk) -> None:
+    with open_desk(desk.folder) as other:
+        assert places(other, 1, collection="default") == {"default"}
+        generation = other.reader.generation()
+        desk.move("text 1", "archive")
+        assert places(other, 1, collection="archive") == {"archive"}
+        assert places(other, 1, collection="default") == set()
+        assert other.reader.generation() > generation
+        desk.rename("text 1", "letter")
+        assert found_by(other, word(1)) == ["letter"]
+
+
+def test_an_answer_from_before_is_not_served_after(desk: Refdesk) -> None:
+    question = f"What was moored with {word(1)}?"
+    desk.ask_sync(question, access=("default",))
+    assert desk.ask_sync(question, access=("default",)).cached == "exact"
+    desk.move("text 1", "archive")
+    answer = desk.ask_sync(question, access=("default",))
+    assert answer.cached == "no" and "text 1" not in {one.document_name for one in answer.citations}
+
+
+def test_attachments_move_along(desk: Refdesk, tmp_path: Path) -> None:
+    desk.add(write_mail(tmp_path, 9))
+    sheet = desk.document("sheet-9.txt")
+    desk.move("mail-9.eml", "post")
+    assert {one.name for one in desk.documents(collection="post")} == {"mail-9.eml", "sheet-9.txt"}
+    assert places(desk, 9, collection="post") == {"post"} and places(desk, 9, collection="default") == set()
+    with pytest.raises(UsageError, match="attached to another document"):
+        desk.move(sheet.id, "default")
+    assert_repaired(desk)
+    desk.remove("mail-9.eml")
+    assert places(desk, 9) == set()
+
+
+def test_moved_twice_and_back(desk: Refdesk) -> None:
+    for place in ("a", "b", "default", "a"):
+        desk.move("text 1", place)
+        assert places(desk, 1) == {place}
+    generation = desk.reader.generation()
+    desk.move("text 1", "a")
+    assert desk.reader.generation() == generation, "it lies there already"
+    assert desk.reindex() == 4
+    assert places(desk, 1, collection="a") == {"a"}
+    assert_repaired(desk)
+
+
+def test_readers_see_the_old_or_the_new(desk: Refdesk) -> None:
+    """Never both, never neither, while it goes to and fro."""
+    stop = threading.Event()
+    wrong: list[Any] = []
+    looked = 0
+
+    def look() -> None:
+        nonlocal looked
+        with open_desk(desk.folder) as other:
+            while not stop.is_set():
+                hits = other.search(word(1), k=10)
+                found = [hit.document.collection for hit in hits if word(1) in hit.chunk.text]
+                looked += 1
+                if len(found) != 1:
+                    wrong.append(found)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for turn in range(30):
+            desk.move("text 1", f"place {turn % 2}")
+    finally:
+        stop.set()
+        thread.join()
+    assert looked > 10 and wrong == []
+
+
+@pytest.mark.parametrize("place", ["", "../secrets", "a//b", "."])
+def test_what_is_no_collection_is_refused(desk: Refdesk, place: str) -> None:
+    with pytest.raises(UsageError, match="is not a collection"):
+        desk.move("text 1", place)
+    assert places(desk, 1) == {"default"}
+
+
+def test_a_place_that_is_taken_is_refused(desk: Refdesk) -> None:
+    desk.add_text("text 1", "Another one.", collection="archive")
+    first = desk.documents(collection="default")[1]
+    with pytest.raises(UsageError, match="there is a document 'text 1' in 'archive' already"):
+        desk.move(first.id, "archive")
+    with pytest.raises(UsageError, match="there is a document 'text 2' in 'default' already"):
+        desk.rename(first.id, "text 2")
+    assert places(desk, 1) == {"default"}
+
+
+@pytest.mark.parametrize("values", [{"status": "pending"}, {"status": "processing"}, {"owner": "a run"}], ids=str)
+def test_what_is_being_added_keeps_still(desk: Refdesk, values: dict[str, str]) -> None:
+    with desk.catalogue.engine.begin() as connection:
+        connection.execute(update(documents).where(documents.c.name == "text 1").values(values))
+    for change in (lambda: desk.move("text 1", "archive"), lambda: desk.rename("text 1", "letter")):
+        with pytest.raises(UsageError, match="'text 1' is still being added"):
+            change()
+
+
+def test_a_document_that_failed_moves_too(desk: Refdesk, tmp_path: Path) -> None:
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
+    desk.add(tmp_path / "broken.pdf")
+    assert desk.move("broken.pdf", "archive").collection == "archive"
+    assert desk.rename("broken.pdf", "report.pdf").status == "failed"
+    assert_repaired(desk)
+
+
+# names
+
+
+def test_renamed(desk: Refdesk) -> None:
+    before = desk.document("text 1")
+    generation = desk.reader.generation()
+    after = desk.rename("text 1", "  The  Windermoor\nletter.md ")
+    assert (after.id, after.name, after.collection) == (before.id, "The Windermoor letter.md", "default")
+    assert desk.reader.generation() > generation
+    assert found_by(desk, word(1)) == ["The Windermoor letter.md"]
+    assert desk.document("The Windermoor letter.md").id == before.id
+    with pytest.raises(NotFound, match="there is no document 'text 1'"):
+        desk.document("text 1")
+    assert desk.add_text("text 1", "The name is free again.").outcome == "added"
+    assert desk.rename("The Windermoor letter.md", "The Windermoor letter.md").id == before.id
+    assert_repaired(desk)
+
+
+@pytest.mark.parametrize("name", ["", "  \n", "\0", "x" * 501, None, 7], ids=repr)
+def test_what_is_no_name_is_refused(desk: Refdesk, name: Any) -> None:
+    with pytest.raises(UsageError, match="a document's name has 1 to 500 characters"):
+        desk.rename("text 1", name)
+
+
+# killed
+
+# Moves a document and ends, as kill -9 does, at the nth call of a function: before it, or after.
+DYING = f"""
+import json, os, sys
+from refdesk import Refdesk
+from refdesk.adapters import lexical_tantivy, writer
+
+place, name, nth, when = json.loads(sys.argv[2])
+desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
+desk.index.refresh()
+owner = eval(place)
+original, calls = getattr(owner, name), 0
+
+def dying(*arguments, **options):
+    global calls
+    calls += 1
+    if calls == nth and when == "before":
+        os._exit(9)
+    result = original(*arguments, **options)
+    if calls == nth and when == "after":
+        os._exit(9)
+    return result
+
+setattr(owner, name, dying)
+desk.move("text 1", "archive")
+os._exit(0)
+"""
+POINTS = [
+    ("writer", "family", 1, "after"),
+    ("writer.LibraryWriter", "_reserve", 1, "after"),
+    ("writer", "move_rows", 1, "after"),
+    ("lexical_tantivy.LexicalIndex", "write", 1, "before"),
+    ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
+    ("writer", "bump", 1, "after"),
+    ("writer.LibraryWriter", "_purge", 2, "before"),
+    ("lexical_tantivy.LexicalIndex", "write", 2, "after"),
+    ("lexical_tantivy.LexicalIndex", "merge", 1, "before"),
+]
+
+
+@pytest.mark.slow
+def test_killed_between_two_steps(desk: Refdesk, tmp_path: Path) -> None:
+    desk.close()
+    ended = set()
+    for number, point in enumerate(POINTS):
+        library = tmp_path / str(number)
+        shutil.copytree(desk.folder, library)
+        process = start(DYING, library, json.dumps(point))
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 9, (point, errors)  # 0: the point was never reached
+        with open_desk(library) as again:
+            here = again.document("text 1").collection
+            ended.add(here)
+            away = {"archive": "default", "default": "archive"}[here]
+            for _ in range(2):  # before the next writer has repaired it, and after
+                assert places(again, 1, access=(here,)) == {here} and places(again, 1, access=(away,)) == set(), point
+                assert_whole(again)
+                assert_repaired(again)
+            again.move("text 1", "archive")
+            assert places(again, 1, collection="archive") == {"archive"}
+    assert ended == {"archive", "default"}
