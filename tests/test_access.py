@@ -13,6 +13,7 @@ from access_samples import ADMIN, EDITOR, OTHER, READER, secrets_in, two_collect
 from refdesk import Answer, Refdesk
 from refdesk.access import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
 from refdesk.errors import AccessDenied, NotFound, UsageError
+from refdesk.events import Done
 
 ACTIONS: tuple[Action, ...] = (*get_args(Reading), *get_args(Editing), *get_args(Managing))
 METHODS: tuple[Any, ...] = ("hybrid", "bm25", "dense", "rrf")
@@ -286,3 +287,23 @@ def test_a_library_of_two_processes_sees_the_same(tmp_path: Path) -> None:
         desk.move("board-minutes.md", "board")
         found = other.search("Zebulon", k=50, access=READER.access)
         assert found and not secrets_in([hit.to_dict() for hit in found])
+
+
+def test_what_rests_on_a_document_that_is_gone_is_for_those_who_see_everything(tmp_path: Path) -> None:
+    """Removed while it was read, its collection is not known any more: nobody is let in by mistake."""
+
+    async def events(desk: Refdesk) -> Answer:
+        async for event in desk.ask("What does project Zebulon close?"):
+            if event.to_dict()["type"] == "sources":
+                await asyncio.to_thread(desk.remove, "board-minutes.md")
+            if isinstance(event, Done):
+                return event.answer
+        raise AssertionError("no answer")
+
+    with two_collections(tmp_path / "library") as desk:
+        answer = asyncio.run(events(desk))
+        assert "Ravensfield" in answer.content
+        for access in (("board",), ("harbour",), ()):
+            assert desk.asking.answers.get(answer.id, access=access) is None
+            assert desk.analytics(1, access=access)["questions"] == 0
+        assert desk.asking.answers.get(answer.id) is not None

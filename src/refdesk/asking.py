@@ -33,6 +33,8 @@ from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 
+GONE = ""  # the collection of a document that was removed while it was read: nobody is granted that one
+
 
 class Asking:
     """What one process needs to answer questions; made with the library, loads nothing before the first question."""
@@ -92,7 +94,7 @@ class Asking:
                 trace=trace.to_dict(),
                 conversation_id=question.conversation_id,
                 owner=question.owner,
-                collections=sorted({names[one.document_id] for one in touched if one.document_id in names}),
+                collections=sorted({names.get(one.document_id, GONE) for one in touched}),
                 measured=_measured(answer, trace),
             )
 
