@@ -128,7 +128,10 @@ class Intake:
 
     def _handed(self, one: Handed) -> Source | None:
         """What to do for one of them; None when nothing is."""
-        before = self._shelves.from_source(one.source)  # a second try; it may have been renamed or moved since
+        place = self._catalogue.at_place(one.collection, one.source)
+        before = place[0] if place else None  # a second try; an upload may have been renamed or moved since
+        if before is None and one.source.startswith(UPLOAD):
+            before = self._shelves.from_source(one.source)
         known = before or self._shelves.upload_named(one.collection, one.name)
         document = Document(
             id=known.id if known else "",

@@ -17,6 +17,7 @@ from refdesk.types import Document
 
 MARK = (255, 214, 0, 90)  # a text marker's yellow, translucent
 WIDEST = 4000
+KEPT_STEP = 100  # pixels; images of other widths are drawn each time
 IMAGE_FORMATS = ("png", "webp")
 TALLEST = 20_000  # pixels; a page a hair wide would be drawn miles long
 
@@ -33,14 +34,17 @@ def page_image(
         raise UsageError(f"{document.name} has pages 1 to {document.page_count}, not {number}")
     if not 1 <= width <= WIDEST:
         raise UsageError(f"a page image can be 1 to {WIDEST} pixels wide, not {width}")
+    # Whoever asks for every width there is must not fill the disk.
+    is_kept = width % KEPT_STEP == 0
     kept = files.renders / document.content_hash / f"{number}-{width}.{format}"
     if kept.is_file():
         plain = kept.read_bytes()
     else:
         plain = _encoded(_drawn(files, document, number, width), format)
-        with suppress(OSError, LibraryError):  # a full disk costs time, not the image
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            put_aside(plain, kept.parent).replace(kept)
+        if is_kept:
+            with suppress(OSError, LibraryError):  # a full disk costs time, not the image
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                put_aside(plain, kept.parent).replace(kept)
     return _marked(plain, [box for box in boxes if box.page == number], format)
 
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from refdesk.access import Caller
 from refdesk.arguments import sound
 from refdesk.engine import Refdesk
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.intake import Handed
-from refdesk.types import Added, Progress, Upload
+from refdesk.types import Added, Document, Progress, Upload
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"
 TELL_S = 0.25  # progress is written down this often at most
@@ -96,11 +98,47 @@ class Uploads:
         caller.require("retry", upload.collection)
         if upload.status != "failed":
             raise UsageError(f"{upload.name} has not failed: it is {upload.status}")
+        return self._again(upload, password)
+
+    def retry_document(self, document: Document, caller: Caller, password: str | None = None) -> Upload:
+        """Queues a document that could not be read: from the upload it came in, or from its place on this machine."""
+        caller.require("retry", document.collection)
+        if not document.error:
+            raise UsageError(f"{document.name} has not failed: it is {document.status}")
+        upload = self.of_document(document.source)
+        if upload is not None and upload.status in ACTIVE:
+            return upload
+        if upload is not None:
+            return self._again(upload, password)
+        if document.parent_id is not None:
+            raise UsageError(f"{document.name} is attached to another document", hint="try that one again")
+        path = Path(document.source)
+        if not document.source or document.source.startswith("upload:") or not path.is_file():
+            raise UsageError(f"the file of {document.name} is not kept any more", hint="add it again")
+        return self._copied(path, document, caller, password)
+
+    def _again(self, upload: Upload, password: str | None) -> Upload:
         if not self._spool.has_data(upload.id):
             raise UsageError(f"the file of {upload.name} is not kept any more", hint="upload it again")
         again = self._spool.write(_begun(upload, password), durable=True)
         self.wake()
         return again
+
+    def _copied(self, path: Path, document: Document, caller: Caller, password: str | None) -> Upload:
+        with self._spool.receiving() as (upload_id, file), path.open("rb") as original:
+            shutil.copyfileobj(original, file)
+            upload = new_upload(
+                upload_id,
+                document.name,
+                document.collection,
+                caller,
+                size=document.size,
+                metadata=document.metadata,
+                password=password,
+            )
+            accepted = self._spool.accept(replace(upload, document_id=document.id), file)
+        self.wake()
+        return accepted
 
     def forget(self, upload_id: str, caller: Caller) -> Upload:
         """Takes a waiting upload back, or a finished one off the list; its document stays."""
@@ -119,7 +157,7 @@ class Uploads:
 
     # subscribers
 
-    async def changes(self, caller: Caller) -> AsyncIterator[list[Upload]]:
+    async def changes(self, caller: Caller) -> AsyncGenerator[list[Upload], None]:
         """All uploads that the caller sees, then those that have changed, about four times a second; `[]` is none.
 
         Any number may look on: they read what is kept, and none of them can hold the work up.
@@ -166,11 +204,8 @@ class Uploads:
         return bool(batch)
 
     def _add(self, batch: list[Upload]) -> None:
-        known = {one.source: one for one in batch}
-        files = [
-            Handed(self._spool.data(one.id), one.name, one.collection, one.source, dict(one.metadata), one.password)
-            for one in batch
-        ]
+        files = [self._handed(one) for one in batch]
+        known = {file.source: one for file, one in zip(files, batch, strict=True)}
 
         def on_progress(progress: Progress) -> None:
             if self._stopping.is_set():
@@ -189,6 +224,14 @@ class Uploads:
             return
         for upload in known.values():  # what the pipeline said nothing of must not be tried for ever
             self._end(replace(upload, status="failed", reason="it was not taken in; try again"))
+
+    def _handed(self, upload: Upload) -> Handed:
+        """The file as the engine takes it; a second try of a file on this machine keeps the place it came from."""
+        document = self._desk.shelves.visible(upload.document_id, None) if upload.document_id else None
+        path, metadata = self._spool.data(upload.id), dict(upload.metadata)
+        if document is not None and document.source and not document.source.startswith("upload:"):
+            return Handed(path, document.name, document.collection, document.source, metadata, upload.password)
+        return Handed(path, upload.name, upload.collection, upload.source, metadata, upload.password)
 
     def _tell(self, known: dict[str, Upload], progress: Progress) -> None:
         if time.monotonic() - self._told < TELL_S:
@@ -288,6 +331,7 @@ def _begun(upload: Upload, password: str | None) -> Upload:
         url=upload.url,
         metadata=upload.metadata,
         password=password or None,
+        document_id=upload.document_id,
         created_at=upload.created_at,
     )
 

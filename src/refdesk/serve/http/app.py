@@ -18,7 +18,19 @@ from fastapi import FastAPI
 
 from refdesk import __version__
 from refdesk.engine import Refdesk
-from refdesk.serve.http import asking, conversations, health, keys, openai, settings, traces
+from refdesk.serve.http import (
+    asking,
+    collections,
+    conversations,
+    documents,
+    health,
+    keys,
+    openai,
+    pages,
+    settings,
+    traces,
+    uploads,
+)
 from refdesk.serve.http.desk import Service
 from refdesk.serve.http.documented import describe
 from refdesk.serve.http.errors import add_handlers
@@ -29,6 +41,10 @@ from refdesk.serve.http.spans import make_spans
 
 ROUTERS = (
     asking.router,
+    documents.router,
+    pages.router,
+    uploads.router,
+    collections.router,
     conversations.router,
     traces.router,
     settings.router,

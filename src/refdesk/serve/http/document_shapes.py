@@ -1,0 +1,39 @@
+"""What may be sent about documents? The requests as OpenAPI shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, model_validator
+
+from refdesk.serve.http.shapes import Name, Shape
+
+Metadata = Annotated[
+    dict[Annotated[str, Field(max_length=200)], Annotated[str, Field(max_length=10_000)]], Field(max_length=100)
+]
+
+
+class UrlIn(Shape):
+    url: Annotated[str, Field(min_length=1, max_length=2000)]
+    collection: Annotated[str, Field(max_length=1000)] = ""
+    metadata: Metadata | None = None
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"url": "https://example.org/report.pdf", "collection": "finance/2024"}]}
+    )
+
+
+class ChangeIn(Shape):
+    name: Name | None = None
+    collection: Name | None = None
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "prices.pdf", "collection": "finance/2024"}]})
+
+    @model_validator(mode="after")
+    def _changes(self) -> ChangeIn:
+        if self.name is None and self.collection is None:
+            raise ValueError("name a new name or a new collection")
+        return self
+
+
+class RetryIn(Shape):
+    password: Annotated[str, Field(max_length=1000)] | None = None
+    model_config = ConfigDict(json_schema_extra={"examples": [{}, {"password": "sesame"}]})

@@ -1,0 +1,258 @@
+"""Documents over HTTP: handed in, listed, renamed, moved, deleted, tried again, and given back as they came.
+
+A caller sees the documents of his collections; another one's is answered as if it were not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from starlette.responses import FileResponse, Response
+
+from refdesk.access import Caller
+from refdesk.arguments import checked_collection, checked_metadata, one_of, sound
+from refdesk.engine import DEFAULT_COLLECTION, STATUSES, Refdesk
+from refdesk.errors import NotFound, UsageError
+from refdesk.serve.fetch import checked_networks, checked_url, fetch
+from refdesk.serve.http.desk import Library
+from refdesk.serve.http.document_shapes import ChangeIn, RetryIn, UrlIn
+from refdesk.serve.http.documented import bytes_of, failures, gives
+from refdesk.serve.http.guard import Who
+from refdesk.serve.http.multipart import receive
+from refdesk.serve.http.reply import reply
+from refdesk.serve.http.uploads import UPLOAD, Queue, shown
+from refdesk.serve.uploads import ACTIVE, Uploads, new_upload
+from refdesk.types import Document
+
+WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
+
+router = APIRouter(prefix="/api/documents", tags=["documents"])
+DOCUMENT: dict[str, Any] = {
+    "id": "b4f2c6d1a0937e55",
+    "name": "price-list.pdf",
+    "collection": "default",
+    "status": "ready",
+    "title": "Price list 2026",
+    "format": "pdf",
+    "language": "en",
+    "size": 48213,
+    "page_count": 12,
+    "chunk_count": 31,
+    "parent_id": None,
+    "date": "2026-01-31",
+    "metadata": {},
+    "error": "",
+    "notes": [],
+    "created_at": "2026-01-31T09:00:00.000+00:00",
+    "updated_at": "2026-01-31T09:00:04.000+00:00",
+    "content_hash": "9f2c…",
+    "has_page_images": True,
+}
+LISTED = {"documents": [DOCUMENT], "total": 1, "limit": 50, "offset": 0}
+FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {
+                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
+                        "collection": {"type": "string", "description": "Where they go; `default` if not said."},
+                        "metadata": {"type": "string", "description": "A JSON object of names and texts."},
+                        "password": {"type": "string", "description": "Opens encrypted PDFs."},
+                    },
+                },
+                "encoding": {"files": {"contentType": "application/octet-stream"}},
+            }
+        },
+    }
+}
+
+
+def seen(desk: Refdesk, caller: Caller, document_id: str) -> Document:
+    """The document of this id, for those who may read it; for the others it is not there."""
+    found = desk.shelves.visible(sound(document_id), caller.access)
+    if found is None:
+        raise NotFound(f"there is no document '{sound(document_id)}'")
+    return found
+
+
+def document_shown(document: Document) -> dict[str, Any]:
+    """As callers see it: the place on the server's disk stays there."""
+    found = document.to_dict() | {"has_page_images": document.status == "ready" and document.format in WITH_IMAGES}
+    del found["source"]
+    return found
+
+
+# handing in
+
+
+@router.post(
+    "",
+    status_code=202,
+    summary="Hand in files",
+    responses=gives({"uploads": [UPLOAD]}, 202, "Accepted; they are added in the background") | failures(413, 507),
+    openapi_extra=FORM,
+)
+async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> Response:
+    """Any number of files. Each is accepted once it is safely on disk; its progress is at /api/uploads.
+
+    What a file is, its content says. The name of an upload that is there already, in the same collection, replaces it.
+    """
+    caller.require("add")
+    with ExitStack() as stack:
+        form = await receive(request, desk.spool, stack, desk.settings.max_upload_mb)
+        if not form.files:
+            raise UsageError("there is no file in the form", hint="put files in the field 'files'")
+        collection = _place(caller, form.fields.get("collection", ""))
+        metadata = _metadata(form.fields.get("metadata", ""))
+        password = form.fields.get("password") or None
+        accepted = []
+        for one in form.files:
+            new = new_upload(
+                one.upload_id, one.name, collection, caller, size=one.size, metadata=metadata, password=password
+            )
+            accepted.append(await asyncio.to_thread(desk.spool.accept, new, one.file))
+    queue.wake()
+    return reply({"uploads": [shown(one) for one in accepted]}, 202)
+
+
+@router.post(
+    "/url",
+    status_code=202,
+    summary="Hand in what lies at an address",
+    responses=gives({"uploads": [UPLOAD]}, 202, "Fetched and accepted") | failures(413, 422, 507),
+)
+async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> Response:
+    """http and https only, and never from a private network."""
+    caller.require("add")
+    collection = _place(caller, body.collection)
+    settings = desk.settings
+    url = checked_url(body.url).geturl()
+    with desk.spool.receiving() as (upload_id, file):
+        most, networks = settings.max_upload_mb << 20, checked_networks(settings.fetch_networks)
+        fetched = await fetch(url, file, most_bytes=most, networks=networks)
+        metadata = {"url": fetched.url} | checked_metadata(body.metadata)
+        new = new_upload(
+            upload_id, fetched.name, collection, caller, size=fetched.size, metadata=metadata, url=fetched.url
+        )
+        accepted = await asyncio.to_thread(desk.spool.accept, new, file)
+    queue.wake()
+    return reply({"uploads": [shown(accepted)]}, 202)
+
+
+def _place(caller: Caller, collection: str) -> str:
+    """Where new documents go: where the caller says, else the one collection of his key, else the default one."""
+    own = caller.collections[0] if caller.collections is not None and len(caller.collections) == 1 else ""
+    chosen = checked_collection(collection.strip() or own or DEFAULT_COLLECTION)
+    caller.require("add", chosen)
+    return chosen
+
+
+def _metadata(text: str) -> dict[str, str]:
+    try:
+        return checked_metadata(orjson.loads(text)) if text.strip() else {}
+    except orjson.JSONDecodeError:
+        raise UsageError("metadata is a JSON object of names and texts", hint='write {"year": "2024"}') from None
+
+
+# looking
+
+
+@router.get("", summary="The documents", responses=gives(LISTED))
+def documents(
+    desk: Library,
+    caller: Who,
+    collection: Annotated[str, Query(max_length=1000, description="Only this one and those below it.")] = "",
+    status: Annotated[str, Query(max_length=20, description="pending, processing, ready or failed.")] = "",
+    q: Annotated[str, Query(max_length=1000, description="Only those whose name or title holds this.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+) -> Response:
+    scope = desk.scope(collection or None, access=caller.access)
+    chosen = one_of("status", status, STATUSES) if status else None
+    found, total = desk.shelves.page(scope, chosen, sound(q), limit, offset)
+    listed = [document_shown(one) for one in found]
+    return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
+
+
+@router.get("/{document_id}", summary="One document", responses=gives(DOCUMENT) | failures(404))
+def document(desk: Library, caller: Who, document_id: str) -> Response:
+    return reply(document_shown(seen(desk, caller, document_id)))
+
+
+@router.get(
+    "/{document_id}/original",
+    summary="The file as it came",
+    responses=bytes_of("application/octet-stream", description="The file")
+    | {206: {"description": "A part of it"}, 416: {"description": "It has no such part"}}
+    | failures(404),
+)
+def original(desk: Library, caller: Who, document_id: str) -> Response:
+    """Always as a download: a page among the documents must not run as a page of this site."""
+    found = seen(desk, caller, document_id)
+    path = desk.original(found.id)
+    headers = {
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "private, no-cache",
+    }
+    name = PurePosixPath(found.name).name or "document"
+    return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
+
+
+# changing
+
+
+@router.patch("/{document_id}", summary="Rename or move", responses=gives(DOCUMENT) | failures(404))
+def change(desk: Library, queue: Queue, caller: Who, document_id: str, body: ChangeIn) -> Response:
+    found = seen(desk, caller, document_id)
+    if body.name is not None:
+        caller.require("rename", found.collection)
+    if body.collection is not None:
+        caller.require("move", found.collection)
+        caller.require("move", checked_collection(body.collection))
+    _settled(queue, found)
+    if body.name is not None:
+        found = desk.rename(found.id, body.name)
+    if body.collection is not None:
+        found = desk.move(found.id, body.collection)
+    return reply(document_shown(found))
+
+
+@router.delete("/{document_id}", summary="Delete", responses=gives({"deleted": ["b4f2c6d1a0937e55"]}) | failures(404))
+def delete(desk: Library, queue: Queue, caller: Who, document_id: str) -> Response:
+    """With what is attached to it, at once and for everyone."""
+    found = seen(desk, caller, document_id)
+    caller.require("delete", found.collection)
+    _settled(queue, found)
+    gone = desk.remove(found.id)
+    for one in gone:
+        queue.document_removed(one.source)
+    return reply({"deleted": [one.id for one in gone]})
+
+
+@router.post(
+    "/{document_id}/retry",
+    status_code=202,
+    summary="Try a failed one again",
+    responses=gives(UPLOAD, 202) | failures(404),
+)
+def retry(desk: Library, queue: Queue, caller: Who, document_id: str, body: RetryIn | None = None) -> Response:
+    """From the file that was kept of the upload, or from its place on the server."""
+    found = seen(desk, caller, document_id)
+    return reply(shown(queue.retry_document(found, caller, body.password if body else None)), 202)
+
+
+def _settled(queue: Uploads, document: Document) -> None:
+    """What is being added this moment would come back under its old name and place."""
+    upload = queue.of_document(document.source)
+    if upload is not None and upload.status in ACTIVE:
+        raise UsageError(f"{document.name} is being added this moment", hint="wait until it is ready")

@@ -1,0 +1,159 @@
+"""A document's pages over HTTP: as an image with lines marked on it, and as text with the place of every word."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from refdesk.engine import Refdesk
+from refdesk.errors import NotFound, UsageError
+from refdesk.geometry import Box, Geometry
+from refdesk.serve.http.desk import Library
+from refdesk.serve.http.documented import bytes_of, failures, gives
+from refdesk.serve.http.documents import WITH_IMAGES, seen
+from refdesk.serve.http.guard import Who
+from refdesk.serve.http.reply import reply
+from refdesk.types import Document, Page
+
+NARROWEST, WIDEST = 16, 3000  # pixels
+MOST_BOXES = 200
+LONGEST_BOXES = 20_000  # characters
+
+router = APIRouter(prefix="/api/documents", tags=["documents"])
+Number = Annotated[int, Path(ge=1, le=10_000_000, description="The page, from 1.")]
+Boxes = Annotated[
+    str,
+    Query(
+        max_length=LONGEST_BOXES,
+        description="Boxes to mark, as JSON: `[[x, y, width, height], …]` in per cent of the page, 200 at most.",
+        examples=["[[10,41.5,63,1.6]]"],
+    ),
+]
+PAGE: dict[str, Any] = {
+    "document_id": "b4f2c6d1a0937e55",
+    "page": 2,
+    "label": "2",
+    "start": 1804,
+    "width": 595.0,
+    "height": 842.0,
+    "ocr": False,
+    "text": "The price list is revised every January.",
+    "words": [{"start": 0, "end": 3, "line": 0, "x": 10.0, "y": 41.5, "width": 3.1, "height": 1.6}],
+}
+UNCHANGED = {304: {"description": "The image that the caller has is the newest"}}
+
+
+@router.get(
+    "/{document_id}/pages/{number}/image",
+    summary="A page as an image",
+    responses=bytes_of("image/png", "image/webp", description="The image") | UNCHANGED | failures(404),
+)
+def image(
+    request: Request,
+    desk: Library,
+    caller: Who,
+    document_id: str,
+    number: Number,
+    width: Annotated[int, Query(ge=NARROWEST, le=WIDEST, description="Pixels.")] = 1000,
+    format: Literal["png", "webp"] = "png",
+    boxes: Boxes = "",
+) -> Response:
+    """PDF pages and pictures; other formats have no images, and their text is shown instead. Kept once it is drawn."""
+    document = seen(desk, caller, document_id)
+    if document.format not in WITH_IMAGES:
+        raise NotFound(f"{document.name} has no page images", hint="its text can be shown instead")
+    _page(desk, document, number)
+    marked = checked_boxes(boxes, number)
+    tag = _tag(document, number, width, format, marked)
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
+    if _is_known(request.headers.get("if-none-match", ""), tag):
+        return Response(status_code=304, headers=headers)
+    data = desk.page_image(document.id, number, width=width, boxes=marked, format=format)
+    return Response(data, headers=headers, media_type=f"image/{format}")
+
+
+@router.get("/{document_id}/pages/{number}/text", summary="A page's text", responses=gives(PAGE) | failures(404))
+def text(desk: Library, caller: Who, document_id: str, number: Number) -> Response:
+    """`start` is the place of the page in the document's text. Words have places where the format has pages."""
+    document = seen(desk, caller, document_id)
+    page = _page(desk, document, number)
+    found = desk.pages(document.id, number)
+    words = _words(found[0].words, page) if found and found[0].words is not None else []
+    return reply(
+        {
+            "document_id": document.id,
+            "page": number,
+            "label": page.label,
+            "start": page.start,
+            "width": page.width,
+            "height": page.height,
+            "ocr": page.ocr,
+            "text": found[0].text,
+            "words": words,
+        }
+    )
+
+
+def checked_boxes(text: str, page: int) -> tuple[Box, ...]:
+    """`[[10, 41.5, 63, 1.6]]` -> the boxes on this page."""
+    if not text:
+        return ()
+    wrong = UsageError("boxes are [[x, y, width, height], …] in per cent of the page", hint=f"{MOST_BOXES} at most")
+    try:
+        rows = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise wrong from None
+    if not isinstance(rows, list) or len(rows) > MOST_BOXES:
+        raise wrong
+    found = []
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 4 or not all(_is_share(one) for one in row):
+            raise wrong
+        found.append(Box(page, *(float(one) for one in row)))
+    return tuple(found)
+
+
+def _is_share(value: Any) -> bool:
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value <= 100
+    )
+
+
+def _page(desk: Refdesk, document: Document, number: int) -> Page:
+    found = desk.pages(document.id, number)
+    if not found:
+        raise NotFound(f"{document.name} has pages 1 to {document.page_count}, not {number}")
+    return found[0].page
+
+
+def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
+    first = int(words.line[0]) if len(words) else 0
+    rows = zip(words.start.tolist(), words.end.tolist(), words.line.tolist(), words.edges.tolist(), strict=True)
+    return [
+        {
+            "start": start - page.start,
+            "end": end - page.start,
+            "line": line - first,
+            "x": round(left, 3),
+            "y": round(top, 3),
+            "width": round(right - left, 3),
+            "height": round(bottom - top, 3),
+        }
+        for start, end, line, (left, top, right, bottom) in rows
+    ]
+
+
+def _tag(document: Document, number: int, width: int, format: str, boxes: tuple[Box, ...]) -> str:
+    said = f"{document.content_hash} {number} {width} {format} {boxes}"
+    return f'"{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}"'
+
+
+def _is_known(header: str, tag: str) -> bool:
+    """`W/"a", "b"` holds `"b"`; `*` holds all."""
+    known = [one.strip().removeprefix("W/") for one in header.split(",")]
+    return tag in known or "*" in known
