@@ -26,6 +26,7 @@ from refdesk.serve.http import (
     health,
     keys,
     openai,
+    page,
     pages,
     settings,
     traces,
@@ -51,6 +52,7 @@ ROUTERS = (
     keys.router,
     openai.router,
     health.router,
+    page.router,
 )
 
 

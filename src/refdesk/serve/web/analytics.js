@@ -1,0 +1,35 @@
+// How the library is used: volume, waiting, cache, cost, abstentions, accuracy.
+import { get } from "./api.js";
+import { columns, lanes } from "./charts.js";
+import { emptyState, h, milliseconds, number } from "./dom.js";
+
+const percent = (share) => (share === null || share === undefined ? "–" : `${number(share * 100)} %`);
+const PERIODS = { 7: "7 days", 30: "30 days", 90: "90 days", 365: "A year" };
+
+export async function show(main) {
+  const view = h("div.view");
+  await draw(view, 30);
+  main.replaceChildren(view);
+}
+
+async function draw(view, days) {
+  const found = await get(`/api/analytics?days=${days}`);
+  const period = h("select.field", { "aria-label": "Period", onchange: () => draw(view, Number(period.value)) }, Object.entries(PERIODS).map(([value, text]) => h("option", { value, selected: Number(value) === days }, text)));
+  period.style.width = "auto";
+  const head = h("div.view-head", {}, h("div.spread", {}, h("h1", {}, "Analytics"), h("p", {}, `${found.from} to ${found.to}`)), period);
+  if (!found.questions) { view.replaceChildren(head, emptyState("chart", "Nothing to count yet", "Figures appear as soon as questions are asked.")); return; }
+  const cached = (found.cache.exact_share ?? 0) + (found.cache.semantic_share ?? 0);
+  view.replaceChildren(head,
+    h("div.figures", {}, figure(number(found.questions), "questions"), figure(found.latency.total.p50_ms === null ? "–" : milliseconds(found.latency.total.p50_ms), "median time"), figure(found.latency.total.p95_ms === null ? "–" : milliseconds(found.latency.total.p95_ms), "95th percentile"),
+      figure(percent(cached), "from the cache"), figure(percent(found.abstentions.share), "not in the documents"), figure(`$${number(found.cost.total_usd, 4)}`, found.cost.unknown ? `cost, ${found.cost.unknown} unknown` : "cost"), figure(percent(found.feedback.accuracy), "judged correct")),
+    h("div.charts", {},
+      chart("Questions per day", columns(found.per_day.map((day) => ({ label: day.day.slice(5), value: day.questions, part: day.abstained })), "questions", "of which the documents did not say")),
+      chart("Time per stage, median and 95th percentile", lanes(Object.entries(found.latency.stages).filter(([, one]) => one.count).map(([name, one]) => ({ label: name.replace(/_ms$/, ""), value: one.p50_ms, most: one.p95_ms })), milliseconds)),
+      chart("Confidence", lanes(["high", "medium", "low"].map((name) => ({ label: name, value: found.confidence[name] })), number)),
+      chart("Where answers come from", lanes([["no", "made anew"], ["exact", "same question"], ["semantic", "similar question"]].map(([name, label]) => ({ label, value: found.cache[name] })), number)),
+      chart("Accuracy by collection", found.feedback.by_collection.length ? lanes(found.feedback.by_collection.map((one) => ({ label: one.collection, value: one.accuracy })), percent, 1) : h("p.quiet", {}, "Nobody has judged an answer yet.")),
+      chart("Models", lanes(found.models.map((one) => ({ label: one.model, value: one.questions })), number))));
+}
+
+const figure = (value, label) => h("div.card.figure", {}, h("strong", {}, value), h("span", {}, label));
+const chart = (title, drawing) => h("section.card.chart", {}, h("h2", {}, title), drawing);

@@ -1,0 +1,108 @@
+// The library: collections as folders, documents with their status, and everything one does to them.
+import { failureOf, get, may, query, send } from "./api.js";
+import { ask, askText, bones, bytes, emptyState, failureState, h, icon, iconButton, number, pages, toast, when } from "./dom.js";
+import { dropZone, Uploading } from "./uploads.js";
+import { forget, openDocument } from "./viewer.js";
+
+const PAGE = 50;
+let open = null;
+
+/** Opening another document of the list does not draw the list anew. */
+export function stays([id, page]) {
+  if (!open?.list.isConnected) return false;
+  if (id) openDocument(id, Number(page) || 1, open.list.querySelector(`[data-id="${CSS.escape(id)}"] .doc-name`));
+  return true;
+}
+
+export async function show(main, [id, page]) {
+  const state = { collection: "", q: "", status: "", offset: 0, list: h("ul.docs", { "aria-label": "Documents" }), folders: h("ul.folders", { "aria-label": "Collections" }), more: h("div") };
+  const uploading = new Uploading(() => refresh(state), () => state.collection || "default");
+  const find = h("input.field", { id: "find", type: "search", placeholder: "Search by name", "aria-label": "Search by name", oninput: () => { clearTimeout(state.timer); state.timer = setTimeout(() => { state.q = find.value.trim(); load(state); }, 150); } });
+  const status = h("select.field", { "aria-label": "Status", onchange: () => { state.status = status.value; load(state); } },
+    [["", "Every status"], ["ready", "Ready"], ["processing", "Being read"], ["pending", "Waiting"], ["failed", "Failed"]].map(([value, text]) => h("option", { value }, text)));
+  status.style.width = "auto";
+  const view = h("div.view", {},
+    h("div.view-head", {}, h("div.spread", {}, h("h1", {}, "Documents"), h("p", { "data-total": "" }, " ")), may("editor") && h("button.button", { type: "button", onclick: () => byUrl(state, uploading) }, "Add from an address")),
+    may("editor") && dropZone((files) => uploading.add(files)), uploading.list,
+    h("div.library", {}, h("nav", { "aria-label": "Collections" }, state.folders), h("div", {}, h("div.row", {}, h("div.spread", {}, find), status), h("div", {}, h("br")), state.list, state.more)));
+  state.total = view.querySelector("[data-total]");
+  main.replaceChildren(view);
+  open = state;
+  uploading.watch();
+  await refresh(state);
+  if (id) stays([id, page]);
+  return () => { uploading.stop(); open = null; };
+}
+
+const refresh = (state) => Promise.all([load(state), loadFolders(state)]);
+
+async function loadFolders(state) {
+  try {
+    const found = await get("/api/collections");
+    const collections = found.collections;
+    const count = collections.reduce((sum, one) => sum + (one.documents), 0);
+    const entry = (name, label, amount) => h("li", {}, h("button.plain", { type: "button", "aria-pressed": String(state.collection === name), onclick: () => { state.collection = name; refresh(state); } }, icon("folder"), h("span", {}, label), h("small", {}, number(amount))));
+    state.folders.replaceChildren(entry("", "Everything", count), ...collections.map((one) => entry(one.name, one.name, one.documents)));
+  } catch { state.folders.replaceChildren(); }
+}
+
+async function load(state, more = false) {
+  state.offset = more ? state.offset + PAGE : 0;
+  const mine = (state.round = (state.round || 0) + 1);
+  if (!more && !state.list.childElementCount) state.list.replaceChildren(h("li", {}, bones()));
+  try {
+    const found = await get(`/api/documents?${query({ collection: state.collection, q: state.q, status: state.status, limit: PAGE, offset: state.offset })}`);
+    if (mine !== state.round) return;
+    const rows = found.documents.map((one) => row(one, state));
+    if (more) state.list.append(...rows); else state.list.replaceChildren(...rows);
+    const total = found.total;
+    state.total.textContent = total === 1 ? "1 document" : `${number(total)} documents`;
+    const left = total - state.offset - rows.length;
+    state.more.replaceChildren(...(left > 0 ? [h("p", {}, h("br"), h("button.button", { type: "button", onclick: () => load(state, true) }, `Show more (${number(left)})`))] : total ? [] : [nothing(state)]));
+  } catch (error) { if (mine === state.round) state.list.replaceChildren(h("li", {}, failureState(failureOf(error), () => load(state)))); }
+}
+
+function nothing(state) {
+  if (state.q || state.status || state.collection) return emptyState("files", "Nothing fits", "Try another name, folder or status.");
+  return emptyState("files", "No documents yet", may("editor") ? "Drop files above: PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, mail, EPUB, images." : "Nothing has been added that you may read.");
+}
+
+const TAGS = { ready: "", pending: "Waiting", processing: "Being read", failed: "Failed" };
+
+function row(one, state) {
+  const name = h("button.doc-name", { type: "button", onclick: () => { location.hash = `#/documents/${one.id}`; } }, one.name);
+  const facts = [one.title && one.title !== one.name ? one.title : "", one.page_count ? pages(one.page_count) : "", one.size ? bytes(one.size) : "", one.collection, when(one.created_at)].filter(Boolean).join(" · ");
+  const acts = may("editor") ? h("div.acts", {},
+    one.status === "failed" && iconButton("again", `Try ${one.name} again`, () => act(state, send("POST", `/api/documents/${one.id}/retry`), "It is being read again.")),
+    iconButton("pen", `Rename or move ${one.name}`, () => change(one, state)), iconButton("bin", `Delete ${one.name}`, () => remove(one, state))) : h("span");
+  return h("li.doc", { "data-id": one.id, "data-status": one.status }, h("span.doc-kind", { "aria-hidden": "true" }, (one.format || one.name.split(".").pop() || "").slice(0, 5)),
+    h("div", {}, h("div.row", {}, one.status === "failed" ? h("strong", {}, one.name) : name, TAGS[one.status] && h("span.tag", { class: one.status === "failed" ? "bad" : "warn" }, TAGS[one.status])), h("p", {}, facts), one.error && h("p.why", {}, one.error), (one.notes || []).map((note) => h("p", {}, note))), acts);
+}
+
+async function act(state, work, said) {
+  try { await work; toast(said); } catch (error) { toast(failureOf(error).text); }
+  await refresh(state);
+}
+
+async function change(one, state) {
+  const name = h("input.field", { value: one.name, required: true, maxlength: 255 });
+  const place = h("input.field", { value: one.collection, required: true, maxlength: 255, placeholder: "finance/2024" });
+  const found = await ask("Rename or move", h("div", {}, h("label.stack", {}, "Name", name), h("br"), h("label.stack", {}, "Collection", place)), "Save", { read: () => ({ name: name.value.trim(), collection: place.value.trim() }) });
+  const changed = found && Object.fromEntries(Object.entries(found).filter(([key, value]) => value && value !== one[key]));
+  if (!changed || !Object.keys(changed).length) return;
+  forget(one.id);
+  await act(state, send("PATCH", `/api/documents/${one.id}`, changed), "Saved.");
+}
+
+async function remove(one, state) {
+  if (!(await ask(`Delete “${one.name}”?`, h("p", {}, "It can no longer be searched or cited. The file you added it from is not touched."), "Delete", { danger: true }))) return;
+  forget(one.id);
+  await act(state, send("DELETE", `/api/documents/${one.id}`), "Deleted.");
+}
+
+async function byUrl(state, uploading) {
+  const url = await askText("Add from an address", "https://…", "", "Add");
+  if (!url) return;
+  await act(state, send("POST", "/api/documents/url", { url, collection: state.collection || "default" }), "It is being fetched.");
+  uploading.watch();
+}

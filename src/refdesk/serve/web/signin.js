@@ -1,0 +1,18 @@
+// Takes a key, gives a cookie, goes back to where one wanted to be.
+import { failureOf, send } from "./api.js";
+
+const wrong = document.getElementById("wrong");
+const box = document.getElementById("key");
+
+document.getElementById("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  wrong.hidden = true;
+  try {
+    await send("POST", "/api/session", { key: box.value.trim() });
+    location.replace(`/${location.hash}`);
+  } catch (error) {
+    wrong.textContent = failureOf(error).status === 401 ? "This key is not known here, or it was withdrawn." : failureOf(error).text;
+    wrong.hidden = false;
+    box.select();
+  }
+});

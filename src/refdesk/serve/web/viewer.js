@@ -1,0 +1,204 @@
+// The page viewer: a document's pages with the quoted lines marked, citation after citation.
+import { failureOf, get } from "./api.js";
+import { bones, failureState, h, icon, iconButton } from "./dom.js";
+
+const panel = document.getElementById("viewer");
+const frame = document.getElementById("frame");
+const ZOOMS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3];
+const documents = new Map();
+let state = null; // {cites, at, documentId, page, zoom, asText, back}
+let drawn = 0;
+
+export const isViewerOpen = () => state !== null;
+
+/** Opens at one of an answer's citations; `back` is focused when the viewer closes. */
+export function openCitation(cites, at, back) {
+  const one = cites[at];
+  state = { cites, at, documentId: one.document_id, page: one.page, zoom: state?.zoom ?? 1, asText: false, back: back || state?.back };
+  return draw();
+}
+
+/** Opens a document to leaf through. */
+export function openDocument(documentId, page = 1, back = null) {
+  state = { cites: [], at: -1, documentId, page, zoom: state?.zoom ?? 1, asText: false, back };
+  return draw();
+}
+
+export function closeViewer(focus = true) {
+  if (!state) return;
+  const { back } = state;
+  state = null;
+  panel.hidden = true;
+  panel.replaceChildren();
+  frame.classList.remove("with-viewer");
+  for (const one of document.querySelectorAll(".chip.open, .source.open")) one.classList.remove("open");
+  panel.dispatchEvent(new CustomEvent("closed"));
+  if (focus && back?.isConnected) back.focus();
+}
+
+/** What a key does while the viewer is open; true when it did something. */
+export function viewerKey(key) {
+  if (!state) return false;
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
+  const leaf = { PageDown: 1, PageUp: -1 }[key];
+  const zoom = { "+": 1, "=": 1, "-": -1 }[key];
+  if (step && state.cites.length) go(step);
+  else if (leaf || step) turn(leaf || step);
+  else if (zoom) rescale(zoom);
+  else return false;
+  return true;
+}
+
+function go(step) {
+  const at = state.at + step;
+  if (at >= 0 && at < state.cites.length) openCitation(state.cites, at);
+}
+
+async function turn(step) {
+  const known = await documentOf(state.documentId);
+  const page = state.page + step;
+  if (page < 1 || page > (known.page_count || 1)) return;
+  state.page = page;
+  draw(true);
+}
+
+function rescale(step) {
+  const at = ZOOMS.indexOf(state.zoom) + step;
+  if (!ZOOMS[at]) return;
+  state.zoom = ZOOMS[at];
+  for (const leaf of panel.querySelectorAll(".leaf")) leaf.style.width = `${state.zoom * 100}%`;
+}
+
+async function documentOf(id) {
+  if (!documents.has(id)) {
+    const found = await get(`/api/documents/${encodeURIComponent(id)}`);
+    documents.set(id, found);
+  }
+  return documents.get(id);
+}
+export const forget = (id) => documents.delete(id);
+
+async function draw(leafed = false) {
+  const mine = (drawn += 1);
+  const now = { ...state };
+  const cite = now.cites[now.at];
+  panel.hidden = false;
+  frame.classList.add("with-viewer");
+  markOpen(cite);
+  let known;
+  try {
+    known = await documentOf(now.documentId);
+  } catch (error) {
+    if (mine === drawn) panel.replaceChildren(h("div.viewer-bar", {}, h("h2", {}, cite?.document_name || "Document"), closer()), h("div.viewer-pages", {}, failureState(failureOf(error), () => draw())));
+    return;
+  }
+  if (mine !== drawn) return;
+  const numbers = cite && !leafed ? pagesOf(cite) : [now.page];
+  const sheet = h("div.viewer-pages", { tabindex: "0", role: "group", "aria-label": "Pages" });
+  panel.replaceChildren(...[bar(known, now), cite && quoteBar(cite, now), sheet, pager(known, now)].filter(Boolean));
+  const leaves = await Promise.all(numbers.map((number) => leaf(known, number, cite, now, numbers.length > 1, sheet)));
+  if (mine !== drawn) return;
+  panel.dataset.page = numbers.join(" ");
+  (leaves.map((one) => one.querySelector(".mark, mark")).find(Boolean) || leaves[0])?.scrollIntoView({ block: leaves[0].querySelector(".mark, mark") ? "center" : "start" });
+  panel.dispatchEvent(new CustomEvent("drawn"));
+}
+
+const pagesOf = (cite) => [...new Set([cite.page, ...cite.boxes.map((box) => box.page)])].sort((a, b) => a - b);
+
+function markOpen(cite) {
+  for (const one of document.querySelectorAll(".chip, .source")) one.classList.toggle("open", Boolean(cite) && one.cite === cite);
+}
+
+const closer = () => iconButton("close", "Close the viewer", () => closeViewer());
+
+function bar(known, now) {
+  const heading = (now.cites[now.at]?.heading_path || []).join(" › ");
+  return h("div.viewer-bar", {},
+    h("h2", { title: known.name }, known.name, h("span", {}, heading || known.title || known.collection)),
+    iconButton("minus", "Smaller", () => rescale(-1)), iconButton("plus", "Larger", () => rescale(1)),
+    hasImage(known) && iconButton(now.asText ? "image" : "text", now.asText ? "Show the page" : "Show the text", () => { state.asText = !now.asText; draw(); }),
+    h("a.plain", { href: `/api/documents/${encodeURIComponent(known.id)}/original`, download: known.name, "aria-label": "Download the original", title: "Download the original" }, icon("down")),
+    closer());
+}
+
+function quoteBar(cite, now) {
+  const count = now.cites.length;
+  return h("div.viewer-cite", {},
+    h("blockquote", {}, cite.quote || "The page alone is cited."),
+    h("div.row", {},
+      h("span.quiet.small", {}, `Citation ${now.at + 1} of ${count}`),
+      iconButton("left", "Previous citation", () => go(-1), { disabled: now.at === 0 }),
+      iconButton("right", "Next citation", () => go(1), { disabled: now.at === count - 1 })),
+    cite.located === false && h("p.small.quiet", {}, "The exact lines could not be located; the page is shown."));
+}
+
+function pager(known, now) {
+  const last = known.page_count || 1;
+  const box = h("input.field", { value: now.page, inputmode: "numeric", "aria-label": "Page", onchange: () => {
+    const page = Math.min(last, Math.max(1, parseInt(box.value, 10) || now.page));
+    state.page = page;
+    draw(true);
+  } });
+  return h("div.pager", {},
+    iconButton("left", "Previous page", () => turn(-1), { disabled: now.page <= 1 }),
+    h("span", {}, "Page "), box, h("span", {}, ` of ${last}`),
+    iconButton("right", "Next page", () => turn(1), { disabled: now.page >= last }));
+}
+
+const hasImage = (known) => (known.has_page_images) && known.page_count > 0;
+
+async function leaf(known, number, cite, now, several, sheet) {
+  const image = hasImage(known) && !now.asText;
+  const one = h("article.leaf", { class: image ? "waiting" : "text", "aria-label": `Page ${number}`, "data-page": number });
+  one.style.width = `${now.zoom * 100}%`;
+  if (several) sheet.append(h("p.leaf-name", {}, `Page ${number}`));
+  sheet.append(one);
+  if (image) await picture(one, known, number, cite);
+  else await words(one, known, number, cite);
+  return one;
+}
+
+function picture(one, known, number, cite) {
+  return new Promise((resolve) => {
+    const width = Math.min(2400, Math.ceil((one.clientWidth * (devicePixelRatio || 1)) / 200) * 200) || 1000;
+    const img = h("img", { alt: `Page ${number} of ${known.name}`, onload: () => {
+      one.classList.remove("waiting");
+      for (const box of cite?.boxes || []) if (box.page === number) one.append(mark(box));
+      resolve();
+    }, onerror: () => {
+      img.remove();
+      one.className = "leaf text";
+      words(one, known, number, cite).then(resolve);
+    } });
+    img.src = `/api/documents/${encodeURIComponent(known.id)}/pages/${number}/image?width=${width}&format=webp`;
+    one.append(img);
+  });
+}
+
+/** Half a line of air left and right makes a marked line look marked by hand; the box itself stays covered. */
+function mark(box) {
+  const one = h("div.mark", {});
+  const set = { left: box.x - 0.3, top: box.y - 0.15, width: box.width + 0.6, height: box.height + 0.3 };
+  for (const [name, value] of Object.entries(set)) one.style[name] = `${value}%`;
+  return one;
+}
+
+async function words(one, known, number, cite) {
+  one.append(bones(5));
+  try {
+    const page = await get(`/api/documents/${encodeURIComponent(known.id)}/pages/${number}/text`);
+    const characters = Array.from(page.text); // positions count characters, not UTF-16 units
+    const [from, to] = rangeOn(page, characters.length, cite);
+    const cut = (start, end) => characters.slice(start, end).join("");
+    one.replaceChildren(...(to > from ? [cut(0, from), h("mark", {}, cut(from, to)), cut(to)] : [page.text || "This page has no text."]));
+  } catch (error) {
+    one.replaceChildren(failureState(failureOf(error)));
+  }
+}
+
+function rangeOn(page, length, cite) {
+  if (!cite?.origin || cite.document_id !== page.document_id && page.document_id) return [0, 0];
+  const start = page.start ?? 0;
+  const [from, to] = cite.origin.map((place) => Math.min(length, Math.max(0, place - start)));
+  return [from, to];
+}
