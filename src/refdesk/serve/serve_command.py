@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import socket
@@ -73,11 +74,11 @@ def _run(listening: socket.socket, workers: int) -> None:
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=75,  # longer than most proxies keep theirs, so that they close first
     )
-    server = uvicorn.Server(config)
-    if workers > 1:
-        Multiprocess(config, sockets=[listening]).run()
-    else:
-        server.run([listening])
+    with contextlib.suppress(KeyboardInterrupt):  # the usual end of a server; uvicorn has closed everything before
+        if workers > 1:
+            Multiprocess(config, sockets=[listening]).run()
+        else:
+            uvicorn.Server(config).run([listening])
 
 
 def check_key(desk: Refdesk, host: str, insecure: bool) -> None:

@@ -32,6 +32,10 @@ from refdesk.serve.http.sse import PlainResponse
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 OWNER = "refdesk"
 LEVELS: dict[str, Level | None] = {"refdesk": None} | {f"refdesk-{level}": level for level in get_args(Level)}
+KEPT = (
+    *("id", "claims", "sources", "related_documents", "confidence", "sufficiency", "verification"),
+    *("suggested_questions", "corrected_question", "standalone_question", "model", "cached", "trace_id"),
+)
 CORRECTED = "\n\nCorrected answer:\n\n"
 MARKERS = re.compile(r"\s*\[\d+(?:, ?\d+)*\]")
 COMPLETION = {
@@ -118,8 +122,7 @@ def _usage(answer: Answer) -> dict[str, int]:
 def _extension(answer: Answer) -> dict[str, Any]:
     """What OpenAI's shape has no place for."""
     own = answer.to_dict()
-    kept = ("id", "claims", "sources", "confidence", "sufficiency", "verification", "suggested_questions", "model")
-    return {name: own[name] for name in kept} | {
+    return {name: own[name] for name in KEPT} | {
         "content": answer.content,
         "citations": [citation_shape(one) for one in answer.citations],
         "is_answered": answer.is_answered,

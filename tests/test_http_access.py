@@ -1,0 +1,271 @@
+"""Who may do what over HTTP: keys, the cookie, other sites; a reader of one collection never sees another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from http_server import Server, serving
+from refdesk import Refdesk
+
+OPEN_NOTE = "The harbour office opens at eight. The lighthouse keeper is called Marten Oyelaran."
+SECRET_NOTE = "The salary of the harbour master is 91,500 crowns. The vault code word is Zephyrine."
+ASK_SECRET = "What is the salary of the harbour master?"
+SECRETS = ("91,500", "Zephyrine", "salaries.txt", "Salaries", "hr/", '"hr"')
+
+
+@dataclass
+class House:
+    server: Server
+    desk: Refdesk
+    keys: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with Refdesk(tmp_path_factory.mktemp("house") / "library") as desk:
+        desk.add_text("harbour.txt", OPEN_NOTE, collection="public", title="Harbour")
+        desk.add_text("salaries.txt", SECRET_NOTE, collection="hr/pay", title="Salaries")
+        keys = {
+            "admin": desk.keys.add("root", "admin")[1],
+            "editor": desk.keys.add("eva", "editor")[1],
+            "reader": desk.keys.add("anna", "reader", ["public"])[1],
+            "other": desk.keys.add("otto", "reader", ["public"])[1],
+            "hr": desk.keys.add("hans", "reader", ["hr"])[1],
+            "partial": desk.keys.add("petra", "admin", ["public"])[1],
+        }
+        with serving(desk) as server:
+            yield House(server, desk, keys)
+
+
+# keys
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/query"),
+        ("POST", "/api/chat/stream"),
+        ("GET", "/api/conversations"),
+        ("GET", "/api/settings"),
+        ("GET", "/metrics"),
+        ("GET", "/openapi.json"),
+        ("GET", "/v1/models"),
+        ("GET", "/no/such/place"),
+    ],
+)
+def test_with_keys_everything_needs_one(house: House, method: str, path: str) -> None:
+    response = house.server.request(method, path)
+    assert response.status_code == 401 and response.json()["code"] == "not_signed_in"
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert house.server.request(method, path, key="rd_wrong").status_code == 401
+
+
+def test_what_is_open_to_everyone_says_nothing(house: House) -> None:
+    assert house.server.get("/healthz").json() == {"status": "ok"}
+    assert house.server.get("/readyz").json() == {"status": "ready"}
+    assert house.server.get("/readyz", key=house.keys["reader"]).json() == {"status": "ready"}
+    assert house.server.get("/readyz", key=house.keys["admin"]).json()["chunks"] == 2
+
+
+def test_a_key_in_either_header(house: House) -> None:
+    for headers in ({"Authorization": f"bearer {house.keys['reader']}"}, {"X-API-Key": house.keys["reader"]}):
+        me = house.server.get("/api/me", headers=headers).json()
+        assert me["name"] == "anna" and me["role"] == "reader" and me["collections"] == ["public"]
+
+
+ADMIN_ONLY = [
+    ("GET", "/api/settings", None),
+    ("PATCH", "/api/settings", {"rag.top_k": 5}),
+    ("POST", "/api/settings/preset", {"name": "speed"}),
+    ("DELETE", "/api/settings/rag.top_k", None),
+    ("POST", "/api/models/test", {"model": "ollama:x"}),
+    ("GET", "/api/keys", None),
+    ("POST", "/api/keys", {"name": "mallory", "role": "admin"}),
+    ("DELETE", "/api/keys/root", None),
+    ("POST", "/api/query/clear-cache", None),
+]
+
+
+@pytest.mark.parametrize("who", ["reader", "editor", "partial"])
+@pytest.mark.parametrize(("method", "path", "body"), ADMIN_ONLY)
+def test_the_owners_things_are_the_owners(house: House, who: str, method: str, path: str, body: object) -> None:
+    """An admin of some collections is not the owner: a setting or a key reaches every collection."""
+    response = house.server.request(method, path, key=house.keys[who], json=body)
+    assert response.status_code == 403 and response.json()["code"] == "access_denied", response.text
+
+
+def test_keys_are_made_and_revoked(house: House) -> None:
+    admin = house.keys["admin"]
+    made = house.server.post("/api/keys", key=admin, json={"name": "zoe", "collections": ["public"]})
+    assert made.status_code == 201
+    secret, key = made.json()["secret"], made.json()["key"]
+    assert house.server.get("/api/me", key=secret).json()["name"] == "zoe"
+    listed = house.server.get("/api/keys", key=admin)
+    assert "zoe" in {one["name"] for one in listed.json()["keys"]} and secret not in listed.text
+    assert house.server.request("DELETE", f"/api/keys/{key['id']}", key=admin).status_code == 200
+    assert house.server.get("/api/me", key=secret).status_code == 401
+    assert house.server.request("DELETE", "/api/keys/nobody", key=admin).status_code == 404
+
+
+# the cookie
+
+
+@contextmanager
+def signed_in(house: House, who: str = "reader") -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=house.server.url) as client:
+        assert client.post("/api/session", json={"key": house.keys[who]}).status_code == 200
+        yield client
+
+
+def test_a_sign_in_sets_a_cookie_that_scripts_cannot_read(house: House) -> None:
+    with signed_in(house) as client:
+        response = client.post("/api/session", json={"key": house.keys["reader"]}, headers={"X-Refdesk": "1"})
+        cookie = response.headers["set-cookie"].lower()
+        assert "httponly" in cookie and "samesite=strict" in cookie and house.keys["reader"].lower() not in cookie
+        assert client.get("/api/me").json()["name"] == "anna"
+    assert house.server.post("/api/session", json={"key": "rd_wrong"}).status_code == 401
+
+
+def test_a_change_with_the_cookie_needs_the_header_and_the_same_site(house: House) -> None:
+    own, body = house.server.url, {"message": "When does the harbour office open?"}
+    with signed_in(house) as client:
+        assert client.post("/api/chat", json=body).status_code == 403
+        fine = {"X-Refdesk": "1", "Origin": own, "Sec-Fetch-Site": "same-origin"}
+        assert client.post("/api/chat", json=body, headers=fine).status_code == 200
+        for wrong in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+            response = client.post("/api/chat", json=body, headers=fine | wrong)
+            assert response.status_code == 403 and "another site" in response.json()["message"]
+
+
+def test_signing_out_ends_the_session_itself(house: House) -> None:
+    with signed_in(house) as client:
+        token = client.cookies["refdesk_session"]
+        assert client.request("DELETE", "/api/session", headers={"X-Refdesk": "1"}).json() == {"signed_in": False}
+        again = house.server.get("/api/me", headers={"Cookie": f"refdesk_session={token}"})
+        assert again.status_code == 401
+
+
+def test_a_revoked_key_takes_its_sessions_along(house: House) -> None:
+    key, secret = house.desk.keys.add("brief", "reader")
+    with httpx2.Client(base_url=house.server.url) as client:
+        client.post("/api/session", json={"key": secret})
+        assert client.get("/api/me").status_code == 200
+        house.desk.keys.revoke(key.id)
+        assert client.get("/api/me").status_code == 401
+
+
+# one collection never shows in another
+
+
+def test_a_reader_never_sees_another_collection(house: House) -> None:
+    server, reader = house.server, house.keys["reader"]
+    hr = server.post("/api/chat", key=house.keys["hr"], json={"message": ASK_SECRET, "session_id": "pay-talk"}).json()
+    assert "91,500" in hr["content"]
+    said = [
+        server.post("/api/query", key=reader, json={"q": ASK_SECRET}),  # search, and the cache that has the answer
+        server.post("/api/query", key=reader, json={"q": "What is the salery of the harbor master?"}),  # spelling
+        server.post("/api/query", key=reader, json={"q": "What is the vault code word?", "collection": "hr"}),
+        server.post("/api/chat", key=reader, json={"message": ASK_SECRET, "folder_id": "hr/pay"}),
+        server.get("/api/answers", key=reader),
+        server.get(f"/api/answers/{hr['id']}", key=reader),
+        server.get(f"/api/traces/{hr['id']}", key=reader),
+        server.post("/api/feedback", key=reader, json={"answer_id": hr["id"], "verdict": "wrong"}),
+        server.get("/api/conversations", key=reader),
+        server.get("/api/conversations/pay-talk", key=reader),
+        server.get("/api/conversations/pay-talk/messages", key=reader),
+        server.get("/api/analytics", key=reader),
+        server.post("/v1/chat/completions", key=reader, json={"messages": [{"role": "user", "content": ASK_SECRET}]}),
+        server.get("/api/traces/" + hr["id"], key=house.keys["partial"]),
+        server.get("/api/answers", key=house.keys["partial"]),
+    ]
+    for response in said:
+        assert response.status_code in (200, 404), response.text
+        text = response.text.replace(ASK_SECRET, "")
+        assert not [word for word in SECRETS if word in text], response.text
+    events = server.events("/api/chat/stream", {"message": ASK_SECRET}, key=reader)
+    assert not [word for word in SECRETS if word in str(events).replace(ASK_SECRET, "")]
+
+
+def test_a_document_elsewhere_is_as_absent_as_one_that_never_was(house: House) -> None:
+    hidden = house.desk.document("salaries.txt").id
+    ask = {"q": "What is said?"}
+    answers = [
+        house.server.post("/api/query", key=house.keys["reader"], json=ask | {"document": name})
+        for name in ("salaries.txt", hidden, "never-was.txt")
+    ]
+    assert {one.status_code for one in answers} == {404}
+    shapes = {
+        str({k: v for k, v in one.json().items() if k != "request_id"}).replace(name, "X")
+        for one, name in zip(answers, ("salaries.txt", hidden, "never-was.txt"), strict=True)
+    }
+    assert len(shapes) == 1, shapes
+
+
+def test_a_conversation_is_its_owners(house: House) -> None:
+    server = house.server
+    body = {"message": "When does the harbour office open?", "session_id": "annas-own"}
+    assert server.post("/api/chat", key=house.keys["reader"], json=body).status_code == 200
+    other = house.keys["other"]
+    for response in (
+        server.post("/api/chat", key=other, json=body),
+        server.post("/api/chat/stream", key=other, json=body),
+        server.get("/api/conversations/annas-own/messages", key=other),
+        server.request("PATCH", "/api/conversations/annas-own", key=other, json={"title": "mine"}),
+        server.request("DELETE", "/api/conversations/annas-own", key=other),
+    ):
+        assert response.status_code == 404, response.text
+    messages = server.get("/api/conversations/annas-own/messages", key=house.keys["reader"]).json()["messages"]
+    assert len(messages) == 2
+
+
+def test_a_stream_is_taken_up_by_its_owner_alone(house: House) -> None:
+    body = {"message": "When does the harbour office open?", "cache": False}
+    events = house.server.events("/api/chat/stream", body, key=house.keys["reader"])
+    headers = {"Last-Event-ID": events[0][2]}
+    stolen = house.server.post("/api/chat/stream", key=house.keys["other"], json=body, headers=headers)
+    assert stolen.status_code == 404
+    assert house.server.events("/api/chat/stream", body, key=house.keys["reader"], last=events[0][2]) == events[1:]
+
+
+# limits
+
+
+def test_requests_of_an_hour(tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library", settings={"serve.requests_per_hour": 3}) as desk:
+        secret = desk.keys.add("anna", "reader")[1]
+        other = desk.keys.add("otto", "reader")[1]
+        with serving(desk) as server:
+            assert [server.get("/api/me", key=secret).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+            response = server.get("/api/me", key=secret)
+            said = response.json()
+            assert said["code"] == "too_many_requests" and said["retryable"] and "3 requests" in said["message"]
+            assert 0 < int(response.headers["retry-after"]) <= 3600
+            assert server.get("/api/me", key=other).status_code == 200
+
+
+# without keys
+
+
+def test_without_keys_the_machine_itself_is_let_in(examples: Refdesk) -> None:
+    with serving(examples) as server:
+        assert server.get("/api/me").json()["role"] == "admin"
+        body = {"q": "When does the harbour office open?"}
+        assert server.post("/api/query", json=body, headers={"Origin": server.url}).status_code == 200
+        evil = server.post("/api/query", json=body, headers={"Origin": "https://evil.example"})
+        assert evil.status_code == 403
+        rebound = server.get("/api/me", headers={"Host": "evil.example"})
+        assert rebound.status_code == 403 and "own machine" in rebound.json()["message"]
+
+
+def test_verifying_costs_little(house: House) -> None:
+    began = time.perf_counter()
+    for _ in range(200):
+        house.desk.keys.verify(house.keys["reader"])
+    assert (time.perf_counter() - began) / 200 < 0.005

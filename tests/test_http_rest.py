@@ -1,0 +1,190 @@
+"""Conversations, settings, traces, errors, health and figures over HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from http_server import Server, serving
+from refdesk import Refdesk, Settings
+from refdesk.serve.http.observe import JsonLines
+
+QUESTION = "What does the annual inspection of a tide gauge cost?"
+
+
+@pytest.fixture(scope="module")
+def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("rest") / "library"
+    shutil.copytree(examples_folder, folder)
+    with Refdesk(folder) as desk, serving(desk) as found:
+        yield found
+
+
+# conversations
+
+
+def test_a_conversation_from_its_first_word_to_its_last(server: Server) -> None:
+    server.post("/api/chat", json={"message": QUESTION, "session_id": "c1"})
+    listed = server.get("/api/conversations").json()["conversations"]
+    assert next(one for one in listed if one["id"] == "c1")["title"] == QUESTION
+    messages = server.get("/api/conversations/c1/messages").json()["messages"]
+    assert [one["role"] for one in messages] == ["user", "assistant"]
+    assert server.get(f"/api/answers/{messages[1]['answer_id']}").json()["content"] == messages[1]["content"]
+    renamed = server.request("PATCH", "/api/conversations/c1", json={"title": "Gauges"})
+    assert renamed.json()["title"] == "Gauges"
+    assert server.get("/api/conversations/c1").json()["title"] == "Gauges"
+    assert server.request("DELETE", "/api/conversations/c1").json() == {"deleted": "c1"}
+    for path in ("/api/conversations/c1", "/api/conversations/c1/messages", f"/api/traces/{messages[1]['answer_id']}"):
+        assert server.get(path).status_code == 404
+
+
+# answers, traces, feedback, figures
+
+
+def test_an_answer_its_trace_and_what_was_said_of_it(server: Server) -> None:
+    answer = server.post("/api/query", json={"q": QUESTION}).json()
+    assert server.get("/api/answers?limit=1").json()["answers"][0]["id"] == answer["id"]
+    trace = server.get(f"/api/traces/{answer['id']}").json()
+    assert trace["stages"][0]["name"] == "recall"
+    given = {"answer_id": answer["id"], "verdict": "wrong", "correction": "It is dearer."}
+    assert server.post("/api/feedback", json=given).json()["verdict"] == "wrong"
+    kept = server.get(f"/api/answers/{answer['id']}").json()["feedback"]
+    assert [one["correction"] for one in kept] == ["It is dearer."]
+    assert server.post("/api/feedback", json=given | {"answer_id": "nobody"}).status_code == 404
+    assert server.post("/api/feedback", json=given | {"verdict": "so-so"}).status_code == 400
+    figures = server.get("/api/analytics?days=7").json()
+    assert figures and server.get("/api/analytics?days=0").status_code == 400
+
+
+# settings
+
+
+def test_settings_are_listed_changed_and_put_back(server: Server) -> None:
+    listed = server.get("/api/settings").json()
+    assert {one["name"] for one in listed["settings"]} == {name for name, _, _ in Settings().items()}
+    top_k = next(one for one in listed["settings"] if one["name"] == "rag.top_k")
+    assert top_k["help"] and top_k["default"] == 10 and (top_k["minimum"], top_k["maximum"]) == (1, 1000)
+    assert "speed" in listed["presets"]
+
+    def value() -> tuple[object, bool]:
+        rows = server.get("/api/settings").json()["settings"]
+        return next((one["value"], one["changed"]) for one in rows if one["name"] == "rag.top_k")
+
+    server.request("PATCH", "/api/settings", json={"rag.top_k": 7})
+    assert value() == (7, True)
+    wrong = server.request("PATCH", "/api/settings", json={"rag.top_k": 3, "rag.rrf_k": 0})
+    assert wrong.status_code == 400 and value() == (7, True)
+    server.request("DELETE", "/api/settings/rag.top_k")
+    assert value() == (10, False)
+    server.post("/api/settings/preset", json={"name": "speed"})
+    assert value() == (5, True)
+    server.post("/api/settings/preset", json={"name": "balanced"})
+    assert value() == (10, False)
+    assert server.post("/api/settings/preset", json={"name": "warp"}).status_code == 400
+    assert server.request("DELETE", "/api/settings/no.such").status_code == 404
+
+
+# errors
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nowhere", 404, "not_found"),
+        ("GET", "/api/nowhere", 404, "not_found"),
+        ("DELETE", "/api/query", 405, "method_not_allowed"),
+        ("GET", "/api/traces/nobody", 404, "not_found"),
+        ("GET", "/api/conversations?limit=many", 400, "usage_error"),
+    ],
+)
+def test_every_failure_has_one_shape(server: Server, method: str, path: str, status: int, code: str) -> None:
+    response = server.request(method, path)
+    said = response.json()
+    assert (response.status_code, said["code"]) == (status, code)
+    assert set(said) == {"code", "message", "stage", "retryable", "hint", "request_id"}
+    assert said["request_id"] == response.headers["x-request-id"]
+
+
+def test_a_body_that_is_not_json(server: Server) -> None:
+    response = server.post("/api/query", content=b'{"q": ', headers={"Content-Type": "application/json"})
+    assert response.status_code == 400 and response.json()["message"] == "the body is not JSON"
+
+
+def test_a_defect_gives_nothing_away(server: Server) -> None:
+    assert server.app is not None
+
+    @server.app.get("/broken")
+    def broken() -> None:
+        raise ZeroDivisionError("the secret of the pump")
+
+    response = server.get("/broken")
+    assert response.status_code == 500 and response.json()["code"] == "internal_error"
+    assert "pump" not in response.text and "Zero" not in response.text
+
+
+def test_a_request_keeps_its_callers_id_when_it_is_sound(server: Server) -> None:
+    assert server.get("/healthz", headers={"X-Request-Id": "abc-1"}).headers["x-request-id"] == "abc-1"
+    assert server.get("/healthz", headers={"X-Request-Id": "a b\t{}"}).headers["x-request-id"] != "a b\t{}"
+
+
+def test_every_answer_is_told_what_it_is(server: Server) -> None:
+    headers = server.get("/healthz").headers
+    assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
+
+
+# logs
+
+
+def test_the_log_has_the_request_and_not_the_question(
+    server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formatter = JsonLines()
+    with caplog.at_level(logging.INFO, "refdesk.http"):
+        own_id = server.post("/api/query", json={"q": QUESTION}).headers["x-request-id"]
+        assert _until(lambda: [one for one in caplog.records if getattr(one, "path", "") == "/api/query"])
+        lines = [json.loads(formatter.format(record)) for record in caplog.records]
+        line = next(one for one in lines if one.get("path") == "/api/query")
+        assert line["status"] == 200 and line["method"] == "POST" and line["ms"] > 0 and own_id
+        assert "tide gauge" not in str(lines)
+        monkeypatch.setenv("REFDESK_LOG_QUESTIONS", "1")
+        server.post("/api/query", json={"q": QUESTION})
+        assert any(getattr(record, "question", "") == QUESTION for record in caplog.records)
+
+
+def _until(holds: Callable[[], object], seconds: float = 5.0) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if holds():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+# health and figures
+
+
+def test_health(server: Server) -> None:
+    assert server.get("/healthz").json() == {"status": "ok"}
+    ready = server.get("/readyz").json()
+    assert ready["status"] == "ready" and ready["chunks"] > 10
+
+
+def test_figures(server: Server) -> None:
+    def figure(pattern: str) -> float:
+        found = re.search(rf"^{pattern} ([0-9.e+-]+)$", server.get("/metrics").text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    asked = r'refdesk_requests_total\{method="POST",route="/api/query",status="200"\}'
+    before = figure(asked), figure(r'refdesk_stage_seconds_count\{stage="retrieve"\}')
+    server.post("/api/query", json={"q": QUESTION, "cache": False})
+    assert (figure(asked), figure(r'refdesk_stage_seconds_count\{stage="retrieve"\}')) == (before[0] + 1, before[1] + 1)
+    assert figure("refdesk_streams_open") == 0
+    text = server.get("/metrics").text
+    assert "refdesk_tokens_total" in text and "refdesk_cost_usd_total" in text and 'cached="exact"' in text
