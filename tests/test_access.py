@@ -307,3 +307,15 @@ def test_what_rests_on_a_document_that_is_gone_is_for_those_who_see_everything(t
             assert desk.asking.answers.get(answer.id, access=access) is None
             assert desk.analytics(1, access=access)["questions"] == 0
         assert desk.asking.answers.get(answer.id) is not None
+
+
+def test_words_are_counted_anew_when_documents_change(tmp_path: Path) -> None:
+    with two_collections(tmp_path / "library") as desk:
+        limited = desk.reader.limited(("harbour",))
+        assert limited.frequencies(["zebulon"]) == limited.frequencies(["zebulon"]) == {"zebulon": 0}
+        desk.move("board-minutes.md", "harbour")
+        limited.refresh()
+        assert limited.frequencies(["zebulon"])["zebulon"] > 0
+        desk.remove("board-minutes.md")
+        limited.refresh()
+        assert limited.frequencies(["zebulon"]) == {"zebulon": 0}
