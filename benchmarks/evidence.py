@@ -11,6 +11,7 @@ from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Query, Retrieved
 from refdesk.ask.evidence import idf
+from refdesk.ask.fluent import fluent
 from refdesk.ask.fuse import convex
 from refdesk.ask.rerank import SentenceReranker
 from refdesk.terms import query_terms
@@ -59,7 +60,7 @@ def cases(desk: Refdesk, name: str, most: int, *, deep: int = LOOKED_AT, form: s
     """Every question with its hits by the library's own search."""
     reader, count = desk.reader, desk.reader.chunk_count
     for row in questions(name, most):
-        text = str(row[form]).replace("|user|:", "").strip()
+        text = fluent(str(row[form]).replace("|user|:", "").strip())  # as `understand` reads it
         wanted = query_terms(text, reader.languages)
         query = Query(text, text, desk.embedder.embed_query(text), tuple(wanted))
         yield Case(

@@ -4,7 +4,8 @@ python -m benchmarks.followups
 
 MTRAG: recall@5 of the hybrid search for the last turn as typed, for our rewrite, and for the rewrite of its annotators.
 Rules and weights were chosen on the conversations of the first half, with the totals of both in view: neither half is a
-clean hold-out. CANARD and CAsT 2019 have no documents here, so words alone decide: an upper bound of what is changed wrongly.
+clean hold-out. CANARD and CAsT 2019 have no documents here, so words alone decide: an upper bound of what is changed
+wrongly.
 """
 
 from __future__ import annotations

@@ -43,6 +43,10 @@ class Relevance:
     features: Mapping[str, float]
     missing_terms: tuple[str, ...]
 
+    @property
+    def sizes(self) -> dict[str, float]:
+        return {"probability": round(self.probability, 3), "missing": len(self.missing_terms)}
+
 
 def judge(query: Query, retrieved: Retrieved) -> Relevance:
     """The probability that the hits hold the answer; 0 when nothing was found."""

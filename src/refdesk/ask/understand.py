@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Query, Question, Turn, Usage
 from refdesk.ask.examples import SHIPPED, examples
+from refdesk.ask.fluent import fluent
 from refdesk.ask.followup import Rewrite, stand_alone
 from refdesk.ask.route import HINTS, INTENTS, Reading, is_errand, read
 from refdesk.ask.smalltalk import kind
@@ -48,6 +49,8 @@ async def understand(
 ) -> Query:
     """The query that is searched for; only embedding may fail, every other step is skipped when it does."""
     text = " ".join(question.text.split())
+    if not question.verbatim:
+        text = fluent(text)
     model = router if router is not None and _is_able(router) else None
     correction = await _spelled(text, question, library, settings, trace)
     nearness = Nearness(library, embedder, question.scope, settings)
