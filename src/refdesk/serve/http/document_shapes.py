@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from fastapi import Path
 from pydantic import ConfigDict, Field, model_validator
 
 from refdesk.serve.http.shapes import Name, Shape
@@ -11,6 +12,9 @@ from refdesk.serve.http.shapes import Name, Shape
 Metadata = Annotated[
     dict[Annotated[str, Field(max_length=200)], Annotated[str, Field(max_length=10_000)]], Field(max_length=100)
 ]
+
+DocumentId = Annotated[str, Path(min_length=1, max_length=100, description="The document's id.")]
+UploadId = Annotated[str, Path(min_length=1, max_length=100, description="The upload's id.")]
 
 
 class UrlIn(Shape):

@@ -20,7 +20,7 @@ from refdesk.engine import DEFAULT_COLLECTION, STATUSES, Refdesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
 from refdesk.serve.http.desk import Library
-from refdesk.serve.http.document_shapes import ChangeIn, RetryIn, UrlIn
+from refdesk.serve.http.document_shapes import ChangeIn, DocumentId, RetryIn, UrlIn
 from refdesk.serve.http.documented import bytes_of, failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.multipart import receive
@@ -184,7 +184,7 @@ def documents(
 
 
 @router.get("/{document_id}", summary="One document", responses=gives(DOCUMENT) | failures(404))
-def document(desk: Library, caller: Who, document_id: str) -> Response:
+def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
     return reply(document_shown(seen(desk, caller, document_id)))
 
 
@@ -195,7 +195,7 @@ def document(desk: Library, caller: Who, document_id: str) -> Response:
     | {206: {"description": "A part of it"}, 416: {"description": "It has no such part"}}
     | failures(404),
 )
-def original(desk: Library, caller: Who, document_id: str) -> Response:
+def original(desk: Library, caller: Who, document_id: DocumentId) -> Response:
     """Always as a download: a page among the documents must not run as a page of this site."""
     found = seen(desk, caller, document_id)
     path = desk.original(found.id)
@@ -212,7 +212,7 @@ def original(desk: Library, caller: Who, document_id: str) -> Response:
 
 
 @router.patch("/{document_id}", summary="Rename or move", responses=gives(DOCUMENT) | failures(404))
-def change(desk: Library, queue: Queue, caller: Who, document_id: str, body: ChangeIn) -> Response:
+def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: ChangeIn) -> Response:
     found = seen(desk, caller, document_id)
     if body.name is not None:
         caller.require("rename", found.collection)
@@ -228,7 +228,7 @@ def change(desk: Library, queue: Queue, caller: Who, document_id: str, body: Cha
 
 
 @router.delete("/{document_id}", summary="Delete", responses=gives({"deleted": ["b4f2c6d1a0937e55"]}) | failures(404))
-def delete(desk: Library, queue: Queue, caller: Who, document_id: str) -> Response:
+def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) -> Response:
     """With what is attached to it, at once and for everyone."""
     found = seen(desk, caller, document_id)
     caller.require("delete", found.collection)
@@ -245,7 +245,7 @@ def delete(desk: Library, queue: Queue, caller: Who, document_id: str) -> Respon
     summary="Try a failed one again",
     responses=gives(UPLOAD, 202) | failures(404),
 )
-def retry(desk: Library, queue: Queue, caller: Who, document_id: str, body: RetryIn | None = None) -> Response:
+def retry(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: RetryIn | None = None) -> Response:
     """From the file that was kept of the upload, or from its place on the server."""
     found = seen(desk, caller, document_id)
     return reply(shown(queue.retry_document(found, caller, body.password if body else None)), 202)

@@ -14,6 +14,7 @@ from refdesk.engine import Refdesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.geometry import Box, Geometry
 from refdesk.serve.http.desk import Library
+from refdesk.serve.http.document_shapes import DocumentId
 from refdesk.serve.http.documented import bytes_of, failures, gives
 from refdesk.serve.http.documents import WITH_IMAGES, seen
 from refdesk.serve.http.guard import Who
@@ -21,8 +22,8 @@ from refdesk.serve.http.reply import reply
 from refdesk.types import Document, Page
 
 NARROWEST, WIDEST = 16, 3000  # pixels
-MOST_BOXES = 200
-LONGEST_BOXES = 20_000  # characters
+MOST_BOXES = 100
+LONGEST_BOXES = 4000  # characters; an address has some 64,000 bytes at most
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 Number = Annotated[int, Path(ge=1, le=10_000_000, description="The page, from 1.")]
@@ -30,7 +31,7 @@ Boxes = Annotated[
     str,
     Query(
         max_length=LONGEST_BOXES,
-        description="Boxes to mark, as JSON: `[[x, y, width, height], …]` in per cent of the page, 200 at most.",
+        description="Boxes to mark, as JSON: `[[x, y, width, height], …]` in per cent of the page, 100 at most.",
         examples=["[[10,41.5,63,1.6]]"],
     ),
 ]
@@ -57,7 +58,7 @@ def image(
     request: Request,
     desk: Library,
     caller: Who,
-    document_id: str,
+    document_id: DocumentId,
     number: Number,
     width: Annotated[int, Query(ge=NARROWEST, le=WIDEST, description="Pixels.")] = 1000,
     format: Literal["png", "webp"] = "png",
@@ -78,7 +79,7 @@ def image(
 
 
 @router.get("/{document_id}/pages/{number}/text", summary="A page's text", responses=gives(PAGE) | failures(404))
-def text(desk: Library, caller: Who, document_id: str, number: Number) -> Response:
+def text(desk: Library, caller: Who, document_id: DocumentId, number: Number) -> Response:
     """`start` is the place of the page in the document's text. Words have places where the format has pages."""
     document = seen(desk, caller, document_id)
     page = _page(desk, document, number)

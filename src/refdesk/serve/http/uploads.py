@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from refdesk.access import Caller
 from refdesk.serve.http.desk import Serving
-from refdesk.serve.http.document_shapes import RetryIn
+from refdesk.serve.http.document_shapes import RetryIn, UploadId
 from refdesk.serve.http.documented import EVENTS, failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
@@ -97,7 +97,7 @@ async def _changes(queue: Uploads, caller: Caller) -> AsyncGenerator[Named, None
 
 
 @router.get("/{upload_id}", summary="One upload", responses=gives(UPLOAD) | failures(404))
-def upload(queue: Queue, caller: Who, upload_id: str) -> Response:
+def upload(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     return reply(shown(queue.get(upload_id, caller)))
 
 
@@ -107,13 +107,13 @@ def upload(queue: Queue, caller: Who, upload_id: str) -> Response:
     summary="Try a failed one again",
     responses=gives(UPLOAD, 202) | failures(404),
 )
-def retry(queue: Queue, caller: Who, upload_id: str, body: RetryIn | None = None) -> Response:
+def retry(queue: Queue, caller: Who, upload_id: UploadId, body: RetryIn | None = None) -> Response:
     return reply(shown(queue.retry(upload_id, caller, body.password if body else None)), 202)
 
 
 @router.delete(
     "/{upload_id}", summary="Take it back, or off the list", responses=gives({"deleted": UPLOAD["id"]}) | failures(404)
 )
-def forget(queue: Queue, caller: Who, upload_id: str) -> Response:
+def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     """One that waits is not added; a finished one leaves the list, and its document stays."""
     return reply({"deleted": queue.forget(upload_id, caller).id})
