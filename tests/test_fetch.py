@@ -138,6 +138,16 @@ def test_a_name_that_changes_its_address_is_connected_to_the_one_that_was_checke
     assert next(answers) == ["127.0.0.2"], "resolved once"
 
 
+def test_a_name_in_other_letters_is_told_as_machines_know_it(site: Quiet) -> None:
+    async def here(host: str, port: int) -> list[str]:
+        assert host == "xn--bcher-kva.example"
+        return ["127.0.0.1"]
+
+    url = f"http://bücher.example:{site.server_address[1]}/größe.txt#part"
+    assert fetched(site, url, resolve=here)[0] == "größe.txt"
+    assert site.seen[-1][:2] == ("/gr%C3%B6%C3%9Fe.txt", f"xn--bcher-kva.example:{site.server_address[1]}")
+
+
 def test_a_name_with_one_private_address_is_refused(site: Quiet) -> None:
     async def both(host: str, port: int) -> list[str]:
         return ["127.0.0.1", "10.0.0.8"]
@@ -202,11 +212,14 @@ def test_an_allowed_network_does_not_open_the_machine_s_own_keys() -> None:
         checked_networks("10.1.0.0/16 or so")
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["ftp://example.org/a", "file:///etc/passwd", "gopher://x", "//example.org/a", "http://", "http://a:99999/",
-     "javascript:alert(1)", "https://user@example.org/", "http://[::1/", "", "http://x/" + "a" * 2001],
-)  # fmt: skip
+NO_ADDRESSES = [
+    *("ftp://example.org/a", "file:///etc/passwd", "gopher://x", "//example.org/a", "http://", "http://a:99999/", ""),
+    *("javascript:alert(1)", "https://user@example.org/", "http://[::1/", "http://x/" + "a" * 2001, "http://a b/"),
+    *("http://a\x00b/", "http://é..x/", "http://a%00/", "http://a\\@127.0.0.1/", "http://[fe80::1%25eth0]/"),
+]
+
+
+@pytest.mark.parametrize("url", NO_ADDRESSES)
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(UsageError):
         checked_url(url)

@@ -93,7 +93,19 @@ def checked_url(url: str) -> SplitResult:
         raise UsageError("only http and https addresses can be fetched", hint="write https://example.org/report.pdf")
     if parts.username is not None or parts.password is not None:
         raise UsageError("an address with a name or password in it is not fetched", hint="download it and upload it")
-    return parts
+    return parts._replace(netloc=_netloc(host, port), fragment="")
+
+
+def _netloc(host: str, port: int | None) -> str:
+    """`("bücher.example", 8080)` -> `xn--bcher-kva.example:8080`, as machines are told it."""
+    try:
+        name = host if ":" in host else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        name = ""
+    if not name or any(not (letter.isalnum() or letter in "-._:") for letter in name):
+        raise UsageError(f"'{host[:100]}' is not the name of a machine", hint="write https://example.org/report.pdf")
+    shown = f"[{name}]" if ":" in name else name
+    return shown if port is None else f"{shown}:{port}"
 
 
 def checked_networks(text: str) -> tuple[Network, ...]:
