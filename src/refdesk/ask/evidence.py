@@ -32,7 +32,8 @@ Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passag
 _FRAME = """
     many much name named names kind type sort year number percent percentage called call known term tell give say list
     describe explain example often long far does happen mean main may might must made make makes find found use used
-    would could please um uh er sorry wait actually rather
+    would could please um uh er sorry wait actually rather summarise summarize summary overview compare comparison
+    difference differences differ
 """
 FRAME = frozenset(_FRAME.split())
 FRAME_WEIGHT = 0.35
