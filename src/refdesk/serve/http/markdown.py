@@ -33,6 +33,7 @@ PIECES = re.compile(r"""<(/?)([a-zA-Z0-9]+)(?:[^>"']|"[^"]*"|'[^']*')*>""")
 # What opens a block must stay the first thing on its line.
 MARKUP = re.compile(r"(?:\s|[-*+] |\d{1,9}[.)] |#{1,6} |> ?|\|)*")
 MARKER = re.compile(r"\[(\d{1,4})\]")
+NO_BREAK = "\u00a0"  # a marker stays on the line of its sentence
 LITERAL = frozenset(("code", "pre", "a"))  # no buttons within these
 
 
@@ -119,7 +120,8 @@ def _run(out: list[str], text: str, claim: int | None, markers: frozenset[int] |
     for marker in MARKER.finditer(text) if markers else ():
         number = int(marker[1])
         if markers and number in markers:
-            _span(out, text[at : marker.start()], claim)
+            before = text[at : marker.start()]
+            _span(out, before[:-1] + NO_BREAK if before.endswith(" ") else before, claim)
             of = "" if claim is None else f' data-claim="{claim}"'
             out.append(f'<button type="button" class="chip" data-marker="{number}"{of}>{number}</button>')
             at = marker.end()

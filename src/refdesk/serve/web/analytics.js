@@ -31,5 +31,5 @@ async function draw(view, days) {
       chart("Models", lanes(found.models.map((one) => ({ label: one.model, value: one.questions })), number))));
 }
 
-const figure = (value, label) => h("div.card.figure", {}, h("strong", {}, value), h("span", {}, label));
+const figure = (value, label) => h("div.figure", {}, h("strong", {}, value), h("span", {}, label));
 const chart = (title, drawing) => h("section.card.chart", {}, h("h2", {}, title), drawing);

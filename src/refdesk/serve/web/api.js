@@ -98,5 +98,8 @@ export async function* stream(path, body, { signal, isLast = () => false } = {})
 }
 
 export const me = { name: "", role: "reader", id: "" };
+let arrived = null;
+/** Who is here; asked once, and whoever needs to know waits for it. */
+export const arrive = () => (arrived ??= get("/api/me").then((found) => Object.assign(me, found), (error) => { arrived = null; throw error; }));
 export const may = (role) => ["reader", "editor", "admin"].indexOf(me.role) >= ["reader", "editor", "admin"].indexOf(role);
 export const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value != null)).toString();

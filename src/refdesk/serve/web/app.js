@@ -1,5 +1,5 @@
 // Which view is shown, who is here, light or dark, and the keys that work everywhere.
-import { failureOf, get, may, me, send } from "./api.js";
+import { arrive, failureOf, may, me, send } from "./api.js";
 import { bones, failureState } from "./dom.js";
 import { closeViewer, isViewerOpen, viewerKey } from "./viewer.js";
 import { showTalks } from "./talks.js";
@@ -90,18 +90,21 @@ document.addEventListener("keydown", (event) => {
 
 async function begin() {
   showTheme();
+  const arriving = arrive();
+  const [name = "ask"] = route();
+  if (name === "ask") show(); // its box can be typed into at once; the others wait until it is known what one may do
   try {
-    Object.assign(me, await get("/api/me"));
+    await arriving;
   } catch (error) {
     if (failureOf(error).status === 401) return;
-    main.replaceChildren(failureState(failureOf(error), begin));
+    main.replaceChildren(failureState(failureOf(error), () => location.reload()));
     return;
   }
   document.getElementById("who").textContent = me.id ? `${me.name} · ${me.role}` : "This machine";
   document.getElementById("sign-out").hidden = !me.id;
   for (const link of document.querySelectorAll("#nav [data-role]")) link.hidden = !may(link.dataset.role);
   addEventListener("hashchange", show);
-  await Promise.all([show(), showTalks()]);
+  await Promise.all([name === "ask" || show(), showTalks()]);
   document.documentElement.dataset.ready = "yes";
 }
 

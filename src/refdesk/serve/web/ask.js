@@ -1,5 +1,5 @@
 // Asking: the box, the stages while it works, the text as it comes, the whole conversation.
-import { failureOf, get, may, send, stream } from "./api.js";
+import { arrive, failureOf, get, may, send, stream } from "./api.js";
 import { around, offerList, readAs, rendered, showBody } from "./answer.js";
 import { bones, failureState, h, icon, toast, trusted } from "./dom.js";
 import { pickScope, scopeFields, scopeName } from "./scope.js";
@@ -23,35 +23,35 @@ export async function show(main, [id]) {
   if (id) {
     main.replaceChildren(mine.thread, composer(mine));
     mine.thread.append(bones());
+    if (matchMedia("(min-width: 821px)").matches) mine.box.focus();
     await reopen(mine, id);
   } else {
     await begin(mine);
   }
-  if (matchMedia("(min-width: 821px)").matches) mine.box.focus();
   return () => { mine.running?.abort(); };
 }
 
 // an empty conversation, an empty library
 
 async function begin(mine) {
-  const found = await get("/api/documents?limit=1");
-  const total = found.total;
   const again = (question, options) => put(mine, question, options);
-  const box = composer(mine);
+  const intro = h("div.begin", {}, h("h1", {}, "What would you like to know?"), h("p", {}, " "));
   mine.main.classList.add("blank");
+  mine.main.replaceChildren(intro, composer(mine));
+  if (matchMedia("(min-width: 821px)").matches) mine.box.focus();
+  const [{ total }, { collections }] = await Promise.all([get("/api/documents?limit=1"), get("/api/collections"), arrive()]);
+  if (!intro.isConnected) return; // asked in the meantime
   if (total) {
-    const collections = await get("/api/collections").catch(() => ({ collections: [] }));
-    const names = collections.collections.map((one) => one.name);
-    const examples = names.includes("examples") ? offerList(EXAMPLES, again) : null;
-    mine.main.replaceChildren(h("div.begin", {}, h("h1", {}, "What would you like to know?"),
-      h("p", {}, `${total === 1 ? "One document is" : `${total.toLocaleString("en-GB")} documents are`} on the desk. Every sentence of an answer points at the lines that prove it.`), examples), box);
+    const examples = collections.some((one) => one.name === "examples") ? offerList(EXAMPLES, again) : null;
+    intro.replaceWith(h("div.begin", {}, h("h1", {}, "What would you like to know?"),
+      h("p", {}, `${total === 1 ? "One document is" : `${total.toLocaleString("en-GB")} documents are`} on the desk. Every sentence of an answer points at the lines that prove it.`), examples));
     return;
   }
   const add = h("button.button.primary", { type: "button", onclick: () => addExamples(mine, add) }, "Add the example documents");
-  mine.main.replaceChildren(h("div.begin.start", {}, h("h1", {}, "The desk is empty"),
+  intro.replaceWith(h("div.begin.start", {}, h("h1", {}, "The desk is empty"),
     h("p", {}, "Add documents, then ask. Answers come with the page and the exact lines that prove them."),
     may("editor") ? h("p", {}, h("span.row", {}, add, h("a.button", { href: "#/documents" }, icon("upload"), "Add your own"))) : h("p.notice", {}, "Nothing has been added that you may read yet."),
-    h("div.more", {}, h("h3", {}, "Three questions to try with the examples"), offerList(EXAMPLES, again))), box);
+    h("div.more", {}, h("h3", {}, "Three questions to try with the examples"), offerList(EXAMPLES, again))));
 }
 
 async function addExamples(mine, button) {

@@ -6,7 +6,7 @@ const panel = document.getElementById("viewer");
 const frame = document.getElementById("frame");
 const ZOOMS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3];
 const documents = new Map();
-let state = null; // {cites, at, documentId, page, zoom, asText, back}
+let state = null; // {cites, at, documentId, page, zoom, asText, leafed, back}; leafed: away from the citation's page
 let drawn = 0;
 
 export const isViewerOpen = () => state !== null;
@@ -58,8 +58,8 @@ async function turn(step) {
   const known = await documentOf(state.documentId);
   const page = state.page + step;
   if (page < 1 || page > (known.page_count || 1)) return;
-  state.page = page;
-  draw(true);
+  Object.assign(state, { page, leafed: true });
+  draw();
 }
 
 function rescale(step) {
@@ -78,7 +78,7 @@ async function documentOf(id) {
 }
 export const forget = (id) => documents.delete(id);
 
-async function draw(leafed = false) {
+async function draw() {
   const mine = (drawn += 1);
   const now = { ...state };
   const cite = now.cites[now.at];
@@ -93,7 +93,7 @@ async function draw(leafed = false) {
     return;
   }
   if (mine !== drawn) return;
-  const numbers = cite && !leafed ? pagesOf(cite) : [now.page];
+  const numbers = cite && !now.leafed ? pagesOf(cite) : [now.page];
   const sheet = h("div.viewer-pages", { tabindex: "0", role: "group", "aria-label": "Pages" });
   panel.replaceChildren(...[bar(known, now), cite && quoteBar(cite, now), sheet, pager(known, now)].filter(Boolean));
   const leaves = await Promise.all(numbers.map((number) => leaf(known, number, cite, now, numbers.length > 1, sheet)));
@@ -136,8 +136,8 @@ function pager(known, now) {
   const last = known.page_count || 1;
   const box = h("input.field", { value: now.page, inputmode: "numeric", "aria-label": "Page", onchange: () => {
     const page = Math.min(last, Math.max(1, parseInt(box.value, 10) || now.page));
-    state.page = page;
-    draw(true);
+    Object.assign(state, { page, leafed: true });
+    draw();
   } });
   return h("div.pager", {},
     iconButton("left", "Previous page", () => turn(-1), { disabled: now.page <= 1 }),

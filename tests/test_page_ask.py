@@ -1,0 +1,294 @@
+"""Asking in the browser: stages, words as they come, chips, the page with the lines marked, doubts, conversations."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from browser import ask, browsing, edges, tab
+from http_server import Server, serving
+from refdesk import Refdesk
+from wire_server import WireServer
+
+ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
+QUOTE = "The anchor is a cast iron sinker of 350 kg."
+DOCUMENTS = Path(__file__).parent.parent / "examples" / "documents"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[WireServer]:
+    with WireServer() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(examples_folder: Path, model: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The examples; a model is reachable, but named only by `with_model`."""
+    folder = tmp_path_factory.mktemp("page") / "library"
+    shutil.copytree(examples_folder, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in model.openai_env().items():
+            if name != "REFDESK_LLM":
+                patch.setenv(name, value)
+        with Refdesk(folder) as desk, serving(desk) as found:
+            yield found
+
+
+@pytest.fixture
+def with_model(server: Server, model: WireServer) -> Iterator[WireServer]:
+    assert server.request("PATCH", "/api/settings", json={"llm.answer": "openai:test-model"}).status_code == 200
+    yield model
+    server.request("DELETE", "/api/settings/llm.answer")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    with tab(browser, server.url) as found:
+        yield found
+
+
+# the lines that prove it
+
+
+def test_upload_ask_and_see_the_lines(browser: Browser, tmp_path: Path) -> None:
+    """The whole way: a PDF is chosen, read, asked about, and the marked boxes cover the quoted words on its page."""
+    with Refdesk(tmp_path / "library") as desk, serving(desk) as server, tab(browser, server.url) as page:
+        expect(page.get_by_role("heading", name="The desk is empty")).to_be_visible()
+        page.get_by_role("link", name="Documents").click()
+        page.get_by_label("Choose files").set_input_files(DOCUMENTS / "wb7-mooring-sheet.pdf")
+        expect(page.locator(".doc[data-status=ready]")).to_have_count(1, timeout=60_000)
+        page.get_by_role("link", name="Ask").click()
+        ask(page, ANCHOR)
+        page.locator(".answer .chip").first.click()
+        expect(page.locator(".viewer blockquote")).to_have_text(QUOTE)
+        expect(page.locator(".viewer .mark")).to_have_count(1)
+        covers_the_quote(page, server, desk.documents()[0].id, 1, QUOTE)
+
+
+def covers_the_quote(page: Page, server: Server, document_id: str, number: int, quote: str) -> None:
+    """Every word of the quote, as the service says where it stands, lies within a marked box on the screen."""
+    text = server.get(f"/api/documents/{document_id}/pages/{number}/text").json()
+    start = text["text"].index(quote)
+    words = [one for one in text["words"] if start <= one["start"] and one["end"] <= start + len(quote)]
+    assert len(words) >= len(quote.split())
+    (image,) = edges(page, f".leaf[data-page='{number}'] img")
+    marks = edges(page, f".leaf[data-page='{number}'] .mark")
+    width, height = image["right"] - image["left"], image["bottom"] - image["top"]
+    assert width > 300 and height > 300
+    for word in words:
+        left, top = image["left"] + word["x"] / 100 * width, image["top"] + word["y"] / 100 * height
+        right, bottom = left + word["width"] / 100 * width, top + word["height"] / 100 * height
+        assert any(
+            mark["left"] <= left + 1
+            and mark["top"] <= top + 1
+            and right <= mark["right"] + 1
+            and bottom <= mark["bottom"] + 1
+            for mark in marks
+        ), word
+    marked = sum((mark["right"] - mark["left"]) * (mark["bottom"] - mark["top"]) for mark in marks)
+    assert marked < 0.05 * width * height  # the lines, not the page
+
+
+def test_from_citation_to_citation_by_keyboard(page: Page) -> None:
+    ask(page, "How long does the battery of the WB-7 buoy last?")
+    chips = page.locator(".answer .chip")
+    chips.first.focus()
+    expect(page.get_by_role("tooltip")).to_contain_text("“")
+    page.keyboard.press("Enter")
+    expect(page.locator("#viewer")).to_be_visible()
+    count = page.locator(".sources .source").count()
+    assert count > 1
+    expect(page.locator(".viewer-cite")).to_contain_text(f"Citation 1 of {count}")
+    page.locator(".viewer-pages").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".viewer-cite")).to_contain_text(f"Citation 2 of {count}")
+    expect(page.locator(".source.open")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.locator("#viewer")).to_be_hidden()
+    expect(chips.first).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(chips.nth(1)).to_be_focused()
+
+
+def test_zoom_and_leafing(page: Page) -> None:
+    ask(page, ANCHOR)
+    page.locator(".source").first.click()
+    expect(page.locator(".viewer .mark").first).to_be_visible()
+    before = edges(page, ".leaf")[0]
+    page.get_by_role("button", name="Larger").click()
+    after = edges(page, ".leaf")[0]
+    assert after["right"] - after["left"] > 1.2 * (before["right"] - before["left"])
+    page.get_by_role("button", name="Next page").click()
+    expect(page.locator(".leaf[data-page='2'] img")).to_be_visible()
+    expect(page.locator(".viewer .mark")).to_have_count(0)
+    page.get_by_role("button", name="Show the text").click()
+    expect(page.locator(".leaf.text")).to_contain_text("Buoy shackle")
+
+
+def test_formats_without_pages_show_their_text(page: Page) -> None:
+    ask(page, "How long is parental leave?")
+    page.locator(".answer .chip").first.click()
+    quote = page.locator(".viewer blockquote").inner_text()
+    assert "20 weeks" in quote
+    expect(page.locator(".leaf.text mark")).to_have_text(re.compile(re.escape(" ".join(quote.split()[:5]))))
+
+
+# as it is written
+
+
+def test_words_appear_as_they_come_and_can_be_stopped(page: Page, with_model: WireServer) -> None:
+    text = (
+        f"{QUOTE} [1] A chain of 15 metres leads from the sinker to the rubber cord. [1] " + "Look at it often. " * 20
+    )
+    with_model.say(text, delay=0.06)
+    page.get_by_label("Question", exact=True).fill("Tell me more about the anchor of the wave buoy mooring")
+    page.keyboard.press("Enter")
+    expect(page.locator(".stages li").first).to_be_visible()
+    lengths: set[int] = set()
+    until = time.monotonic() + 20
+    while len(lengths) < 5 and time.monotonic() < until:
+        lengths.add(len(page.locator(".answer").inner_text()))
+    assert len(lengths) >= 5 and max(lengths) < len(text)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
+    while not with_model.requests[-1].disconnected and time.monotonic() < until + 10:
+        page.wait_for_timeout(100)
+    assert with_model.requests[-1].disconnected  # the model was told, too
+
+
+def test_markdown_and_doubts(page: Page, with_model: WireServer) -> None:
+    with_model.say(
+        f"**Weight.** {QUOTE} [1]\n\n- The anchor weighs 900 kg. [1]\n- It was painted by monks in Norway.\n"
+    )
+    ask(page, "Tell me about the weight of the anchor")
+    expect(page.locator(".answer strong")).to_have_text("Weight.")
+    expect(page.locator(".answer li")).to_have_count(2)
+    doubtful = page.locator(".answer li .claim[data-verdict]")
+    expect(doubtful.first).to_contain_text("900 kg")
+    page.locator(".answer .flag").first.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text("documents")
+    expect(page.locator(".checks").first).to_contain_text("not fully proved")
+    assert page.locator(".answer p .claim[data-verdict]").count() == 0
+
+
+def test_an_error_says_what_to_do(browser: Browser, server: Server) -> None:
+    with tab(browser, server.url, allowed=("400", "Bad Request")) as page:
+        page.route("**/api/chat/stream", lambda route: route.continue_(post_data='{"message": ""}'))
+        page.get_by_label("Question", exact=True).fill("Anything?")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("There is no question")
+        expect(page.get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_a_broken_stream_is_taken_up_again(browser: Browser, server: Server) -> None:
+    """The first connection ends in the middle; the page comes back once with Last-Event-ID and loses nothing."""
+    seen: list[str] = []
+    question = "How deep is the water at the test station's pier?"
+    with tab(browser, server.url) as page:
+
+        def break_once(route: object) -> None:
+            seen.append(route.request.headers.get("last-event-id", ""))  # type: ignore[attr-defined]
+            if len(seen) > 1:
+                route.continue_()  # type: ignore[attr-defined]
+                return
+            whole = route.fetch()  # type: ignore[attr-defined]
+            first = "\n\n".join(whole.text().split("\n\n")[:3]) + "\n\n"
+            route.fulfill(response=whole, body=first)  # type: ignore[attr-defined]
+
+        page.route("**/api/chat/stream", break_once)
+        ask(page, question)
+        assert len(seen) == 2 and seen[1].endswith("-2")
+        expect(page.locator(".answer")).to_contain_text("nine metres")
+
+
+# around the answer
+
+
+def test_spelling_is_said_and_taken_back(page: Page) -> None:
+    ask(page, "How heavy is the ancor of the standard wave buoy mooring?")
+    expect(page.locator(".read-as")).to_contain_text("anchor")
+    page.get_by_role("button", name="Search for exactly what I wrote").click()
+    expect(page.locator("article.turn[data-answer]")).to_have_count(2)
+    expect(page.locator(".turn").nth(1).locator(".read-as")).to_have_count(0)
+
+
+def test_confidence_sources_and_copy(page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ask(page, ANCHOR)
+    expect(page.locator(".sure")).to_contain_text("confidence")
+    page.get_by_role("button", name="Copy with citations").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert f"[1] wb7-mooring-sheet.pdf, page 1: “{QUOTE}”" in copied.replace("[2]", "[1]")
+    assert copied.startswith(page.locator(".answer").inner_text().split(".")[0])
+
+
+def test_what_the_documents_do_not_say(page: Page) -> None:
+    ask(page, "Who won the chess championship in 1972?")
+    expect(page.locator(".answer")).to_contain_text("do not say")
+    assert page.locator(".answer .chip").count() == 0
+
+
+def test_thumbs_and_a_correction(page: Page, server: Server) -> None:
+    ask(page, "What is the buoy shackle made of?")
+    page.get_by_role("button", name="This is wrong").click()
+    page.get_by_label("What would be right?").fill("Titanium, grade 5.")
+    page.get_by_role("button", name="Send the correction").click()
+    expect(page.locator(".toast").last).to_contain_text("Thank you")
+    answer_id = page.locator("article.turn").get_attribute("data-answer")
+    kept = server.get(f"/api/answers/{answer_id}").json()["feedback"][0]
+    assert (kept["verdict"], kept["correction"]) == ("wrong", "Titanium, grade 5.")
+
+
+def test_only_where_one_wants_to_look(page: Page) -> None:
+    page.get_by_role("button", name="All documents").click()
+    page.get_by_label("Find a collection or document").fill("handbook")
+    page.get_by_label("staff-handbook.docx").check()
+    page.get_by_role("button", name="Use these").click()
+    expect(page.get_by_role("button", name="staff-handbook.docx")).to_be_visible()
+    ask(page, "What is the meal allowance on the research vessel?")
+    names = set(page.locator(".source strong").all_inner_texts())
+    assert names and all(name.startswith("staff-handbook.docx") for name in names)
+
+
+def test_conversations_are_kept_renamed_and_deleted(page: Page) -> None:
+    ask(page, "What does error code E23 of the TG-4 mean?")
+    page.wait_for_url(re.compile("#/ask/[0-9a-f]{32}$"))
+    content = page.locator(".answer").inner_text()
+    page.reload()
+    expect(page.locator(".answer")).to_have_text(content, use_inner_text=True)
+    page.locator(".answer .chip").first.click()
+    expect(page.locator(".leaf")).to_be_visible()
+    page.keyboard.press("Escape")
+    talk = page.locator(".talk[data-current]")
+    talk.hover()
+    talk.get_by_role("button", name="Rename").click()
+    page.get_by_label("Title").fill("Error codes")
+    page.get_by_role("button", name="Rename", exact=True).last.click()
+    expect(page.get_by_role("link", name="Error codes")).to_be_visible()
+    page.locator(".talk", has_text="Error codes").hover()
+    page.get_by_role("button", name="Delete “Error codes”").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("link", name="Error codes")).to_have_count(0)
+    expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+
+
+def test_keys_that_reach_the_box(page: Page) -> None:
+    page.get_by_role("link", name="Traces").click()
+    expect(page.get_by_role("heading", name="Traces")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Question", exact=True)).to_be_focused()
+    page.locator("#main").focus()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_label("Question", exact=True)).to_be_focused()
