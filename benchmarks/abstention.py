@@ -18,7 +18,7 @@ from benchmarks.common import Figure
 from benchmarks.evidence import DEEP, Case, cases, retrieve, without
 from benchmarks.retrieval import library
 from refdesk import Refdesk
-from refdesk.ask.relevance import judge
+from refdesk.ask.evidence.relevance import judge
 
 Judged = tuple[NDArray[np.float64], NDArray[np.int64]]  # probability that it is there; 1 where refusing is right
 BARS = {"passage": 0.82, "article": 0.93, "squad2": 0.48}

@@ -22,9 +22,9 @@ from benchmarks.evidence import Case, cases, contains, context, retrieve, withou
 from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import Retrieved
-from refdesk.ask.confidence import calibrated
-from refdesk.ask.extract import extract
-from refdesk.ask.relevance import judge, probability
+from refdesk.ask.evidence.confidence import calibrated
+from refdesk.ask.evidence.extract import extract
+from refdesk.ask.evidence.relevance import judge, probability
 from refdesk.settings import Settings
 
 # Sets with complete judgements: in mtrag what is taken out often stands elsewhere too, and right quotes count as wrong.

@@ -20,10 +20,10 @@ from benchmarks.common import Figure, write
 from benchmarks.perturb import perturbed
 from benchmarks.verification import SETS, Case, Vectors, cases, chunks, pairs
 from refdesk.answer import Verdict
-from refdesk.ask.claims import statements
-from refdesk.ask.support import Line, Support, cosines, read, support
-from refdesk.ask.verdict import COEFFICIENTS, FEATURES, SUPPORTED, judge_claim, probability
-from refdesk.ask.wording import content_stems
+from refdesk.ask.proving.claims import statements
+from refdesk.ask.proving.support import Line, Support, cosines, read, support
+from refdesk.ask.proving.verdict import COEFFICIENTS, FEATURES, SUPPORTED, judge_claim, probability
+from refdesk.ask.proving.wording import content_stems
 from refdesk.terms import terms
 from refdesk.types import Chunk
 

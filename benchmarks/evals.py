@@ -53,8 +53,8 @@ def page() -> str:
         "# What answering reaches",
         "",
         f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make eval` (a part of it: `python -m benchmarks.evals"
-        " --only extractive`). The data are not part of the project; what they are and what was tuned on which part stands in"
-        " each benchmark's first lines. What did not help: [log.md](log.md).",
+        " --only extractive`). The data are not part of the project; what they are and what was tuned on which part"
+        " stands in each benchmark's first lines. What did not help: [log.md](log.md).",
     ]
     for name, heading in PARTS:
         if figures := _kept(name):

@@ -10,10 +10,10 @@ from benchmarks.common import DATA, read_jsonl
 from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Query, Retrieved
-from refdesk.ask.evidence import idf
-from refdesk.ask.fluent import fluent
-from refdesk.ask.fuse import convex
-from refdesk.ask.rerank import SentenceReranker
+from refdesk.ask.evidence.weigh import idf
+from refdesk.ask.finding.fuse import convex
+from refdesk.ask.finding.rerank import SentenceReranker
+from refdesk.ask.understanding.fluent import fluent
 from refdesk.terms import query_terms
 from refdesk.text import fold
 from refdesk.types import Document, Hit, Scope

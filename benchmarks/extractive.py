@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from benchmarks.common import Figure
 from benchmarks.evidence import LOOKED_AT, cases, contains, context, retrieve
 from benchmarks.retrieval import library, ndcg
-from refdesk.ask.extract import extract
+from refdesk.ask.evidence.extract import extract
 
 FIRST_BAR, THREE_BAR = 0.77, 0.89
 RANKED = ("squad_dev11", "scifact", "cranfield", "hotpot500", "mtrag_cloud", "mtrag_govt")

@@ -22,8 +22,8 @@ from benchmarks.common import DATA, Figure, read_jsonl, write
 from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
-from refdesk.ask.followup import stand_alone
 from refdesk.ask.understand import Nearness
+from refdesk.ask.understanding.followup import stand_alone
 
 SETS = ("cloud", "govt")
 BAR = 0.4

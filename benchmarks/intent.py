@@ -16,8 +16,8 @@ from functools import cache
 
 from benchmarks.common import DATA, Figure, write
 from refdesk.adapters.embed_onnx import OnnxEmbedder
-from refdesk.ask.examples import examples
-from refdesk.ask.route import Reading, read
+from refdesk.ask.understanding.examples import examples
+from refdesk.ask.understanding.route import Reading, read
 
 SMALL_TALK = """
     greeting goodbye thank_you yes no maybe are_you_a_bot what_is_your_name how_old_are_you where_are_you_from

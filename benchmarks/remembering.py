@@ -22,7 +22,7 @@ from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.settings_store import SettingsStore
 from refdesk.answer import Answer, Citation, Claim, Question, Turn
 from refdesk.answer_codec import decode_answer, encode_answer
-from refdesk.ask.recall import realm
+from refdesk.ask.keeping.recall import realm
 from refdesk.geometry import Box
 from refdesk.settings import Settings
 from refdesk.trace import Trace

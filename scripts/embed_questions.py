@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from refdesk.adapters.embed_onnx import OnnxEmbedder
-from refdesk.ask.examples import ASSETS, VECTORS_FILE, questions
+from refdesk.ask.understanding.examples import ASSETS, VECTORS_FILE, questions
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk.answer import Plan
-from refdesk.ask.budget import SHARES, Budget, expected_cost, fit_to_cost
+from refdesk.ask.passages.budget import SHARES, Budget, expected_cost, fit_to_cost
 from refdesk.models import model_info
 from refdesk.settings import Settings
 

@@ -22,7 +22,7 @@ from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.schema import answer_cache
 from refdesk.answer import Question, Turn
 from refdesk.answer_codec import encode_answer
-from refdesk.ask.recall import realm, same_words
+from refdesk.ask.keeping.recall import realm, same_words
 from refdesk.settings import Settings
 from refdesk.types import Scope
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.ask.claims import is_refusal, statements
-from refdesk.ask.code import code_ranges
-from refdesk.ask.negation import denied, opposites
-from refdesk.ask.wording import names
+from refdesk.ask.proving.claims import is_refusal, statements
+from refdesk.ask.proving.code import code_ranges
+from refdesk.ask.proving.negation import denied, opposites
+from refdesk.ask.proving.wording import names
 
 
 def split(content: str) -> list[tuple[str, tuple[int, ...]]]:

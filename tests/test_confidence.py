@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from refdesk.answer import Citation, Claim, Verdict
-from refdesk.ask.calibration import CONFIDENCE
-from refdesk.ask.confidence import calibrated, confidence, grounding, level
-from refdesk.ask.relevance import Relevance
+from refdesk.ask.evidence.calibration import CONFIDENCE
+from refdesk.ask.evidence.confidence import calibrated, confidence, grounding, level
+from refdesk.ask.evidence.relevance import Relevance
 from refdesk.settings import Settings
 
 

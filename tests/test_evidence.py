@@ -11,10 +11,10 @@ import pytest
 from evidence_samples import add, ask, chunk, find
 from refdesk import Refdesk
 from refdesk.answer import Query
-from refdesk.ask.evidence import idf, tabulate, weigh
-from refdesk.ask.reading import read
-from refdesk.ask.rows import table_header
-from refdesk.ask.sought import holds, sought
+from refdesk.ask.evidence.reading import read
+from refdesk.ask.evidence.rows import table_header
+from refdesk.ask.evidence.sought import holds, sought
+from refdesk.ask.evidence.weigh import idf, tabulate, weigh
 
 
 @pytest.fixture(scope="module")

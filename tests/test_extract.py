@@ -11,7 +11,7 @@ import pytest
 from evidence_samples import add, ask, chunk, context, find
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Retrieved
-from refdesk.ask.extract import extract, quoted
+from refdesk.ask.evidence.extract import extract, quoted
 from refdesk.settings import Settings
 from refdesk.types import Chunk
 

@@ -14,9 +14,9 @@ from context_samples import chunk, passage, query
 from refdesk.adapters.llm_http import Endpoint
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Context, Plan, Turn
-from refdesk.ask.budget import Budget
 from refdesk.ask.generate import converse, generate, make_request, recent
-from refdesk.ask.render import render
+from refdesk.ask.passages.budget import Budget
+from refdesk.ask.passages.render import render
 from refdesk.models import model_info
 from refdesk.ports import Piece
 from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS

@@ -15,8 +15,8 @@ from refdesk.adapters.conversations import ConversationStore
 from refdesk.adapters.quick import QuickReader
 from refdesk.answer import Answer, Question
 from refdesk.ask.desk import Desk
+from refdesk.ask.finding.rerank import SentenceReranker
 from refdesk.ask.flow import ask
-from refdesk.ask.rerank import SentenceReranker
 from refdesk.events import Done
 from refdesk.providers import make_models
 from refdesk.types import Scope

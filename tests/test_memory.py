@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refdesk.adapters.llm_http import Endpoint
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Turn
-from refdesk.ask.memory import Memory, estimate, exchanges_kept, gist, history_budget, remember, summarise
+from refdesk.ask.keeping.memory import Memory, estimate, exchanges_kept, gist, history_budget, remember, summarise
 from refdesk.trace import Trace
 from wire_server import WireServer
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from refdesk.ask.period import Period, period_of
-from refdesk.ask.prefer import prefer
+from refdesk.ask.finding.prefer import prefer
+from refdesk.ask.understanding.period import Period, period_of
 from refdesk.types import Document
 
 

@@ -11,7 +11,7 @@ import pytest
 from evidence_samples import add, ask, find
 from refdesk import Refdesk
 from refdesk.answer import Retrieved
-from refdesk.ask.relevance import LOOKED_AT, Relevance, judge, probability
+from refdesk.ask.evidence.relevance import LOOKED_AT, Relevance, judge, probability
 
 
 @pytest.fixture(scope="module")

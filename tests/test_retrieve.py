@@ -10,7 +10,7 @@ import pytest
 
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
-from refdesk.ask.rerank import SentenceReranker
+from refdesk.ask.finding.rerank import SentenceReranker
 from refdesk.ask.retrieve import SEARCHES, refine, retrieve
 from refdesk.ports import Reranker
 from refdesk.terms import query_terms

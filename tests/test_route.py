@@ -9,10 +9,10 @@ import pytest
 
 from refdesk.adapters.embed_onnx import OnnxEmbedder
 from refdesk.answer import Query
-from refdesk.ask.compare import plain_form, sides
-from refdesk.ask.examples import ASSETS, VECTORS_FILE, examples, questions
-from refdesk.ask.route import HINTS, Reading, read
-from refdesk.ask.smalltalk import OUT_OF_SCOPE, kind, reply, without_greeting
+from refdesk.ask.understanding.compare import plain_form, sides
+from refdesk.ask.understanding.examples import ASSETS, VECTORS_FILE, examples, questions
+from refdesk.ask.understanding.route import HINTS, Reading, read
+from refdesk.ask.understanding.smalltalk import OUT_OF_SCOPE, kind, reply, without_greeting
 
 EMBEDDER = OnnxEmbedder(threads=1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evidence_samples import chunk
-from refdesk.ask.rows import named_row, table_header
+from refdesk.ask.evidence.rows import named_row, table_header
 
 
 @pytest.mark.parametrize(

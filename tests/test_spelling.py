@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from refdesk import Refdesk
-from refdesk.ask.english import english
-from refdesk.ask.spelling import correct, edit_distance
 from refdesk.ask.understand import spelled
+from refdesk.ask.understanding.english import english
+from refdesk.ask.understanding.spelling import correct, edit_distance
 from refdesk.types import Scope
 
 HELD = {"anchor": 8, "warranty": 5, "beyonce": 3, "numpy": 4, "pgvector": 2, "amcor": 9, "mooring": 6, "stahl": 1}

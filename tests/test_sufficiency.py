@@ -12,8 +12,8 @@ import pytest
 from evidence_samples import chunk
 from refdesk import Document, Hit, Refdesk
 from refdesk.answer import Citation, Claim, Context, Query, Retrieved, Sufficiency
-from refdesk.ask.relevance import Relevance
-from refdesk.ask.sufficiency import nearest_topics, sufficiency
+from refdesk.ask.evidence.relevance import Relevance
+from refdesk.ask.evidence.sufficiency import nearest_topics, sufficiency
 from refdesk.terms import query_terms
 
 QUESTIONS = json.loads((Path(__file__).parent.parent / "examples" / "questions.json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from refdesk.adapters.llm_anthropic import AnthropicLLM
 from refdesk.adapters.llm_http import Endpoint
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Claim, Verification
-from refdesk.ask.verify import read_verdicts, reconcile, verify
+from refdesk.ask.proving.verify import read_verdicts, reconcile, verify
 from refdesk.ports import LLM
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
 from refdesk.trace import Trace

@@ -21,8 +21,8 @@ from refdesk.adapters.rerank_onnx import OnnxReranker
 from refdesk.answer import Answer, Question, Turn
 from refdesk.answer_codec import encode_answer
 from refdesk.ask.desk import Desk
+from refdesk.ask.finding.rerank import SentenceReranker
 from refdesk.ask.flow import ask
-from refdesk.ask.rerank import SentenceReranker
 from refdesk.config import Config
 from refdesk.errors import AskError, UsageError
 from refdesk.events import Done, Event, Failed

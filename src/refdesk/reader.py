@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from refdesk.adapters.catalogue import Catalogue, Standing
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.writer import other_embedder
-from refdesk.ask.search import Candidate, Weights, search
-from refdesk.ask.spelling import edit_distance
+from refdesk.ask.finding.search import Candidate, Weights, search
+from refdesk.ask.understanding.spelling import edit_distance
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder
 from refdesk.settings import Settings

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Literal
 
 from refdesk.answer import Answer, Confidence, Context, Plan, Query, Question, Retrieved, Sufficiency
-from refdesk.ask.confidence import confidence
-from refdesk.ask.draft import Draft
+from refdesk.ask.evidence.confidence import confidence
+from refdesk.ask.evidence.relevance import Relevance
+from refdesk.ask.evidence.sufficiency import nearest_topics, sufficiency
 from refdesk.ask.finish import related, sources
-from refdesk.ask.relevance import Relevance
-from refdesk.ask.settle import Settled
-from refdesk.ask.sufficiency import nearest_topics, sufficiency
-from refdesk.ask.trim import not_planted
+from refdesk.ask.proving.settle import Settled
+from refdesk.ask.writing.draft import Draft
+from refdesk.ask.writing.trim import not_planted
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.trace import Trace

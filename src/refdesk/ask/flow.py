@@ -17,17 +17,17 @@ from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import attest
 from refdesk.ask.conclude import begin, conclude, doubted, refuse, say
 from refdesk.ask.desk import Desk
-from refdesk.ask.draft import Draft
+from refdesk.ask.evidence.relevance import judge
 from refdesk.ask.finish import previews
-from refdesk.ask.general import NOTHING, general, unproved
-from refdesk.ask.keep import Keeper
+from refdesk.ask.keeping.keep import Keeper
 from refdesk.ask.plan import make_plan
-from refdesk.ask.relevance import judge
+from refdesk.ask.proving.settle import settle
 from refdesk.ask.retrieve import retrieve
-from refdesk.ask.settle import settle
-from refdesk.ask.smalltalk import reply
 from refdesk.ask.understand import understand
-from refdesk.ask.write import write
+from refdesk.ask.understanding.smalltalk import reply
+from refdesk.ask.writing.draft import Draft
+from refdesk.ask.writing.general import NOTHING, general, unproved
+from refdesk.ask.writing.write import write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
 from refdesk.trace import Trace, run

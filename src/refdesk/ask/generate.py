@@ -7,8 +7,8 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from refdesk.answer import Context, Plan, Query, Turn
-from refdesk.ask.budget import Budget
-from refdesk.ask.system import system_message
+from refdesk.ask.passages.budget import Budget
+from refdesk.ask.passages.system import system_message
 from refdesk.models import ModelInfo, model_info, rough_tokens
 from refdesk.ports import LLM, Piece, Request
 from refdesk.prompts import CONVERSATIONAL_SYSTEM, GENERAL_SYSTEM

@@ -12,7 +12,7 @@ Engines that are not built yet are written into `skipped`, so that the trace say
 from __future__ import annotations
 
 from refdesk.answer import Plan, Query, Question, Strategy
-from refdesk.ask.budget import Budget, fit_to_cost
+from refdesk.ask.passages.budget import Budget, fit_to_cost
 from refdesk.models import model_info
 from refdesk.ports import ModelRole, Models
 from refdesk.settings import Settings

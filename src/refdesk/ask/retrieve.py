@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Strategy
-from refdesk.ask.evidence import idf
-from refdesk.ask.fuse import convex, reciprocal_rank
-from refdesk.ask.join import stands_alone
-from refdesk.ask.prefer import prefer
-from refdesk.ask.select import (
+from refdesk.ask.evidence.weigh import idf
+from refdesk.ask.finding.fuse import convex, reciprocal_rank
+from refdesk.ask.finding.prefer import prefer
+from refdesk.ask.finding.select import (
     best_first,
     best_sentence,
     diverse,
@@ -26,6 +25,7 @@ from refdesk.ask.select import (
     relevant,
     without_repeats,
 )
+from refdesk.ask.passages.join import stands_alone
 from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Question, Turn, Usage
-from refdesk.ask.examples import SHIPPED, examples
-from refdesk.ask.fluent import fluent
-from refdesk.ask.followup import Rewrite, stand_alone
-from refdesk.ask.route import HINTS, INTENTS, Reading, is_errand, read
-from refdesk.ask.smalltalk import kind
-from refdesk.ask.spelling import Correction, correct
+from refdesk.ask.understanding.examples import SHIPPED, examples
+from refdesk.ask.understanding.fluent import fluent
+from refdesk.ask.understanding.followup import Rewrite, stand_alone
+from refdesk.ask.understanding.route import HINTS, INTENTS, Reading, is_errand, read
+from refdesk.ask.understanding.smalltalk import kind
+from refdesk.ask.understanding.spelling import Correction, correct
 from refdesk.models import model_info
 from refdesk.ports import LLM, Embedder, Library, Request
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM

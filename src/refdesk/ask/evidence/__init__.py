@@ -1,0 +1,1 @@
+"""How well does each sentence answer? Weighing, quoting, knowing when the answer is not there, confidence."""

@@ -1,0 +1,153 @@
+"""Is the answer enough? What of the question it covers, where its sources disagree, what is missing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from refdesk.answer import Citation, Claim, Conflict, Context, Query, Retrieved, Sufficiency
+from refdesk.ask.evidence.reading import Reading, read
+from refdesk.ask.evidence.relevance import Relevance, typed
+from refdesk.ask.evidence.weigh import FRAME_WEIGHT, asked
+from refdesk.ask.proving.figures import Quantity, agrees, figures
+from refdesk.terms import query_terms, terms
+
+ENOUGH = 0.5  # share of the question's words that the quotes and their headings hold
+SAME_THING = 0.6  # share of the shorter sentence's words that two sentences about one thing have in common
+SAME_DOCUMENT = 0.8  # the same within one document, where many sentences resemble one another
+DOUBTFUL = 0.5
+MOST_TOPICS = 3
+
+
+def sufficiency(
+    query: Query, relevance: Relevance, context: Context, claims: Sequence[Claim], citations: Sequence[Citation]
+) -> Sufficiency:
+    """How much of the question the cited sentences cover, and what they leave open."""
+    if not claims or not citations:
+        return Sufficiency(is_sufficient=False, coverage_score=0.0, missing_aspects=relevance.missing_terms)
+    titles = {passage.document.id: passage.document.title for passage in context.passages}
+    held = _held(citations, titles)
+    missing = _missing(query, relevance, held)
+    coverage = _coverage(query, held)
+    conflicts = _conflicts(query, citations)
+    grounded = any(claim.verdict == "supported" for claim in claims)
+    sides_missing = any(part in missing for part in query.parts)
+    return Sufficiency(
+        is_sufficient=grounded and coverage >= ENOUGH and not sides_missing,
+        coverage_score=round(coverage, 3),
+        has_conflicts=bool(conflicts),
+        conflicts=conflicts,
+        missing_aspects=missing,
+    )
+
+
+def nearest_topics(retrieved: Retrieved) -> tuple[str, ...]:
+    """Up to three headings or titles of what the library does hold near the question, best first.
+
+    ("Travel and expenses", "Service price list 2026")
+    """
+    found: list[str] = []
+    for hit in retrieved.hits:
+        path = hit.chunk.heading_path
+        topic = (path[-1] if path else "") or hit.document.title or hit.document.name
+        if topic and topic not in found:
+            found.append(topic)
+    return tuple(found[:MOST_TOPICS])
+
+
+# --- coverage --------------------------------------------------------------------------------------------------------
+
+
+def _held(citations: Sequence[Citation], titles: dict[str, str]) -> Reading:
+    """All that is quoted, with the headings it stands under."""
+    texts = [f"{one.quote} {' '.join(one.heading_path)} {titles.get(one.document_id, '')}" for one in citations]
+    return read(" ".join(texts))
+
+
+def _coverage(query: Query, held: Reading) -> float:
+    question = asked(query.standalone)
+    weights = [FRAME_WEIGHT if question.frames(word) else 1.0 for word in question.words]
+    found = sum(w for word, w in zip(question.words, weights, strict=True) if _has(held, word))
+    return found / sum(weights) if weights else 0.0
+
+
+def _has(held: Reading, word: str) -> bool:
+    stem = (terms(word) or [word])[0]
+    if stem in held.places:
+        return True
+    head = stem[: max(4, len(stem) - 2)]
+    return len(stem) >= 4 and any(term.startswith(head) for term in held.content)
+
+
+def _missing(query: Query, relevance: Relevance, held: Reading) -> tuple[str, ...]:
+    """Sides of a comparison, names and numbers that no quote holds; where the answer is doubtful, every word.
+
+    A good answer may well say "weighs" where the question says "heavy".
+    """
+    sides = [part for part in query.parts if not any(term in held.places for term in query_terms(part))]
+    question = asked(query.standalone)
+    absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
+    doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
+    covered = " ".join(sides).lower()
+    found = dict.fromkeys((*absent, *doubtful))
+    return (*sides, *(word for word in found if word.lower() not in covered))
+
+
+# --- conflicts -------------------------------------------------------------------------------------------------------
+
+
+def _conflicts(query: Query, citations: Sequence[Citation]) -> tuple[Conflict, ...]:
+    """Pairs of quotes about the same thing whose figures of one kind disagree."""
+    found: dict[tuple[int, int], Conflict] = {}
+    for one, other in combinations(citations, 2):
+        if one.marker == other.marker or one.quote == other.quote or not _is_same_thing(query, one, other):
+            continue
+        if clash := _clash(one.quote, other.quote):
+            pair = (one.marker, other.marker)
+            text = f"{one.document_name} says {clash[0].text}, {other.document_name} says {clash[1].text}"
+            found.setdefault(pair, Conflict(text, pair))
+    return tuple(found.values())
+
+
+def _is_same_thing(query: Query, one: Citation, other: Citation) -> bool:
+    """Do both speak of what is asked about, in mostly the same words, and name no different things?"""
+    if one.document_id == other.document_id and one.page == other.page:
+        return False
+    first, second = read(_without_figures(one.quote)), read(_without_figures(other.quote))
+    if first.names - second.names and second.names - first.names:
+        return False
+    mine, theirs = first.content, second.content
+    shared = mine & theirs
+    if not shared & frozenset(query.terms):
+        return False
+    needed = SAME_DOCUMENT if one.document_id == other.document_id else SAME_THING
+    return len(shared) >= max(2, needed * min(len(mine), len(theirs)))
+
+
+def _without_figures(text: str) -> str:
+    """The text without its figures and their units; codes such as TG-4 stay, they name things."""
+    for found in sorted(figures(text), key=lambda one: -one.start):
+        if found.kind != "code":
+            text = f"{text[: found.start]} {text[found.end :]}"
+    return text
+
+
+def _clash(one: str, other: str) -> tuple[Quantity, Quantity] | None:
+    """The first figures of one unit of which none agrees with any of the other sentence's."""
+    mine, theirs = figures(one), figures(other)
+    if _codes(mine) and _codes(theirs) and _codes(mine) != _codes(theirs):
+        return None
+    for quantity in mine:
+        if quantity.kind == "code" or quantity.weak:
+            continue
+        same = [held for held in theirs if held.kind == quantity.kind and held.unit == quantity.unit and not held.weak]
+        if not same or any(agrees(quantity, held) or agrees(held, quantity) for held in same):
+            continue
+        rivals = [mine_too for mine_too in mine if mine_too.kind == quantity.kind and mine_too.unit == quantity.unit]
+        if not any(agrees(rival, held) or agrees(held, rival) for rival in rivals for held in same):
+            return quantity, same[0]
+    return None
+
+
+def _codes(found: Sequence[Quantity]) -> frozenset[str]:
+    return frozenset(one.text for one in found if one.kind == "code")

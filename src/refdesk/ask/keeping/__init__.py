@@ -1,0 +1,1 @@
+"""What is known already, and what is kept? Cache, conversation, memory."""

@@ -1,0 +1,1 @@
+"""Which sentence proves which claim? Markers, figures, wording, verdicts, second opinions."""

@@ -1,0 +1,49 @@
+"""The mode `general`: a model answers from what it knows, without documents, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+from refdesk.answer import Answer, Confidence, Context, Query, Turn
+from refdesk.ask.desk import Desk
+from refdesk.ask.generate import converse
+from refdesk.ask.writing.draft import Draft
+from refdesk.errors import AskError
+from refdesk.events import Event
+from refdesk.trace import Trace
+
+NOTHING = Context((), "", 0)  # no passage: every marker a model writes is taken out
+REASON = "no documents were searched: nothing here is proved"
+
+
+async def general(
+    draft: Draft, query: Query, turns: tuple[Turn, ...], desk: Desk, trace: Trace
+) -> AsyncGenerator[Event, None]:
+    """Streams a model's own words into the draft."""
+    llm = desk.models.role("answer")
+    if llm is None:
+        raise AskError(
+            "the mode 'general' needs a model", hint="name one: REFDESK_LLM=provider:model", stage="generate"
+        )
+    draft.model = llm.name
+    with trace.stage("generate", model=llm.name) as stage:
+        async with aclosing(converse(query, turns, llm, desk.settings, trace)) as pieces:
+            async for piece in pieces:
+                if shown := draft.take(piece):
+                    yield shown
+        if shown := draft.finish():
+            yield shown
+        stage.gave(**draft.sizes)
+
+
+def unproved(answer: Answer, draft: Draft) -> Answer:
+    return replace(
+        answer,
+        content=draft.content,
+        model=draft.model,
+        usage=draft.usage,
+        suggested_questions=draft.suggested,
+        confidence=Confidence(0.0, "low", REASON),
+    )

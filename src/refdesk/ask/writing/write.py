@@ -1,0 +1,67 @@
+"""Who writes the answer? The model that is named, or else, and whenever it fails, the extractive answerer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from refdesk.answer import Plan, Query, Retrieved, Turn, Usage
+from refdesk.ask.evidence.extract import extract
+from refdesk.ask.generate import generate
+from refdesk.ask.passages.budget import Budget
+from refdesk.ask.writing.draft import EXTRACTIVE, Draft
+from refdesk.errors import ProviderError
+from refdesk.events import Event
+from refdesk.ports import Models, Piece
+from refdesk.prompts import NOT_IN_DOCUMENTS
+from refdesk.settings import Settings
+from refdesk.trace import Trace
+
+NEAREST = f"{NOT_IN_DOCUMENTS} The nearest they come to it:\n\n"
+NEAREST_SENTENCES = 2
+
+
+async def write(
+    draft: Draft,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    turns: Sequence[Turn],
+    models: Models,
+    budget: Budget,
+    settings: Settings,
+    trace: Trace,
+    doubt: str = "",
+    most_characters: int | None = None,
+) -> AsyncGenerator[Event, None]:
+    """Writes into the draft, and gives what a reader is to see of it as it comes."""
+    llm = models.role("answer", lambda said: trace.skip("try", said))
+    if llm is not None and plan.use_llm:
+        draft.model = llm.name
+        pieces = generate(
+            query, plan, draft.context, turns, llm, settings, trace, budget=budget, max_context_chars=most_characters
+        )
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    if shown := draft.take(piece):
+                        yield shown
+            if shown := draft.finish():
+                yield shown
+            if draft.content:
+                return
+            trace.skip("model", f"{llm.name} said nothing; the sentences are quoted instead")
+        except ProviderError as error:
+            draft.usage += error.spent or Usage()
+            trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
+    if void := draft.take(Piece(model=EXTRACTIVE, restarted=True)):
+        yield void
+    quotes = await asyncio.to_thread(extract, query, draft.context, retrieved, settings)
+    if doubt == "near":
+        quotes = [NEAREST, *quotes[:NEAREST_SENTENCES]]
+    for text in quotes:
+        if shown := draft.take(Piece(text)):
+            yield shown
+    if shown := draft.finish():
+        yield shown
