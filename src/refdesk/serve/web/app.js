@@ -31,7 +31,8 @@ async function show() {
     else link.removeAttribute("aria-current");
   }
   try {
-    const module = await VIEWS[view]();
+    // The box of the ask view can be typed into at once; the others wait until it is known what one may do.
+    const [module] = await Promise.all([VIEWS[view](), view === "ask" || arrive()]);
     if (mine !== shown) return;
     if (module.stays?.(rest)) return;
     leave();
@@ -90,21 +91,18 @@ document.addEventListener("keydown", (event) => {
 
 async function begin() {
   showTheme();
-  const arriving = arrive();
-  const [name = "ask"] = route();
-  if (name === "ask") show(); // its box can be typed into at once; the others wait until it is known what one may do
+  addEventListener("hashchange", show);
+  const shownFirst = show();
   try {
-    await arriving;
+    await arrive();
   } catch (error) {
-    if (failureOf(error).status === 401) return;
-    main.replaceChildren(failureState(failureOf(error), () => location.reload()));
+    if (failureOf(error).status !== 401) main.replaceChildren(failureState(failureOf(error), () => location.reload()));
     return;
   }
   document.getElementById("who").textContent = me.id ? `${me.name} · ${me.role}` : "This machine";
   document.getElementById("sign-out").hidden = !me.id;
   for (const link of document.querySelectorAll("#nav [data-role]")) link.hidden = !may(link.dataset.role);
-  addEventListener("hashchange", show);
-  await Promise.all([name === "ask" || show(), showTalks()]);
+  await Promise.all([shownFirst, showTalks()]);
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -1,0 +1,191 @@
+"""Settings, keys, traces, analytics, signing in; and what a hostile name, heading or answer can do: nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from browser import ask, browsing, tab
+from http_server import Server, serving
+from refdesk import Refdesk
+from wire_server import WireServer
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("page") / "library"
+    shutil.copytree(examples_folder, folder)
+    with Refdesk(folder) as desk, serving(desk) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    with tab(browser, server.url) as found:
+        yield found
+
+
+def test_a_setting_is_changed_and_put_back(page: Page, server: Server) -> None:
+    page.get_by_role("link", name="Settings").click()
+    expect(page.get_by_text("Every setting is at its default.")).to_be_visible()
+    listed = {one["name"] for one in server.get("/api/settings").json()["settings"]}
+    assert set(page.eval_on_selector_all(".setting", "all => all.map(one => one.dataset.name)")) == listed
+    row = page.locator(".setting[data-name='rag.top_k']")
+    row.get_by_role("textbox").fill("7")
+    row.get_by_role("textbox").press("Enter")
+    expect(row.get_by_text("Changed")).to_be_visible()
+    assert _setting(server, "rag.top_k") == 7
+    row.get_by_role("button", name="Put back").click()
+    expect(row.get_by_text("Changed")).to_have_count(0)
+    assert _setting(server, "rag.top_k") == 10
+    page.get_by_label("Find a setting").fill("cosine")
+    expect(page.locator(".setting[data-name='rag.top_k']")).to_be_hidden()
+
+
+def test_a_wrong_value_is_explained(browser: Browser, server: Server) -> None:
+    with tab(browser, f"{server.url}/#/settings", allowed=("400",)) as page:
+        row = page.locator(".setting[data-name='rag.top_k']")
+        row.get_by_role("textbox").fill("lots")
+        row.get_by_role("textbox").press("Enter")
+        expect(row.get_by_role("alert")).to_contain_text("Rag.top_k must be a whole number")
+
+
+def test_a_preset(page: Page, server: Server) -> None:
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("button", name="Speed").click()
+    expect(page.get_by_text("settings are changed")).to_be_visible()
+    assert _setting(server, "answer.level") == "basic"
+    page.get_by_role("button", name="Balanced").click()
+    expect(page.get_by_text("Every setting is at its default.")).to_be_visible()
+
+
+def _setting(server: Server, name: str) -> object:
+    return next(one["value"] for one in server.get("/api/settings").json()["settings"] if one["name"] == name)
+
+
+def test_traces_and_analytics(page: Page) -> None:
+    ask(page, "How heavy is the anchor of the standard wave buoy mooring?")
+    page.get_by_role("link", name="How this was answered").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("How heavy is the anchor")
+    stages = page.locator(".fall .name").all_inner_texts()
+    assert {"understand", "retrieve", "generate", "attest"} <= set(stages)
+    page.locator(".fall summary", has_text="retrieve").click()
+    expect(page.locator(".fall details[open] pre").first).to_be_visible()
+    bar = page.locator(".fall summary", has_text="understand").locator("i").evaluate("one => one.offsetWidth")
+    assert bar > 2
+    page.get_by_role("link", name="Analytics").click()
+    expect(page.locator(".figure").first).to_contain_text("questions")
+    expect(page.get_by_role("img", name="questions in 30 days")).to_be_visible()
+
+
+# signing in
+
+
+def test_signing_in_as_a_reader(browser: Browser, own_folder: Path) -> None:
+    with Refdesk(own_folder) as desk:
+        desk.add_text("secret.md", "# Secret\n\nThe vault opens at noon.", collection="vault", format="markdown")
+        _, secret = desk.keys.add("Rita", "reader", ["default"])
+        with serving(desk) as server, tab(browser, server.url, allowed=("401",)) as page:
+            page.wait_for_url("**/sign-in")
+            page.get_by_label("Key").fill("rd_nobody")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("alert")).to_contain_text("not known")
+            page.get_by_label("Key").fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.locator("#who")).to_have_text("Rita · reader")
+            expect(page.get_by_role("link", name="Settings")).to_be_hidden()
+            cookie = next(one for one in page.context.cookies() if "session" in one["name"])
+            assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
+            ask(page, "When does the vault open?")
+            assert "noon" not in page.locator(".turn").inner_text()
+            page.get_by_role("link", name="Documents").click()
+            expect(page.locator(".doc").first).to_be_visible()
+            assert page.locator(".drop").count() == 0
+            assert not page.locator("#main").get_by_role("button", name="Delete").count()
+            assert "vault" not in page.locator("#main").inner_text()
+            page.get_by_role("button", name="Sign out").click()
+            page.wait_for_url("**/sign-in")
+            page.goto(server.url)
+            page.wait_for_url("**/sign-in")
+
+
+def test_a_key_is_made_and_withdrawn(browser: Browser, tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        _, secret = desk.keys.add("Ada", "admin")
+        with serving(desk) as server, tab(browser, server.url, allowed=("401",)) as page:
+            page.get_by_label("Key").fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("link", name="Settings").click()
+            page.get_by_role("button", name="New key").click()
+            page.get_by_role("dialog").get_by_label("Name").fill("Rita")
+            page.get_by_role("button", name="Make the key").click()
+            made = page.locator(".secret").inner_text()
+            assert server.get("/api/me", key=made).json()["name"] == "Rita"
+            page.get_by_role("button", name="Done").click()
+            page.get_by_role("button", name="Withdraw Rita").click()
+            page.get_by_role("button", name="Withdraw", exact=True).click()
+            expect(page.get_by_role("button", name="Withdraw Rita")).to_have_count(0)
+            assert server.get("/api/me", key=made).status_code == 401
+
+
+# what others wrote
+
+ATTACK = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+
+
+def test_hostile_texts_do_nothing(browser: Browser, tmp_path: Path) -> None:
+    """A file name, a heading, a table cell, an answer, a question: all of it is shown, none of it runs."""
+    name = f"{ATTACK}.md".replace("/", "∕")
+    table = f"| part | load |\n|---|---|\n| hook {ATTACK} | 40 |\n"
+    text = f"# Crane {ATTACK}\n\nThe crane lifts 40 tonnes {ATTACK}.\n\n{table}"
+    with WireServer() as model, pytest.MonkeyPatch.context() as patch:
+        for variable, value in model.openai_env().items():
+            patch.setenv(variable, value)
+        answer = (
+            f"The crane lifts 40 tonnes. [1] {ATTACK} [press](javascript:window.hacked=1)\n\n| a |\n|---|\n| {ATTACK} |"
+        )
+        model.answer_by(lambda request: answer)
+        with Refdesk(tmp_path / "library") as desk:
+            desk.add_text(name, text, format="markdown")
+            with serving(desk) as server, tab(browser, server.url) as page:
+                ask(page, f"How much does the crane lift {ATTACK}?")
+                expect(page.locator(".answer")).to_contain_text("onerror")
+                page.locator(".answer .chip").first.hover()
+                expect(page.get_by_role("tooltip")).to_contain_text("onerror")
+                page.locator(".answer .chip").first.click()
+                expect(page.locator(".leaf.text")).to_contain_text("onerror")
+                for view in ("Documents", "Traces", "Analytics"):
+                    page.get_by_role("link", name=view, exact=True).click()
+                    expect(page.get_by_role("heading", level=1, name=view)).to_be_visible()
+                page.get_by_role("link", name="Documents", exact=True).click()
+                expect(page.locator(".doc-name")).to_contain_text("onerror")
+                page.locator(".doc-name").click()
+                expect(page.locator(".leaf.text")).to_contain_text("onerror")
+                assert page.evaluate("window.hacked") is None
+                assert page.locator("script:not([src]), a[href^='javascript']").count() == 0
+
+
+def test_the_policy_holds(browser: Browser, server: Server) -> None:
+    """Were something to get through, the browser would still refuse to run it."""
+    with tab(browser, server.url, allowed=("Content Security Policy",)) as page:
+        refused = page.evaluate(INJECT)
+        assert refused == "script-src-elem" and page.evaluate("window.hacked") is None
+
+
+INJECT = """() => new Promise(resolve => {
+        document.addEventListener("securitypolicyviolation", event => resolve(event.effectiveDirective));
+        const script = document.createElement("script");
+        script.textContent = "window.hacked = 1";
+        document.body.append(script);
+        setTimeout(() => resolve("nothing was refused"), 2000);
+    })"""
