@@ -10,13 +10,14 @@ Stages nest: a stage begun within another one is its child. A trace belongs to o
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from refdesk.threads import aside
 
 Result = TypeVar("Result")
 
@@ -116,6 +117,6 @@ async def run(trace: Trace, name: str, function: Callable[..., Result], *argumen
     for value in arguments:
         taken |= getattr(value, "sizes", {})
     with trace.stage(name, **taken) as stage:
-        result = await asyncio.to_thread(function, *arguments)
+        result = await aside(function, *arguments)
         stage.gave(**getattr(result, "sizes", {}))
     return result

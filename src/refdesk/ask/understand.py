@@ -6,7 +6,6 @@ stand alone and settles what the rules are unsure of; when it fails, the rules s
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -29,6 +28,7 @@ from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
 from refdesk.text import STOP_WORDS
+from refdesk.threads import aside
 from refdesk.trace import Stage, Trace
 from refdesk.types import Scope
 
@@ -56,7 +56,7 @@ async def understand(
     nearness = Nearness(library, embedder, question.scope, settings)
     rewrite = await _alone(correction.text, question, turns, nearness, model, settings, trace)
     with trace.stage("embed", characters=len(rewrite.text)) as stage:
-        vector = await asyncio.to_thread(nearness.vector, rewrite.text)
+        vector = await aside(nearness.vector, rewrite.text)
         stage.gave(dimensions=len(vector))
     reading = await _read(rewrite.text, vector, library, embedder, model, trace)
     return Query(
@@ -84,7 +84,7 @@ async def _spelled(text: str, question: Question, library: Library, settings: Se
         return Correction(text)
     correction = Correction(text)
     with trace.optional("spell", words=len(text.split())) as stage:
-        correction = await asyncio.to_thread(spelled, text, library, question.scope)
+        correction = await aside(spelled, text, library, question.scope)
         stage.gave(changed=len(correction.changes))
     return correction
 
@@ -156,7 +156,7 @@ async def _alone(
     with trace.optional("rewrite", turns=len(turns)) as stage:
         # How near is near was measured for the shipped embedder; with another one the words alone decide.
         measured = nearness if nearness.space == SHIPPED else None
-        rewrite = await asyncio.to_thread(stand_alone, text, turns, measured)
+        rewrite = await aside(stand_alone, text, turns, measured)
         stage.gave(changed=rewrite.text != text, why=rewrite.why, by="rules")
     if model is not None:
         with trace.optional("rewrite_model", model=model.name) as stage:
@@ -207,7 +207,7 @@ async def _read(
 ) -> Reading:
     reading = Reading()
     with trace.optional("classify", characters=len(text)) as stage:
-        unknown = await asyncio.to_thread(unknown_words, text, library)
+        unknown = await aside(unknown_words, text, library)
         reading = read(text, vector, examples(embedder), unknown)
         stage.gave(route=reading.route, intent=reading.intent, complexity=reading.complexity, why=reading.why)
     if model is not None and not reading.sure:

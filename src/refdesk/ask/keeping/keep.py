@@ -6,7 +6,6 @@ question that means the same, in the same realm: scope, access, level, mode, set
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import get_args
 
@@ -19,6 +18,7 @@ from refdesk.ask.understanding.likeness import same_question, threshold
 from refdesk.events import Content, Done, Event, Sources
 from refdesk.models import model_info
 from refdesk.ports import LLM, ModelRole
+from refdesk.threads import aside
 from refdesk.trace import Trace
 
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
@@ -160,7 +160,7 @@ class Keeper:
         question, append = self._question, self._desk.conversations.append
         if question.conversation_id:
             said = (Turn("user", question.text), Turn("assistant", answer.content))
-            await asyncio.to_thread(append, question.conversation_id, said, answer.id, owner=question.owner)
+            await aside(append, question.conversation_id, said, answer.id, owner=question.owner)
 
     def _record(self, answer: Answer) -> None:
         with self._trace.optional("record"):

@@ -7,7 +7,6 @@ thorough   a reconciler settles it, or else the unproved sentences are taken out
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +18,7 @@ from refdesk.ask.proving.markers import numbered_by_passage
 from refdesk.ask.proving.verify import reconcile, verify
 from refdesk.ask.writing.draft import drafted
 from refdesk.ports import Models
+from refdesk.threads import aside
 from refdesk.trace import Trace
 
 NOTES = 5  # claims named in the notes; the verdicts say the rest
@@ -63,7 +63,7 @@ async def settle(
             text = written if written.strip() else text
             stage.gave(characters=len(text))
     draft = drafted(text, context)
-    again = await asyncio.to_thread(attest, query, draft.content, draft.order, context, vectors, embed)
+    again = await aside(attest, query, draft.content, draft.order, context, vectors, embed)
     return Settled(again, replace(verification, status="reconciled"), spent)
 
 

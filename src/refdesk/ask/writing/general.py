@@ -10,7 +10,7 @@ from refdesk.answer import Answer, Confidence, Context, Query, Turn
 from refdesk.ask.desk import Desk
 from refdesk.ask.generate import converse
 from refdesk.ask.writing.draft import Draft
-from refdesk.errors import AskError
+from refdesk.errors import UsageError
 from refdesk.events import Event
 from refdesk.trace import Trace
 
@@ -24,9 +24,7 @@ async def general(
     """Streams a model's own words into the draft."""
     llm = desk.models.role("answer")
     if llm is None:
-        raise AskError(
-            "the mode 'general' needs a model", hint="name one: REFDESK_LLM=provider:model", stage="generate"
-        )
+        raise UsageError("the mode 'general' needs a model", hint="name one: REFDESK_LLM=provider:model")
     draft.model = llm.name
     with trace.stage("generate", model=llm.name) as stage:
         async with aclosing(converse(query, turns, llm, desk.settings, trace)) as pieces:

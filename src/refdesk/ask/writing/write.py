@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
@@ -16,6 +15,7 @@ from refdesk.events import Event
 from refdesk.ports import Models, Piece
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
+from refdesk.threads import aside
 from refdesk.trace import Trace
 
 NEAREST = f"{NOT_IN_DOCUMENTS} The nearest they come to it:\n\n"
@@ -57,7 +57,7 @@ async def write(
             trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
     if void := draft.take(Piece(model=EXTRACTIVE, restarted=True)):
         yield void
-    quotes = await asyncio.to_thread(extract, query, draft.context, retrieved, settings)
+    quotes = await aside(extract, query, draft.context, retrieved, settings)
     if doubt == "near":
         quotes = [NEAREST, *quotes[:NEAREST_SENTENCES]]
     for text in quotes:
