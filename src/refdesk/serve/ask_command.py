@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import tempfile
 import uuid
 from collections.abc import Mapping
@@ -109,7 +111,8 @@ def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
     file = folder / f"{Path(cited.document_name).stem}-page-{cited.page}.png"
     file.write_bytes(image)
     messages.print(f"Page {cited.page} of {escape(cited.document_name)}, lines marked: {escape(str(file))}")
-    typer.launch(str(file))
+    if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        typer.launch(str(file))  # without a screen, the path is what there is
     return file
 
 
