@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from reportlab.pdfgen.canvas import Canvas
 from library_samples import open_desk, start, wait_until
 from refdesk import Refdesk
 from refdesk.access import LOCAL, Caller
-from refdesk.errors import AccessDenied, NotFound, UsageError
+from refdesk.errors import AccessDenied, DiskFull, NotFound, UsageError
 from refdesk.serve.uploads import Uploads, label, new_upload
 from refdesk.types import Upload
 
@@ -260,6 +262,39 @@ def test_what_belongs_to_another_is_not_there(desk: Refdesk, uploads: Uploads) -
         uploads.forget(own.id, Caller("a1", "Anna", "reader", ("finance",)))
     uploads.forget(own.id, ANNA)
     assert uploads.listed(LOCAL) == [] and not desk.spool.has_data(own.id)
+
+
+def test_what_is_old_is_cleared_away_and_nothing_else(desk: Refdesk) -> None:
+    old, new, waiting = (hand_in(desk, name, name.encode()) for name in ("old.md", "new.md", "waiting.md"))
+    desk.spool.write(replace(old, status="failed"))
+    later = desk.spool.write(replace(new, status="failed")).updated_at
+    while desk.spool.write(replace(new, status="failed")).updated_at == later:
+        pass
+    stale = desk.spool.folder / "0123.part"
+    fresh = desk.spool.folder / "4567.part"
+    for part in (stale, fresh):
+        part.write_bytes(b"half")
+    os.utime(stale, (0, 0))
+    desk.spool.clear({"failed": desk.spool.all()[new.id].updated_at})
+    assert sorted(one.name for one in desk.spool.all().values()) == ["new.md", "waiting.md"]
+    assert not desk.spool.has_data(old.id) and desk.spool.has_data(new.id) and desk.spool.has_data(waiting.id)
+    assert fresh.exists() and not stale.exists()
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(desk: Refdesk) -> None:
+    with pytest.raises(DiskFull), desk.spool.receiving() as (_, file):
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert list(desk.spool.folder.iterdir()) == []
+
+
+def test_a_damaged_record_does_not_stop_the_others(desk: Refdesk, uploads: Uploads) -> None:
+    desk.spool.folder.mkdir(exist_ok=True)
+    (desk.spool.folder / "bad.json").write_text('{"id": ')
+    (desk.spool.folder / "worse.json").write_text('["id"]')
+    hand_in(desk, "a.md", b"The lamp was lit at dusk.")
+    uploads.wake()
+    assert [one.status for one in done(uploads)] == ["ready"]
 
 
 @pytest.mark.parametrize(

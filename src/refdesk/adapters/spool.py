@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -30,6 +30,8 @@ from refdesk.types import Upload
 SETTLED_S = 0.05  # seconds after which a folder's time stamp tells two changes apart, whatever the clock's tick
 STALE_PART_S = 86_400.0  # a file that has been coming in for a day is not coming any more
 _FIELDS = {one.name for one in fields(Upload)}
+Stamp = tuple[int, int]  # when a file was changed, in nanoseconds, and its number on the disk
+_UNSETTLED: Stamp = (-1, -1)
 
 
 class Spool:
@@ -39,7 +41,7 @@ class Spool:
         self.folder = folder
         self._guard = threading.Lock()
         self._seen: tuple[int, dict[str, Upload]] = (-1, {})
-        self._records: dict[str, tuple[int, Upload]] = {}  # by id: the record's time stamp, and what it said
+        self._records: dict[str, tuple[Stamp, Upload]] = {}  # by file: its stamp, and what it said
 
     def data(self, upload_id: str) -> Path:
         return self.folder / f"{upload_id}.data"
@@ -99,21 +101,22 @@ class Spool:
             raise explain(error, record) from error
         return Upload(**held)
 
-    def all(self) -> dict[str, Upload]:
-        """Every upload that was accepted and is remembered, by id, the oldest first."""
+    def all(self, *, anew: bool = False) -> dict[str, Upload]:
+        """Every upload that was accepted and is remembered, by id, the oldest first; `anew` trusts no time stamp."""
         with self._guard:
+            if anew:
+                self._seen, self._records = (-1, {}), {}
             try:
                 stamp = self.folder.stat().st_mtime_ns
             except FileNotFoundError:
                 return {}
             if stamp != self._seen[0]:
                 found = dict(sorted(self._read(), key=lambda pair: (pair[1].created_at, pair[0])))
-                settled = time.time_ns() - stamp > SETTLED_S * 1e9
-                self._seen = (stamp if settled else -1, found)
+                self._seen = (stamp if _is_settled(stamp) else -1, found)
             return self._seen[1]
 
     def _read(self) -> Iterator[tuple[str, Upload]]:
-        records: dict[str, tuple[int, Upload]] = {}
+        records: dict[str, tuple[Stamp, Upload]] = {}
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".json"):
@@ -123,14 +126,15 @@ class Spool:
         for _, upload in records.values():
             yield upload.id, upload
 
-    def _record(self, entry: os.DirEntry[str]) -> tuple[int, Upload]:
+    def _record(self, entry: os.DirEntry[str]) -> tuple[Stamp, Upload]:
         status = entry.stat()
-        key = status.st_mtime_ns ^ status.st_ino  # every record is a new file
+        key = (status.st_mtime_ns, status.st_ino)  # every record is a new file
         known = self._records.get(entry.name)
         if known is not None and known[0] == key:
             return known
-        held: dict[str, Any] = orjson.loads(Path(entry.path).read_bytes())
-        return key, Upload(**{name: value for name, value in held.items() if name in _FIELDS})
+        held: Any = orjson.loads(Path(entry.path).read_bytes())
+        upload = Upload(**{name: held[name] for name in _FIELDS.intersection(held)})
+        return key if _is_settled(status.st_mtime_ns) else _UNSETTLED, upload
 
     def drop_data(self, upload_id: str) -> None:
         self.data(upload_id).unlink(missing_ok=True)
@@ -141,11 +145,14 @@ class Spool:
 
     # looking after it
 
-    def clear(self, ready_before: str) -> None:
-        """Removes what nobody will ask for: records of files added long ago, data without a record, dead parts."""
+    def clear(self, before: Mapping[str, str]) -> None:
+        """Removes what nobody will ask for: records of a status from before a time, data without one, dead parts.
+
+        >>> spool.clear({"ready": "2026-01-30T09:00:00.000+00:00"})
+        """
         records = self.all()
         for upload in list(records.values()):
-            if upload.status == "ready" and upload.updated_at < ready_before:
+            if upload.updated_at < before.get(upload.status, ""):
                 self.remove(upload.id)
         oldest = time.time() - STALE_PART_S
         for pattern in ("*.part", "*.new", "*.data"):
@@ -168,6 +175,11 @@ class Spool:
             yield True
         finally:
             lock.release()
+
+
+def _is_settled(changed_ns: int) -> bool:
+    """Whether a later change is sure to have another time stamp."""
+    return time.time_ns() - changed_ns > SETTLED_S * 1e9
 
 
 def _sync_folder(folder: Path) -> None:

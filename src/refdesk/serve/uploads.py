@@ -28,7 +28,11 @@ LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still s
 TELL_S = 0.25  # progress is written down this often at most
 IDLE_S = 2.0  # how often an idle worker looks for what another, perhaps killed, process has left
 BATCH = 64  # files added together: one start of the parsing processes for all of them
-KEEP_READY = timedelta(hours=24)  # how long a finished upload is listed; its document stays
+KEEP = {
+    "ready": timedelta(hours=24),  # how long a finished upload is listed; its document stays
+    "failed": timedelta(days=30),  # how long the file of a failed one is kept for another try
+}
+CLEAR_S = 3600.0
 LONGEST_NAME = 255
 ACTIVE = ("pending", "processing")
 
@@ -49,6 +53,7 @@ class Uploads:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._told = 0.0
+        self._cleared = -CLEAR_S
 
     def start(self) -> None:
         """Goes on with what was accepted before; returns at once."""
@@ -174,9 +179,9 @@ class Uploads:
     # the worker
 
     def _run(self) -> None:
-        self._clear()
         while not self._stopping.is_set():
             try:
+                self._clear()
                 if not self._work():
                     self._wake.wait(IDLE_S)
                     self._wake.clear()
@@ -187,8 +192,10 @@ class Uploads:
                 self._stopping.wait(IDLE_S)
 
     def _clear(self) -> None:
-        before = (datetime.now(UTC) - KEEP_READY).isoformat(timespec="milliseconds")
-        self._spool.clear(before)
+        if time.monotonic() - self._cleared >= CLEAR_S:
+            self._cleared = time.monotonic()
+            now = datetime.now(UTC)
+            self._spool.clear({status: (now - age).isoformat(timespec="milliseconds") for status, age in KEEP.items()})
 
     def _work(self) -> bool:
         """Adds what waits; says whether there was anything for this process to do."""
@@ -198,7 +205,7 @@ class Uploads:
             if not mine:  # another process is at it
                 return False
             # The lock is ours, so whatever is called processing was left by a process that is gone.
-            batch = _batch(one for one in self._spool.all().values() if one.status in ACTIVE)
+            batch = _batch(one for one in self._spool.all(anew=True).values() if one.status in ACTIVE)
             if batch:
                 self._add(batch)
         return bool(batch)
@@ -275,13 +282,13 @@ class Uploads:
 
     def _end(self, upload: Upload) -> None:
         """Writes down how it ended; the file of a failed one is kept for another try."""
+        for other in list(self._spool.all().values()):  # an earlier try under the same name is settled by this one
+            same = (other.collection, other.name) == (upload.collection, upload.name)
+            if same and other.status == "failed" and other.id != upload.id and other.created_at < upload.created_at:
+                self._spool.remove(other.id)
         ended = self._spool.write(replace(upload, password=None, seconds_left=None), durable=True)
         if ended.status == "ready":
             self._spool.drop_data(ended.id)
-        for other in list(self._spool.all().values()):  # an earlier try under the same name is settled by this one
-            same = (other.collection, other.name) == (ended.collection, ended.name)
-            if same and other.status == "failed" and other.id != ended.id and other.created_at < ended.created_at:
-                self._spool.remove(other.id)
 
 
 def new_upload(
