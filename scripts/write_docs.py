@@ -1,6 +1,7 @@
-"""Writes the pages that say what the program itself says: docs/cli.md from --help, docs/settings.md from the settings.
+"""Writes the pages that say what the program itself says: docs/cli.md from --help, docs/settings.md from the settings,
+and the table of routes in docs/http.md.
 
-python scripts/write_docs.py            # writes both
+python scripts/write_docs.py            # writes them
 python scripts/write_docs.py --check    # says whether they are up to date
 """
 
@@ -9,16 +10,20 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from refdesk import Refdesk
 from refdesk.serve.cli import app
+from refdesk.serve.http.app import create_app
 from refdesk.settings import PRESETS, specs
 
 DOCS = Path(__file__).parent.parent / "docs"
 WIDTH = 80
+ROUTES, ROUTES_END = "<!-- routes -->", "<!-- /routes -->"
 
 CLI = """\
 # The command line
@@ -110,6 +115,20 @@ def settings_page() -> str:
     return "".join(parts)
 
 
+def http_page() -> str:
+    """The page as it is, with the routes of the app between its two marks."""
+    before, _, rest = (DOCS / "http.md").read_text(encoding="utf-8").partition(ROUTES)
+    _, _, after = rest.partition(ROUTES_END)
+    with tempfile.TemporaryDirectory() as folder, Refdesk(Path(folder) / "library") as desk:
+        paths = create_app(desk).openapi()["paths"]
+    lines = [
+        f"| `{method.upper()} {path}` | {operation['summary']} |\n"
+        for path, operations in sorted(paths.items())
+        for method, operation in operations.items()
+    ]
+    return f"{before}{ROUTES}\n| route | what it does |\n|---|---|\n{''.join(lines)}{ROUTES_END}{after}"
+
+
 def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -127,7 +146,7 @@ def _block(title: str, text: str) -> str:
 
 
 def main() -> int:
-    pages = {DOCS / "cli.md": cli_page(), DOCS / "settings.md": settings_page()}
+    pages = {DOCS / "cli.md": cli_page(), DOCS / "settings.md": settings_page(), DOCS / "http.md": http_page()}
     stale = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if "--check" in sys.argv:
         for path in stale:

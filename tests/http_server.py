@@ -138,7 +138,8 @@ def served(library: Path, *arguments: str, port: int = 0, **environment: str) ->
 
 def start_serve(library: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
-    log = tempfile.TemporaryFile("w+", encoding="utf-8")  # not a pipe, which nobody reads and which then is full
+    # Not a pipe, which nobody reads and which then is full; closed with the process of the tests.
+    log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
     process = subprocess.Popen(
         [str(REFDESK), "--library", str(library), "serve", *arguments],
         env={**inherited, **environment},

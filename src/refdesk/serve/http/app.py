@@ -11,6 +11,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,6 +41,8 @@ from refdesk.serve.http.limits import Limits
 from refdesk.serve.http.observe import Observe
 from refdesk.serve.http.spans import make_spans
 
+# Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
+THREADS = 4
 ROUTERS = (
     asking.router,
     documents.router,
@@ -67,6 +70,7 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         put_back = _on_signals(service)
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "refdesk-stage"))
         try:
             yield
         finally:

@@ -106,7 +106,7 @@ EVENTS: Responses = {
         "description": "Server-Sent Events; see docs/http.md",
         "content": {
             "text/event-stream": {
-                "schema": {"type": "string"},
+                "schema": {},  # of each event; what it carries is in docs/http.md
                 "example": 'id: Zk3aQ-1\nevent: thinking\ndata: {"step":"retrieve","text":"Searching 9 files"}\n\n',
             }
         },

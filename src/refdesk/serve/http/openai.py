@@ -48,7 +48,7 @@ COMPLETION = {
 }
 MODELS = {"object": "list", "data": [{"id": "refdesk", "object": "model", "created": 0, "owned_by": OWNER}]}
 RESPONSES = gives(COMPLETION) | failures(404, 502)
-RESPONSES[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+RESPONSES[200]["content"]["text/event-stream"] = {"schema": {}}
 
 
 @router.get("/models", summary="One model for each level", responses=gives(MODELS))

@@ -22,7 +22,7 @@ def answer_shape(answer: Answer) -> dict[str, Any]:
     """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001)."""
     own = answer.to_dict()
     own["citations"] = [citation_shape(one) for one in answer.citations]
-    own["sources"] = _sources(answer)
+    own["sources"] = _sources(answer, own["sources"])
     own["metrics"] = _metrics(answer)
     sufficiency = own["sufficiency"]
     return own | {
@@ -66,10 +66,10 @@ def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
     return {"x": left, "y": top, "width": right - left, "height": bottom - top}
 
 
-def _sources(answer: Answer) -> list[dict[str, Any]]:
+def _sources(answer: Answer, plain: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cited documents once each, with their first cited chunk as seeds 000 and 001 say it; `chunks` has all."""
     shaped = []
-    for source, own in zip(answer.sources, answer.to_dict()["sources"], strict=True):
+    for source, own in zip(answer.sources, plain, strict=True):
         cited = {one.chunk_id: one for one in reversed(answer.citations) if one.document_id == source.document_id}
         chunks = [_chunk(one) for one in sorted(cited.values(), key=lambda one: one.marker)]
         url = next((one.url for one in cited.values() if one.url), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,11 +15,14 @@ from refdesk.engine import Refdesk
 from refdesk.serve.http.app import create_app
 from refdesk.serve.http.observe import set_up_logging
 
+# Seconds a thread that computes may hold up the one that writes events; Python's 0.005 adds up with several of them.
+SWITCH_S = 0.001
 VARIABLE = "REFDESK_SERVE"  # JSON, handed from the command to its workers
 
 
 def app() -> FastAPI:
     """What uvicorn calls; in each worker once."""
+    sys.setswitchinterval(SWITCH_S)
     set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
     options: dict[str, Any] = orjson.loads(os.environ[VARIABLE])
     desk = Refdesk(options["library"], settings=options["settings"])

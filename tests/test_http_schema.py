@@ -1,0 +1,96 @@
+"""The service keeps what its OpenAPI document promises: requests made up from it find no 5xx and no unknown status."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis.checks import CHECKS
+
+from http_server import Server, serving
+from refdesk import Refdesk
+from refdesk.serve.http.app import create_app
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = 40  # requests for each of some fifty operations: about a minute
+WANTED = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
+# A stream that never ends; addresses and models elsewhere, whose absence is a 5xx; nine documents at every call.
+LEFT_OUT = {
+    ("GET", "/api/uploads/events"),
+    ("POST", "/api/documents/url"),
+    ("POST", "/api/models/test"),
+    ("POST", "/api/examples"),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With a key from the beginning: one that is made up on the way must not close the door to all that follows."""
+    own = {"serve.requests_per_hour": 0, "serve.concurrent_asks": 0, "llm.enabled": False}
+    with Refdesk(tmp_path_factory.mktemp("schema") / "library", settings=own) as desk:
+        desk.add_text("harbour.txt", "The harbour office opens at eight.", collection="public")
+        secret = desk.keys.add("root", "admin")[1]
+        with serving(desk) as found:
+            found.client.headers["Authorization"] = f"Bearer {secret}"
+            yield found
+
+
+@pytest.mark.slow
+def test_nothing_breaks_and_every_status_is_documented(server: Server) -> None:
+    key = {"Authorization": server.client.headers["Authorization"]}
+    schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json", headers=key)
+    seen: Counter[int] = Counter()
+    checks = CHECKS.get_by_names(list(WANTED))
+    operations = [one.ok() for one in schema.get_all_operations()]
+    tried = 0
+    for operation in operations:
+        if (operation.method.upper(), operation.path) in LEFT_OUT:
+            continue
+
+        @hypothesis.given(case=operation.as_strategy())
+        @hypothesis.settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(hypothesis.HealthCheck),
+            phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+        )
+        def attempt(case: Any) -> None:
+            seen[case.call_and_validate(base_url=server.url, checks=checks, headers=key, timeout=30).status_code] += 1
+
+        attempt()
+        tried += 1
+    assert tried >= 30 and seen[200] > seen.total() / 4 and not seen[401], seen
+
+
+def test_every_operation_has_a_summary_and_an_example(server: Server) -> None:
+    schema = server.get("/openapi.json").json()
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            where = f"{method} {path}"
+            assert operation.get("summary"), where
+            assert {"400", "401", "403", "500"} <= set(operation["responses"]), where
+            assert "422" not in operation["responses"] or path.startswith("/api/documents"), where
+            if "application/json" in (body := operation.get("requestBody", {})).get("content", {}):
+                assert "example" in str(body) or _has_example(schema, body), where
+
+
+def _has_example(schema: dict[str, Any], body: dict[str, Any]) -> bool:
+    names = re.findall(r"#/components/schemas/([\w-]+)", str(body))
+    return any("example" in str(schema["components"]["schemas"][name]) for name in names)
+
+
+def test_the_page_lists_every_route(examples: Refdesk) -> None:
+    """docs/http.md names each route of the app, and none that is not there."""
+    paths = create_app(examples).openapi()["paths"]
+    routes = {(method.upper(), path) for path, operations in paths.items() for method in operations}
+    page = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(GET|POST|PATCH|PUT|DELETE|HEAD) ([^`]+)` \|", page, re.MULTILINE))
+    assert listed == routes, (sorted(routes - listed), sorted(listed - routes))
