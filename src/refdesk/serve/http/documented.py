@@ -14,7 +14,7 @@ from refdesk.serve.http.shapes import Problem
 Responses = dict[int | str, dict[str, Any]]
 
 # What any request under /api and /v1 may come to, whatever the route.
-ANYWHERE = (400, 401, 403, 429, 500, 503)
+ANYWHERE = (400, 401, 403, 413, 429, 500, 503)
 WORDS: Mapping[int, str] = {
     400: "The request is wrong",
     401: "No key, or one that is not known",

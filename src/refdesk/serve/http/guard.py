@@ -20,7 +20,7 @@ from refdesk.access import LOCAL, Caller
 from refdesk.engine import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
 from refdesk.serve.http.errors import refusal
-from refdesk.serve.http.limits import Limits
+from refdesk.serve.http.limits import Limits, bounded
 
 COOKIE = "refdesk_session"
 HEADER = "x-refdesk"  # any page may send a form; a header of one's own only the same site's script
@@ -30,6 +30,7 @@ OPEN_BELOW = ("/static/",)
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 THIS_MACHINE = frozenset(("localhost", "127.0.0.1", "::1"))
 COUNTED = ("/api/", "/v1/")
+UPLOADS = "/api/documents"  # has a limit of its own, see uploads.py
 
 
 class Guard:
@@ -50,10 +51,16 @@ class Guard:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
             return
         scope["state"]["caller"] = caller
-        await self.app(scope, receive, send)
+        await self.app(scope, receive if scope["path"] == UPLOADS else bounded(receive), send)
 
     def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
         path = scope["path"]
+        if not self._desk.keys.exist():  # whatever key is sent: clients of OpenAI cannot send none
+            if self._is_local and _host(headers) not in THIS_MACHINE:
+                raise AccessDenied("this library is open to its own machine only", hint="call it by localhost")
+            if scope["method"] not in SAFE_METHODS:
+                _same_site(headers, needs_header=False)
+            return LOCAL
         secret = _secret(headers)
         if secret:
             caller = self._desk.keys.verify(secret)
@@ -66,12 +73,6 @@ class Guard:
             if scope["method"] not in SAFE_METHODS:
                 _same_site(headers, needs_header=True)
             return caller
-        if not self._desk.keys.exist():
-            if self._is_local and _host(headers) not in THIS_MACHINE:
-                raise AccessDenied("this library is open to its own machine only", hint="call it by localhost")
-            if scope["method"] not in SAFE_METHODS:
-                _same_site(headers, needs_header=False)
-            return LOCAL
         if path in OPEN or path.startswith(OPEN_BELOW):
             return None
         raise NotSignedIn("this library needs a key")

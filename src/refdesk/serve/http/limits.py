@@ -11,12 +11,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from fastapi import HTTPException
+from starlette.types import Message, Receive
+
 from refdesk.access import Caller
 from refdesk.errors import TooManyRequests
 from refdesk.settings import Settings
 
 HOUR_S = 3600.0
+LONGEST_BODY = 4 << 20  # bytes; a long conversation handed in with a question stays far below
 SOON_S = 2.0  # when to come back while other questions of the same key are being answered
+
+
+def bounded(receive: Receive, most: int = LONGEST_BODY) -> Receive:
+    """The same body, as long as it is not too long; it is not read further than that."""
+    left = most
+
+    async def receiving() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            # Of FastAPI's own kind: it turns every other one that is raised while it reads a body into 400.
+            raise HTTPException(413, f"a request has {most >> 20} MB at most; send less, or upload it as a document")
+        return message
+
+    return receiving
 
 
 @dataclass(slots=True)

@@ -33,6 +33,21 @@ CLOCK_S = 0.05  # a timer may fire a little before its time
 HEARTBEAT = b": still here\n\n"
 RETRY = b"retry: 1000\n\n"  # milliseconds after which a reader comes back
 
+STOPPING = {
+    "code": "server_stopping",
+    "message": "the server is being stopped",
+    "stage": "",
+    "retryable": True,
+    "hint": "ask again in a moment",
+}
+BROKEN = {
+    "code": "internal_error",
+    "message": "something went wrong on the server's side",
+    "stage": "",
+    "retryable": False,
+    "hint": "whoever looks after the server finds it in the log",
+}
+
 Named = tuple[str, Any]  # (name of the event, its data)
 logger = logging.getLogger("refdesk.http")
 
@@ -72,17 +87,13 @@ class Stream:
                     self.put(name, data)
         except asyncio.CancelledError:
             if self._is_stopped:
-                self._fail("server_stopping", "the server is being stopped", True, "ask again in a moment")
+                self.put("error", STOPPING | {"request_id": self.request_id})
             raise
         except RefdeskError as error:
             self.put("error", error.to_dict() | {"request_id": self.request_id})
         except Exception:
             logger.exception("a stream failed", extra={"request_id": self.request_id})
-            self._fail("internal_error", "something went wrong on the server's side", False, "see the server's log")
-
-    def _fail(self, code: str, message: str, retryable: bool, hint: str) -> None:
-        said = {"code": code, "message": message, "stage": "", "retryable": retryable, "hint": hint}
-        self.put("error", said | {"request_id": self.request_id})
+            self.put("error", BROKEN | {"request_id": self.request_id})
 
     def _end(self) -> None:
         self.is_done = True
@@ -122,6 +133,7 @@ class Streams:
     def __init__(self) -> None:
         self._known: OrderedDict[str, Stream] = OrderedDict()
         self.running = 0
+        self.is_stopping = False
         self.working: set[asyncio.Task[None]] = set()  # streams that nobody can take up again
 
     def begin(
@@ -148,6 +160,7 @@ class Streams:
         return stream, min(int(number), len(stream.parts))
 
     def stop(self) -> None:
+        self.is_stopping = True
         for stream in list(self._known.values()):
             if not stream.is_done:
                 stream.stop()
@@ -231,6 +244,10 @@ class PlainResponse(Response):
             async with aclosing(self._chunks):
                 async for chunk in self._chunks:
                     await send(_body(chunk))
+        except asyncio.CancelledError:
+            if self._streams.is_stopping:
+                await send(_body(b"data: %s\n\n" % json_bytes({"error": STOPPING, **STOPPING})))
+            raise
         finally:
             await send(_body(b"", more=False))
 
