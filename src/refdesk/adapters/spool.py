@@ -115,6 +115,14 @@ class Spool:
                 self._seen = (stamp if _is_settled(stamp) else -1, found)
             return self._seen[1]
 
+    def unchanged(self) -> dict[str, Upload] | None:
+        """What `all` gave last, when nothing has changed since: a look at the folder, and no more."""
+        stamp, found = self._seen
+        try:
+            return found if self.folder.stat().st_mtime_ns == stamp else None
+        except FileNotFoundError:
+            return None
+
     def _read(self) -> Iterator[tuple[str, Upload]]:
         records: dict[str, tuple[Stamp, Upload]] = {}
         with os.scandir(self.folder) as entries:

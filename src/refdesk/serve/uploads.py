@@ -168,11 +168,16 @@ class Uploads:
         Any number may look on: they read what is kept, and none of them can hold the work up.
         """
         seen: dict[str, Upload] = {}
+        before: dict[str, Upload] | None = None
         while not self._stopping.is_set():
-            now = await asyncio.to_thread(self._spool.all)
-            mine = {one.id: one for one in now.values() if self.visible(caller)(one)}
-            changed = [one for one in mine.values() if seen.get(one.id) != one]
-            seen = mine
+            now = self._spool.unchanged()
+            if now is None:
+                now = await asyncio.to_thread(self._spool.all)
+            changed: list[Upload] = []
+            if now is not before:
+                mine = {one.id: one for one in now.values() if self.visible(caller)(one)}
+                changed = [one for one in mine.values() if seen.get(one.id) != one]
+                seen, before = mine, now
             yield changed
             await asyncio.sleep(LOOK_S)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -51,7 +52,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        app.state.uploads.stop()
+        await asyncio.to_thread(app.state.uploads.stop)
 
 
 router = APIRouter(prefix="/api/uploads", tags=["documents"], lifespan=lifespan)
