@@ -145,6 +145,51 @@ def test_formats_without_pages_show_their_text(page: Page) -> None:
     expect(page.locator(".leaf.text mark")).to_have_text(re.compile(re.escape(" ".join(quote.split()[:5]))))
 
 
+def test_a_citation_over_two_pages_shows_both(page: Page, server: Server) -> None:
+    listed = server.get("/api/documents?q=wb7-mooring-sheet").json()["documents"]
+    boxes = [{"page": number, "x": 10, "y": 40, "width": 30, "height": 2} for number in (1, 1, 2)]
+    cite = {"marker": 1, "document_id": listed[0]["id"], "document_name": "", "page": 1, "boxes": boxes, "quote": "a"}
+    page.evaluate(f"async cite => (await import('{module(page, 'viewer.js')}')).openCitation([cite], 0)", cite)
+    expect(page.locator(".leaf[data-page='1'] .mark")).to_have_count(2)
+    expect(page.locator(".leaf[data-page='2'] .mark")).to_have_count(1)
+
+
+def test_conflicts_missing_aspects_and_suggestions(page: Page) -> None:
+    """What stands below a text, from a literal answer."""
+    cite = {"document_name": "list.pdf", "page": 2, "quote": "It costs 310.", "heading_path": [], "boxes": []}
+    answer = {
+        "id": "a",
+        "content": "It costs 310. [1]",
+        "claims": [{"text": "It floats.", "verdict": "contradicted", "note": "the source says it sinks"}],
+        "citations": [cite | {"marker": 1, "document_id": "x"}, cite | {"marker": 2, "document_id": "y"}],
+        "sufficiency": {"conflicts": [{"text": "310 or 320", "markers": [1, 2]}], "missing_aspects": ["delivery"]},
+        "confidence": {"level": "low", "reason": "the sources disagree"},
+        "suggested_questions": ["What does delivery cost?"],
+        "model": "test:model",
+        "cached": "exact",
+        "metrics": {"total_ms": 1234},
+        "usage": {"cost_usd": 0.002},
+    }
+    page.evaluate(
+        f"async answer => document.getElementById('main').replaceChildren("
+        f"...(await import('{module(page, 'answer.js')}')).around(answer, (text) => {{ document.title = text; }}))",
+        answer,
+    )
+    expect(page.locator(".notice.bad")).to_contain_text("Contradicted by the documents: the source says it sinks.")
+    disagreeing = page.locator(".notice", has_text="The sources disagree")
+    expect(disagreeing.locator(".chip")).to_have_text(["1", "2"])
+    expect(page.locator(".notice", has_text="Not found in the documents")).to_contain_text("delivery")
+    expect(page.locator(".sure")).to_have_attribute("data-level", "low")
+    expect(page.locator(".tools .meta")).to_have_text("test:model · from the cache · 1.2 s · $0.0020")
+    page.get_by_role("button", name="What does delivery cost?").click()
+    expect(page).to_have_title("What does delivery cost?")
+
+
+def module(page: Page, name: str) -> str:
+    """The address of a module as the page itself has loaded it."""
+    return page.locator("script[type=module]").get_attribute("src").replace("app.js", name)  # type: ignore[union-attr]
+
+
 # as it is written
 
 

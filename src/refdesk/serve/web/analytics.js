@@ -23,7 +23,7 @@ async function draw(view, days) {
     h("div.figures", {}, figure(number(found.questions), "questions"), figure(found.latency.total.p50_ms === null ? "–" : milliseconds(found.latency.total.p50_ms), "median time"), figure(found.latency.total.p95_ms === null ? "–" : milliseconds(found.latency.total.p95_ms), "95th percentile"),
       figure(percent(cached), "from the cache"), figure(percent(found.abstentions.share), "not in the documents"), figure(`$${number(found.cost.total_usd, 4)}`, found.cost.unknown ? `cost, ${found.cost.unknown} unknown` : "cost"), figure(percent(found.feedback.accuracy), "judged correct")),
     h("div.charts", {},
-      chart("Questions per day", columns(found.per_day.map((day) => ({ label: day.day.slice(5), value: day.questions, part: day.abstained })), "questions", "of which the documents did not say")),
+      chart("Questions per day", columns(found.per_day.map((day) => ({ label: day.day.slice(5), value: day.questions, part: day.abstained })), "questions", "not in the documents"), found.abstentions.abstained ? h("p.quiet.small", {}, "The pale part: the documents did not say.") : ""),
       chart("Time per stage, median and 95th percentile", lanes(Object.entries(found.latency.stages).filter(([, one]) => one.count).map(([name, one]) => ({ label: name.replace(/_ms$/, ""), value: one.p50_ms, most: one.p95_ms })), milliseconds)),
       chart("Confidence", lanes(["high", "medium", "low"].map((name) => ({ label: name, value: found.confidence[name] })), number)),
       chart("Where answers come from", lanes([["no", "made anew"], ["exact", "same question"], ["semantic", "similar question"]].map(([name, label]) => ({ label, value: found.cache[name] })), number)),
@@ -32,4 +32,4 @@ async function draw(view, days) {
 }
 
 const figure = (value, label) => h("div.figure", {}, h("strong", {}, value), h("span", {}, label));
-const chart = (title, drawing) => h("section.card.chart", {}, h("h2", {}, title), drawing);
+const chart = (title, ...drawing) => h("section.card.chart", {}, h("h2", {}, title), ...drawing);

@@ -4,7 +4,6 @@ import { around, offerList, readAs, rendered, showBody } from "./answer.js";
 import { bones, failureState, h, icon, toast, trusted } from "./dom.js";
 import { pickScope, scopeFields, scopeName } from "./scope.js";
 import { markTalk, showTalks } from "./talks.js";
-import { isViewerOpen } from "./viewer.js";
 
 const LEVELS = { "": "Level: as set", basic: "Basic", standard: "Standard", enhanced: "Enhanced", maximum: "Maximum" };
 const MODES = { "": "Checks: as set", quick: "Quick", standard: "Second look", thorough: "Thorough", general: "Without documents" };
@@ -219,7 +218,6 @@ async function finish(mine, turn, answer) {
   if (read) turn.before.replaceChildren(read);
   turn.notes.replaceChildren(...around(answer, again));
   turn.element.dataset.answer = answer.id;
-  if (!isViewerOpen() && turn === mine.last) turn.element.scrollIntoView({ block: "start" });
 }
 
 function stopped(turn) {

@@ -3,7 +3,7 @@ import { s } from "./dom.js";
 
 const WIDTH = 480;
 
-/** Columns over time: {label, value, part}; `part` is drawn darker inside its column. */
+/** Columns over time: {label, value, part}; `part` of the value is the paler top of its column. */
 export function columns(points, unit, partUnit) {
   const height = 190;
   const most = Math.max(1, ...points.map((one) => one.value));
@@ -13,7 +13,8 @@ export function columns(points, unit, partUnit) {
     const x = 36 + at * step;
     const wide = Math.max(1, step - Math.min(4, step / 4));
     const title = s("title", {}, `${one.label}: ${one.value} ${unit}${one.part ? `, ${one.part} ${partUnit}` : ""}`);
-    return [s("rect", { class: one.part ? "bar soft" : "bar", x, y: y(one.value), width: wide, height: height - 24 - y(one.value), rx: 2 }, title), one.part ? s("rect", { class: "bar", x, y: y(one.part), width: wide, height: height - 24 - y(one.part), rx: 2 }) : null];
+    const rest = one.value - (one.part || 0);
+    return [s("rect", { class: "bar soft", x, y: y(one.value), width: wide, height: y(rest) - y(one.value) }, title), s("rect", { class: "bar", x, y: y(rest), width: wide, height: height - 24 - y(rest) }, title.cloneNode(true))];
   });
   const every = Math.ceil(points.length / 6);
   const labels = points.map((one, at) => (at % every ? null : s("text", { x: 36 + at * step, y: height - 6 }, one.label)));

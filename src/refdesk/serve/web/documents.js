@@ -1,6 +1,6 @@
 // The library: collections as folders, documents with their status, and everything one does to them.
 import { failureOf, get, may, query, send } from "./api.js";
-import { ask, askText, bones, bytes, emptyState, failureState, h, icon, iconButton, number, pages, toast, when } from "./dom.js";
+import { ask, askText, bones, bytes, emptyState, failureState, h, icon, iconButton, number, pages, retryWith, toast, when } from "./dom.js";
 import { dropZone, Uploading } from "./uploads.js";
 import { forget, openDocument } from "./viewer.js";
 
@@ -73,7 +73,7 @@ function row(one, state) {
   const name = h("button.doc-name", { type: "button", onclick: () => { location.hash = `#/documents/${one.id}`; } }, one.name);
   const facts = [one.title && one.title !== one.name ? one.title : "", one.page_count ? pages(one.page_count) : "", one.size ? bytes(one.size) : "", one.collection, when(one.created_at)].filter(Boolean).join(" · ");
   const acts = may("editor") ? h("div.acts", {},
-    one.status === "failed" && iconButton("again", `Try ${one.name} again`, () => act(state, send("POST", `/api/documents/${one.id}/retry`), "It is being read again.")),
+    one.status === "failed" && iconButton("again", `Try ${one.name} again`, () => again(one, state)),
     iconButton("pen", `Rename or move ${one.name}`, () => change(one, state)), iconButton("bin", `Delete ${one.name}`, () => remove(one, state))) : h("span");
   return h("li.doc", { "data-id": one.id, "data-status": one.status }, h("span.doc-kind", { "aria-hidden": "true" }, (one.format || one.name.split(".").pop() || "").slice(0, 5)),
     h("div", {}, h("div.row", {}, one.status === "failed" ? h("strong", {}, one.name) : name, TAGS[one.status] && h("span.tag", { class: one.status === "failed" ? "bad" : "warn" }, TAGS[one.status])), h("p", {}, facts), one.error && h("p.why", {}, one.error), (one.notes || []).map((note) => h("p", {}, note))), acts);
@@ -82,6 +82,11 @@ function row(one, state) {
 async function act(state, work, said) {
   try { await work; toast(said); } catch (error) { toast(failureOf(error).text); }
   await refresh(state);
+}
+
+async function again(one, state) {
+  const body = await retryWith(one.name, one.error);
+  if (body) await act(state, send("POST", `/api/documents/${one.id}/retry`, body), "It is being read again.");
 }
 
 async function change(one, state) {

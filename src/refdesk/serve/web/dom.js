@@ -67,6 +67,14 @@ export async function askText(title, label, value, yes) {
   return ask(title, h("label.stack", {}, label, box), yes, { read: () => box.value.trim() });
 }
 
+/** What another try needs: a password when the file asked for one; null when it is called off. */
+export async function retryWith(name, reason) {
+  if (!/password|encrypted/i.test(reason || "")) return {};
+  const box = h("input.field", { type: "password", required: true, autocomplete: "off" });
+  const password = await ask(`Open ${name}`, h("label.stack", {}, "Its password", box), "Try again", { read: () => box.value });
+  return password ? { password } : null;
+}
+
 export const bones = (lines = 6) => h("div.bones", { "aria-hidden": "true" }, Array.from({ length: lines }, () => h("i")));
 
 export const emptyState = (name, title, text, ...more) => h("div.empty", {}, icon(name), h("h2", {}, title), h("p", {}, text), ...more);

@@ -1,6 +1,6 @@
 // Files on their way in: sent one after the other, then followed until they are ready or have failed.
 import { failureOf, send, stream } from "./api.js";
-import { h, icon, iconButton, toast } from "./dom.js";
+import { h, icon, iconButton, retryWith, toast } from "./dom.js";
 
 export function dropZone(add) {
   const picker = h("input", { type: "file", multiple: true, class: "hidden-text", tabindex: "-1", "aria-label": "Choose files", onchange: () => { add([...picker.files]); picker.value = ""; } });
@@ -104,6 +104,8 @@ export class Uploading {
   }
 
   async retry(one) {
-    try { await send("POST", `/api/uploads/${one.id}/retry`); } catch (error) { toast(failureOf(error).text); }
+    const body = await retryWith(one.name, one.reason);
+    if (!body) return;
+    try { await send("POST", `/api/uploads/${one.id}/retry`, body); } catch (error) { toast(failureOf(error).text); }
   }
 }
