@@ -311,4 +311,4 @@ def test_demo(own_folder: Path) -> None:
     said = refdesk(own_folder, "demo", "--documents", DOCUMENTS / "wb7-field-manual.epub")
     assert said.startswith("1 added\n")
     assert "“With the standard battery pack and one report per hour, the WB-7 runs for 18 months" in said
-    assert "— wb7-field-manual.epub, page 3" in said
+    assert "wb7-field-manual.epub  page 3" in said

@@ -33,9 +33,8 @@ def test_a_needed_stage_that_fails_is_named_and_goes_on_failing() -> None:
 
 def test_an_optional_stage_that_fails_is_written_down_and_left_out() -> None:
     trace = Trace()
-    with trace.stage("retrieve"):
-        with trace.optional("rerank"):
-            raise ValueError("no model")
+    with trace.stage("retrieve"), trace.optional("rerank"):
+        raise ValueError("no model")
     assert trace.failed_stage == ""
     assert "no model" in trace.stages[1].error
 
