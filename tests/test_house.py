@@ -18,7 +18,20 @@ LONGEST_FILE, LONGEST_FUNCTION = 600, 80
 # A module may import its own layer and those before it; adapters are beside the stages.
 LAYERS = (
     {"types", "errors", "geometry", "answer"},
-    {"text", "terms", "settings", "ports", "config", "ocr", "events", "prompts", "threads", "trace", "models", "answer_codec"},
+    {
+        "text",
+        "terms",
+        "settings",
+        "ports",
+        "config",
+        "ocr",
+        "events",
+        "prompts",
+        "threads",
+        "trace",
+        "models",
+        "answer_codec",
+    },
     {"ingest", "ask", "adapters"},
     {"engine", "intake", "worker", "embedders", "reader", "asking", "arguments", "providers", "access"},
     {"__init__"},
