@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
-BENCHES := retrieval search pdf boxes embedding formats
+BENCHES := retrieval search pdf boxes embedding formats filings remembering uploads http
 
 .PHONY: help demo test lint types unit eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -24,7 +24,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	env $$(scripts/find_browser.sh) $(BIN)/python -m pytest
 
 bench: $(addprefix bench-,$(BENCHES))  ## every figure, written to benchmarks/results (needs the data in REFDESK_DATA)
 
@@ -43,6 +43,14 @@ bench-embedding: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.embedding
 bench-formats: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.formats
+bench-filings: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.filings
+bench-remembering: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.remembering
+bench-uploads: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.uploads
+bench-http: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.http_speed
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
