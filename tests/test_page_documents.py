@@ -54,6 +54,11 @@ def test_the_way_of_documents(page: Page, server: Server) -> None:
     page.get_by_role("button", name="note-3.md", exact=True).click()
     expect(page.locator(".leaf.text")).to_contain_text("The harbour has 3 cranes.")
     page.keyboard.press("Escape")
+    expect(page.locator("#viewer")).to_be_hidden()
+    page.get_by_role("button", name="note-3.md", exact=True).click()
+    expect(page.locator(".leaf.text")).to_be_visible()
+    page.get_by_role("link", name="Documents").click()
+    expect(page.locator("#viewer")).to_be_hidden()
 
     page.get_by_role("button", name="Rename or move note-3.md").click()
     page.get_by_label("Name", exact=True).fill("third.md")

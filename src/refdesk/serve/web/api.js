@@ -15,6 +15,7 @@ export class Failure extends Error {
 
 export function failureOf(error) {
   if (error instanceof Failure) return error;
+  if (!/fetch|network|import|ended early/i.test(error.message)) console.error(error); // a defect of the page itself
   return new Failure(0, { message: "The service cannot be reached", hint: "check that it is running, then try again", retryable: true });
 }
 

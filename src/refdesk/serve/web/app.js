@@ -43,7 +43,7 @@ async function show() {
     const left = await module.show(main, rest);
     if (mine === shown && left) leave = left;
   } catch (error) {
-    if (mine === shown) main.replaceChildren(failureState(failureOf(error), show));
+    if (mine === shown) main.replaceChildren(failureState(failureOf(error), () => location.reload())); // a newer page may be there
   }
 }
 

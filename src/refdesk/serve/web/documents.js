@@ -2,7 +2,7 @@
 import { failureOf, get, may, query, send } from "./api.js";
 import { ask, askText, bones, bytes, emptyState, failureState, h, icon, iconButton, number, pages, retryWith, toast, when } from "./dom.js";
 import { dropZone, Uploading } from "./uploads.js";
-import { forget, openDocument } from "./viewer.js";
+import { closeViewer, forget, openDocument } from "./viewer.js";
 
 const PAGE = 50;
 let open = null;
@@ -11,6 +11,7 @@ let open = null;
 export function stays([id, page]) {
   if (!open?.list.isConnected) return false;
   if (id) openDocument(id, Number(page) || 1, open.list.querySelector(`[data-id="${CSS.escape(id)}"] .doc-name`));
+  else closeViewer(false);
   return true;
 }
 
@@ -70,7 +71,11 @@ function nothing(state) {
 const TAGS = { ready: "", pending: "Waiting", processing: "Being read", failed: "Failed" };
 
 function row(one, state) {
-  const name = h("button.doc-name", { type: "button", onclick: () => { location.hash = `#/documents/${one.id}`; } }, one.name);
+  const name = h("button.doc-name", { type: "button", onclick: () => {
+    const address = `#/documents/${one.id}`;
+    if (location.hash === address) stays([one.id]); // closed in the meantime
+    else location.hash = address;
+  } }, one.name);
   const facts = [one.title && one.title !== one.name ? one.title : "", one.page_count ? pages(one.page_count) : "", one.size ? bytes(one.size) : "", one.collection, when(one.created_at)].filter(Boolean).join(" · ");
   const acts = may("editor") ? h("div.acts", {},
     one.status === "failed" && iconButton("again", `Try ${one.name} again`, () => again(one, state)),

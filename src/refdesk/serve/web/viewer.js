@@ -32,7 +32,6 @@ export function closeViewer(focus = true) {
   panel.replaceChildren();
   frame.classList.remove("with-viewer");
   for (const one of document.querySelectorAll(".chip.open, .source.open")) one.classList.remove("open");
-  panel.dispatchEvent(new CustomEvent("closed"));
   if (focus && back?.isConnected) back.focus();
 }
 
@@ -100,7 +99,7 @@ async function draw() {
   if (mine !== drawn) return;
   panel.dataset.page = numbers.join(" ");
   (leaves.map((one) => one.querySelector(".mark, mark")).find(Boolean) || leaves[0])?.scrollIntoView({ block: leaves[0].querySelector(".mark, mark") ? "center" : "start" });
-  panel.dispatchEvent(new CustomEvent("drawn"));
+  if (matchMedia("(max-width: 1120px)").matches && !panel.contains(document.activeElement)) sheet.focus(); // it lies over the rest
 }
 
 const pagesOf = (cite) => [...new Set([cite.page, ...cite.boxes.map((box) => box.page)])].sort((a, b) => a - b);
