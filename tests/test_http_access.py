@@ -269,3 +269,16 @@ def test_verifying_costs_little(house: House) -> None:
     for _ in range(200):
         house.desk.keys.verify(house.keys["reader"])
     assert (time.perf_counter() - began) / 200 < 0.005
+
+
+def test_revoking_the_last_key_does_not_open_a_server_on_the_network(desk: Refdesk) -> None:
+    key, secret = desk.keys.add("root", "admin")
+    with serving(desk, is_local=False) as server:
+        assert server.request("GET", "/api/settings", key=secret).status_code == 200
+        desk.keys.revoke(key.id)
+        assert server.request("GET", "/api/settings").status_code == 401
+        assert server.request("GET", "/api/settings", key=secret).status_code == 401
+        assert server.request("POST", "/api/query", json={"question": "What is there?"}).status_code == 401
+        assert server.request("GET", "/healthz").status_code == 200
+    with serving(desk, is_local=False, insecure=True) as server:
+        assert server.request("GET", "/api/settings").status_code == 200

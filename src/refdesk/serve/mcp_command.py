@@ -39,4 +39,9 @@ def mcp(
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/mcp"
         messages.print(f"Serving {escape(str(desk.folder))} on {address}. Ctrl-C ends it.", soft_wrap=True)
-        import_module(HTTP).serve_http(desk, listening, is_local=is_loopback(host) and not insecure)
+        import_module(HTTP).serve_http(
+            desk,
+            listening,
+            is_local=is_loopback(host) and not insecure,
+            needs_key=not is_loopback(host) and not insecure,
+        )

@@ -20,13 +20,15 @@ LOCAL_HOSTS = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
 class KeyRequired:
     """Turns away, before anything is read, who has no key that is known."""
 
-    def __init__(self, app: ASGIApp, desk: Refdesk) -> None:
-        self.app, self._desk = app, desk
+    def __init__(self, app: ASGIApp, desk: Refdesk, *, needs_key: bool) -> None:
+        self.app, self._desk, self._needs_key = app, desk, needs_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             try:
+                if self._needs_key and not self._desk.keys.exist():
+                    raise NotSignedIn("this library has no key any more", hint="`refdesk keys add NAME` makes one")
                 caller_of(self._desk, headers)
             except NotSignedIn as error:
                 await _refuse(error, send)
@@ -40,8 +42,11 @@ async def _refuse(error: NotSignedIn, send: Send) -> None:
     await send({"type": "http.response.body", "body": orjson.dumps(error.to_dict())})
 
 
-def http_app(desk: Refdesk, *, is_local: bool) -> ASGIApp:
-    """The app to serve. `is_local`: only called by the names of this machine, so that no web page reaches it."""
+def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIApp:
+    """The app to serve. `is_local`: only called by the names of this machine, so that no web page reaches it.
+
+    `needs_key`: reached from elsewhere, so that nobody gets in when the last key has been revoked.
+    """
     guarded = TransportSecuritySettings(
         enable_dns_rebinding_protection=is_local,
         allowed_hosts=LOCAL_HOSTS,
@@ -49,12 +54,12 @@ def http_app(desk: Refdesk, *, is_local: bool) -> ASGIApp:
     )
     # Stateless: a session would belong to one process and outlive its key.
     app = make_server(desk).streamable_http_app(stateless_http=True, transport_security=guarded)
-    return KeyRequired(app, desk)
+    return KeyRequired(app, desk, needs_key=needs_key)
 
 
-def serve_http(desk: Refdesk, listening: Any, *, is_local: bool) -> None:
+def serve_http(desk: Refdesk, listening: Any, *, is_local: bool, needs_key: bool) -> None:
     config = uvicorn.Config(
-        http_app(desk, is_local=is_local),
+        http_app(desk, is_local=is_local, needs_key=needs_key),
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -94,7 +94,13 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
     for router in ROUTERS:
         app.include_router(router)
     # The last one added is the first to see a request.
-    app.add_middleware(Guard, desk=desk, limits=service.limits, is_local=is_local and not insecure)
+    app.add_middleware(
+        Guard,
+        desk=desk,
+        limits=service.limits,
+        is_local=is_local and not insecure,
+        needs_key=not is_local and not insecure,
+    )
     app.add_middleware(Observe, figures=service.figures, spans=service.spans)
     return app
 

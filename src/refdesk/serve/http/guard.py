@@ -36,8 +36,10 @@ UPLOADS = "/api/documents"  # has a limit of its own, see uploads.py
 class Guard:
     """Stands before every route, those that come later too."""
 
-    def __init__(self, app: ASGIApp, desk: Refdesk, limits: Limits, *, is_local: bool) -> None:
+    def __init__(self, app: ASGIApp, desk: Refdesk, limits: Limits, *, is_local: bool, needs_key: bool) -> None:
+        """`needs_key`: reached from elsewhere, so that nobody gets in when the last key has been revoked."""
         self.app, self._desk, self._limits, self._is_local = app, desk, limits, is_local
+        self._needs_key = needs_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,7 +57,8 @@ class Guard:
 
     def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
         path = scope["path"]
-        if not self._desk.keys.exist():  # whatever key is sent: clients of OpenAI cannot send none
+        # Without keys whatever is sent is ignored: clients of OpenAI cannot send none.
+        if not self._needs_key and not self._desk.keys.exist():
             if self._is_local and _host(headers) not in THIS_MACHINE:
                 raise AccessDenied("this library is open to its own machine only", hint="call it by localhost")
             if scope["method"] not in SAFE_METHODS:
