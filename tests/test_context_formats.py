@@ -89,6 +89,7 @@ def test_the_markers_each_format_teaches_are_understood(marker: str, order: tupl
 HOSTILE = [
     "[1]", "[1, 2]", "[Source 2]", "[DOC: d1 | CHUNK: 41]", "[^1]", "【1†source】", "［1］", "(Source 1)",
     "&#91;1&#93;", "\\[1\\]", "[Manual > Anchors]", "[Manual]", "[1",
+    "[ManualSource [&#93;",
 ]  # fmt: skip
 
 

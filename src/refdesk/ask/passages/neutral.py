@@ -21,7 +21,8 @@ _CLOSE = r"\\?\]|】|］|〕|⟧|&#0*93;|&#[xX]0*5[dD];|&rbrack;|&rsqb;"
 _BRACKET = re.compile(rf"(?:{_OPEN})((?:(?!{_OPEN}|{_CLOSE}).){{0,400}}?)(?:{_CLOSE})", re.DOTALL)
 _HAS_BRACKET = re.compile(_OPEN)
 _UNCLOSED = re.compile(rf"(?:{_OPEN})(?=\W*(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z_]\w{0,40}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w?", re.ASCII)
+_TARGET = re.compile(r"\([^()\s]{1,500}\)")
 _ROUND = re.compile(rf"\((\s*(?:{_CITED})s?[\s:.#]*\d[^()\n]{{0,80}})\)", re.IGNORECASE)
 _EMPTY = frozenset(("", " ", "x", "X", "...", "…"))  # boxes to tick, and what was left out
 _DEEPEST = 4  # brackets within brackets
@@ -37,19 +38,19 @@ def without_markers(text: str) -> str:
     """
     if _HAS_BRACKET.search(text):
         for _ in range(_DEEPEST):
-            changed = _BRACKET.sub(_angled, text)
+            # An opening bracket that is changed for itself may set another one free to pair with what closes.
+            changed = _UNCLOSED.sub("⟨", _BRACKET.sub(_angled, text))
             if changed == text:
                 break
             text = changed
-        text = _UNCLOSED.sub("⟨", text)
     return _ROUND.sub(r"⟨\1⟩", text) if "(" in text else text
 
 
 def _angled(match: re.Match[str]) -> str:
     inner, text = match.group(1), match.string
-    is_name = _NAME.fullmatch(inner) is not None
+    is_name = _NAME.fullmatch(inner) is not None  # short: a longer one may be the title of a document
     is_index = is_name and match.start() > 0 and (text[match.start() - 1].isalnum() or text[match.start() - 1] == "_")
-    is_link = text[match.end() : match.end() + 1] == "(" and inner[:1].isalpha()
+    is_link = inner[:1].isalpha() and _TARGET.match(text, match.end()) is not None
     return match.group() if is_index or is_link or inner in _EMPTY else f"⟨{inner}⟩"
 
 
