@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +64,14 @@ class Heard:
     failed: int = 0
     delays: list[float] = field(default_factory=list)
     took: list[float] = field(default_factory=list)
+
+    @classmethod
+    def together(cls, rounds: Sequence[Heard]) -> Heard:
+        return cls(
+            sum(one.failed for one in rounds),
+            [delay for one in rounds for delay in one.delays],
+            [took for one in rounds for took in one.took],
+        )
 
     def delay_ms(self, percent: int) -> float:
         ordered = sorted(self.delays)

@@ -78,7 +78,7 @@ def test_a_typical_answer_is_read_quickly() -> None:
     times = []
     for _ in range(200):
         began = time.perf_counter()
-        decode_answer(data)
+        answer_from_dict(orjson.loads(data))  # what is decoded twice comes from memory
         times.append(time.perf_counter() - began)
     assert median(times) < 0.3e-3  # measured .12 ms; an answer from the cache has 2 ms in all
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import orjson
@@ -27,8 +28,9 @@ def encode_answer(answer: Answer) -> bytes:
         return orjson.dumps(_sound(answer.to_dict()), default=_plain, option=_NUMPY)
 
 
+@lru_cache(maxsize=128)
 def decode_answer(data: bytes) -> Answer:
-    """The answer that was encoded; every tuple is a tuple again."""
+    """The answer that was encoded; every tuple is a tuple again. The same question tends to come again and again."""
     return answer_from_dict(orjson.loads(data))
 
 

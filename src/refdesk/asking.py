@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Engine
@@ -111,7 +112,7 @@ class Asking:
 
     def _models_for(self, settings: Settings) -> Models:
         """Made anew when a setting that names or tunes them has changed; their breakers live as long as the process."""
-        key = str([(name, value) for name, value, _ in settings.items() if name.startswith("llm.")])
+        key = _llm_key(settings)
         with self._making:
             if self._models is None or self._models[0] != key:
                 self._models = (key, make_models(self._config, settings))
@@ -123,6 +124,11 @@ class Asking:
                 made: Reranker = OnnxReranker(settings.reranker) if settings.reranker else SentenceReranker()
                 self._reranker = (settings.reranker, made)
             return self._reranker[1]
+
+
+@lru_cache(maxsize=64)
+def _llm_key(settings: Settings) -> str:
+    return str([(name, value) for name, value, _ in settings.items() if name.startswith("llm.")])
 
 
 def _measured(answer: Answer, trace: Trace) -> Measured:

@@ -73,7 +73,7 @@ class Refdesk:
         self.config = load_config(library)
         self._own_settings = dict(settings or {})
         base = Settings().changed(self.config.settings)
-        base.changed(self._own_settings)  # what is wrong is said before anything is opened
+        made = base.changed(self._own_settings)  # what is wrong is said before anything is opened
         self.folder = self.config.library
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -84,6 +84,7 @@ class Refdesk:
         self._engine = open_database(self.folder / "library.db")
         self._quick = QuickReader(self._engine)
         self.settings_store = SettingsStore(self._quick, base)
+        self._made_settings = (base, made)  # the store's, and those with this program's own
         self.catalogue = Catalogue(self._engine)
         self.shelves = Shelves(self._engine)
         self.spool = Spool(self.folder / SPOOL)
@@ -109,7 +110,12 @@ class Refdesk:
     @property
     def settings(self) -> Settings:
         """As they are now: the defaults, refdesk.toml, the library's own in SQL, then those of this program."""
-        return self.settings_store.current().changed(self._own_settings)
+        stored, made = self._made_settings
+        current = self.settings_store.current()
+        if current is not stored:  # every question asks, few change them
+            made = current.changed(self._own_settings)
+            self._made_settings = (current, made)
+        return made
 
     def close(self) -> None:
         self.asking.close()

@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Engine, delete, insert, select
+from sqlalchemy import Connection, Engine, bindparam, delete, insert, select
 
 from refdesk.adapters.background import BackgroundWriter
 from refdesk.adapters.collections import lies_within
 from refdesk.adapters.database import changes, storable
+from refdesk.adapters.quick import Prepared
 from refdesk.adapters.rows import now
 from refdesk.adapters.schema import answer_collections, answers
 from refdesk.errors import UsageError
@@ -75,6 +76,10 @@ class AnswerStore:
         self._background = background
         self._settings = settings
         self._pruned = -PRUNE_EVERY_S  # when
+        # Every question writes these; put together anew each time, they cost more than all the rest of a known answer.
+        self._remove = Prepared(engine, delete(answers).where(answers.c.id == bindparam("gone")))
+        self._insert = Prepared(engine, insert(answers))
+        self._insert_collection = Prepared(engine, insert(answer_collections))
 
     def put(
         self,
@@ -90,7 +95,7 @@ class AnswerStore:
     ) -> None:
         """Returns at once. `answer` is what `encode_answer` gives, empty when the question ended in an error."""
         packed = orjson.dumps(trace, default=str, option=_OPTIONS)  # now: the caller may go on changing it
-        row = {
+        row: dict[str, Any] = {
             "id": answer_id,
             "conversation_id": conversation_id,
             "owner": owner,
@@ -98,7 +103,7 @@ class AnswerStore:
             "collections": orjson.dumps(sorted(set(collections))).decode(),
             "created_at": now(),
         }
-        row |= measured.to_row() if measured is not None else {}
+        row |= measured.to_row() if measured is not None else dict.fromkeys(Measured.__slots__)
         self._background.submit(lambda connection: self._write(connection, row, answer, packed))
 
     def get(
@@ -154,10 +159,10 @@ class AnswerStore:
     def _write(self, connection: Connection, row: dict[str, Any], answer: bytes, trace: bytes) -> None:
         """On the background writer's thread; now and then it also prunes what `answer.keep_days` lets go."""
         packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
-        connection.execute(delete(answers).where(answers.c.id == row["id"]))
-        connection.execute(insert(answers).values(row | packed))
-        if found := [{"answer_id": row["id"], "collection": one} for one in orjson.loads(row["collections"])]:
-            connection.execute(insert(answer_collections), found)
+        self._remove.run(connection, {"gone": row["id"]})
+        self._insert.run(connection, row | packed)
+        for one in orjson.loads(row["collections"]):
+            self._insert_collection.run(connection, {"answer_id": row["id"], "collection": one})
         if time.monotonic() - self._pruned > PRUNE_EVERY_S and (days := self._settings().keep_days):
             _prune(connection, days)
             self._pruned = time.monotonic()

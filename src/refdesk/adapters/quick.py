@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from sqlalchemy import Engine, PoolProxiedConnection, Select
+from sqlalchemy import Connection, Delete, Engine, Insert, PoolProxiedConnection, Select
 
 
 class Prepared:
-    """A SELECT written out once in the database's own dialect."""
+    """A statement written out once in the database's own dialect."""
 
-    def __init__(self, engine: Engine, statement: Select[Any]) -> None:
+    def __init__(self, engine: Engine, statement: Select[Any] | Insert | Delete) -> None:
         self._compiled = statement.compile(dialect=engine.dialect)
         self.text = str(self._compiled)
 
@@ -22,6 +22,10 @@ class Prepared:
         every = self._compiled.construct_params(values)
         order = self._compiled.positiontup
         return every if order is None else tuple(every[name] for name in order)
+
+    def run(self, connection: Connection, values: dict[str, Any]) -> None:
+        """For a change, within the connection's transaction; values are given as the driver takes them."""
+        connection.exec_driver_sql(self.text, self.parameters(values))
 
 
 class QuickReader:

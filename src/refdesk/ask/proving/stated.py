@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from refdesk.ask.proving.figures import Quantity, agrees, compact, figures
 from refdesk.ask.proving.wording import content_stems
@@ -77,11 +78,23 @@ def _table_factor(text: str) -> float:
 def _is_spelled(figure: Quantity, text: str) -> bool:
     """The same letters or digits, written in another way: `12 345`, `56, 000`, `TG 4`."""
     if figure.kind == "code":
-        return re.search(rf"(?<![a-z0-9]){re.escape(figure.text)}(?!\d)", compact(text)) is not None
+        return re.search(rf"(?<![a-z0-9]){re.escape(figure.text)}(?!\d)", _compacted(text)) is not None
     digits = re.sub(r"\D", "", figure.text)
     if figure.kind != "number" or len(digits) < 4 or figure.unit:
         return False
-    return re.search(rf"(?<!\d){digits}(?!\d)", re.sub(r"(?<=\d)[,.\s]+(?=\d)", "", text)) is not None
+    return re.search(rf"(?<!\d){digits}(?!\d)", _joined(text)) is not None
+
+
+# A claim may have a hundred figures, and all of them are looked for in the same passages.
+@lru_cache(maxsize=8)
+def _compacted(text: str) -> str:
+    return compact(text)
+
+
+@lru_cache(maxsize=8)
+def _joined(text: str) -> str:
+    """Digits with nothing between them."""
+    return re.sub(r"(?<=\d)[,.\s]+(?=\d)", "", text)
 
 
 def _rival(claim: str, figure: Quantity, free: Sequence[Quantity], near: str) -> Quantity | None:
