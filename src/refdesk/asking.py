@@ -23,6 +23,7 @@ from refdesk.answer import Answer, Question, Turn
 from refdesk.answer_codec import encode_answer
 from refdesk.ask.desk import Desk
 from refdesk.ask.finding.rerank import SentenceReranker
+from refdesk.ask.flow import ask
 from refdesk.config import Config
 from refdesk.errors import AskError, UsageError
 from refdesk.events import Done, Event, Failed
@@ -63,8 +64,6 @@ class Asking:
         self.background.close()
 
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
-        from refdesk.ask.flow import ask  # a sixth of a second that no other command needs
-
         return ask(question, self._desk(question, settings))
 
     async def test_model(self, name: str, settings: Settings) -> dict[str, Any]:
