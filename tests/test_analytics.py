@@ -221,6 +221,27 @@ def test_questions_that_are_asked_are_counted(tmp_path: Path) -> None:
         assert accuracy == [{"collection": "harbour", "correct": 1, "wrong": 0, "accuracy": 1.0}]
 
 
+def test_a_question_that_ends_in_an_error_is_kept_and_counted(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        desk.add_text("note", "The harbour crane lifts forty tonnes.", collection="harbour")
+        desk.ask_sync("How much does the harbour crane lift?", owner="anna")
+        with pytest.raises(UsageError, match="model"):  # the general mode answers without documents: it needs a model
+            desk.ask_sync("What makes the tides?", mode="general", owner="anna")
+        found = desk.analytics(1)
+        assert found["questions"] == 2 and found["abstentions"]["answered"] == 1
+        assert found["failures"] == {"failed": 1, "share": 0.5, "codes": {"usage_error": 1}}
+        assert found["per_day"][-1]["failed"] == 1
+        assert found["cache"]["unknown"] == 0 and found["models"] == [{"model": "extractive", "questions": 1}]
+        failed, answered = desk.asking.answers.recent()
+        assert (failed.question, failed.error, answered.error) == ("What makes the tides?", "usage_error", "")
+        trace = desk.trace(failed.id, owner="anna")
+        assert {"recall", "understand"} <= {one["name"] for one in trace["stages"]}
+        assert trace["error"]["code"] == "usage_error" and "model" in trace["error"]["message"]
+        # What it had read is not known: who sees only some collections sees only his own.
+        assert desk.asking.answers.recent(access=("harbour",)) == [answered]
+        assert len(desk.asking.answers.recent(owner="anna", access=("harbour",))) == 2
+
+
 def test_answers_of_the_version_before_are_counted_as_unknown(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         desk.asking.answers.put("old", question="q", answer=b"{}", trace={}, collections=["hr", "finance"])

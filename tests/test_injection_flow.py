@@ -57,6 +57,7 @@ def answer(library: Refdesk, name: str, **changed: object) -> Answer:
         conversations=ConversationStore(engine),
         settings=settings,
         record=lambda answer, trace: None,
+        record_failure=lambda error, trace: None,
     )
     scope = Scope(documents=tuple(library.document(one).id for one in ("honest.txt", f"{name}.txt")))
 

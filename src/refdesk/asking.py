@@ -25,7 +25,7 @@ from refdesk.ask.desk import Desk
 from refdesk.ask.finding.rerank import SentenceReranker
 from refdesk.ask.flow import ask
 from refdesk.config import Config
-from refdesk.errors import AskError, UsageError
+from refdesk.errors import AskError, RefdeskError, UsageError
 from refdesk.events import Done, Event, Failed
 from refdesk.ports import Embedder, Models, Request, Reranker
 from refdesk.prompts import ONE_WORD
@@ -99,6 +99,18 @@ class Asking:
                 measured=_measured(answer, trace),
             )
 
+        def record_failure(error: RefdeskError, trace: Trace) -> None:
+            # No collection: what was read until then is not known, so that only who asked and who sees all may see it.
+            self.answers.put(
+                trace.id,
+                question=question.text,
+                answer=b"",
+                trace=trace.to_dict() | {"error": error.to_dict()},
+                conversation_id=question.conversation_id,
+                owner=question.owner,
+                error=error.code,
+            )
+
         return Desk(
             library=self._reader.limited(question.scope.access),
             embedder=self._embedder,
@@ -108,6 +120,7 @@ class Asking:
             conversations=self.conversations,
             settings=settings,
             record=record,
+            record_failure=record_failure,
         )
 
     def _models_for(self, settings: Settings) -> Models:

@@ -22,7 +22,18 @@ MOST_DAYS = 3650
 TOP_MODELS = 10
 SEARCHED = "needs_retrieval"  # the route of a question to the documents; small talk neither abstains nor is confident
 _FETCH = 4096
-_COLUMNS = ("created_at", "total_ms", "stages", "cached", "cost_usd", "route", "is_answered", "confidence", "model")
+_COLUMNS = (
+    "created_at",
+    "total_ms",
+    "stages",
+    "cached",
+    "cost_usd",
+    "route",
+    "is_answered",
+    "confidence",
+    "model",
+    "error",
+)
 
 
 def analytics(
@@ -83,6 +94,8 @@ class _Tally:
         self.costs = dict.fromkeys(days, 0.0)
         self.unpriced = Counter[str]()
         self.abstained = Counter[str]()
+        self.failed = Counter[str]()
+        self.errors = Counter[str]()
         self.totals: list[float] = []
         self.fresh: list[float] = []
         self.stages: dict[str, list[float]] = defaultdict(list)
@@ -93,9 +106,13 @@ class _Tally:
 
     def count(self, row: Any) -> None:
         # Taken apart at once: a row's attributes cost more than all that is done with them.
-        created_at, total_ms, stages, cached, cost_usd, route, is_answered, confidence, model = row
+        created_at, total_ms, stages, cached, cost_usd, route, is_answered, confidence, model, error = row
         day = created_at[:10]
         self.questions[day] += 1
+        if error:  # nothing else is known of it
+            self.failed[day] += 1
+            self.errors[error] += 1
+            return
         if cost_usd is None:
             self.unpriced[day] += 1
         else:
@@ -126,6 +143,7 @@ class _Tally:
                     "day": day,
                     "questions": self.questions[day],
                     "abstained": self.abstained[day],
+                    "failed": self.failed[day],
                     "cost_usd": round(self.costs[day], 6),
                     "cost_unknown": self.unpriced[day],
                 }
@@ -144,6 +162,11 @@ class _Tally:
                 "not_searched": self.outcomes["not_searched"],
                 "unknown": self.outcomes["unknown"],
                 "share": _share(self.outcomes["abstained"], self.outcomes["answered"] + self.outcomes["abstained"]),
+            },
+            "failures": {
+                "failed": self.errors.total(),
+                "share": _share(self.errors.total(), self.questions.total()),
+                "codes": dict(self.errors.most_common()),
             },
             "confidence": {name: self.confidence[name] for name in ("high", "medium", "low", "unknown")},
             "models": [{"model": name, "questions": count} for name, count in self.models.most_common(TOP_MODELS)],

@@ -36,6 +36,7 @@ class Asked:
     owner: str
     collections: tuple[str, ...]
     created_at: str
+    error: str = ""  # the code of what ended it
 
     def to_dict(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in self.__slots__}
@@ -92,8 +93,9 @@ class AnswerStore:
         owner: str = "",
         collections: Sequence[str] = (),
         measured: Measured | None = None,
+        error: str = "",
     ) -> None:
-        """Returns at once. `answer` is what `encode_answer` gives, empty when the question ended in an error."""
+        """Returns at once. `answer` is what `encode_answer` gives; empty when the question ended in an `error`."""
         packed = orjson.dumps(trace, default=str, option=_OPTIONS)  # now: the caller may go on changing it
         row: dict[str, Any] = {
             "id": answer_id,
@@ -102,6 +104,7 @@ class AnswerStore:
             "question": storable(question),
             "collections": orjson.dumps(sorted(set(collections))).decode(),
             "created_at": now(),
+            "error": error,
         }
         row |= measured.to_row() if measured is not None else dict.fromkeys(Measured.__slots__)
         self._background.submit(lambda connection: self._write(connection, row, answer, packed))

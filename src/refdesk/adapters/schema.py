@@ -180,6 +180,7 @@ answers = Table(
     Column("confidence", String(12)),  # high, medium, low
     Column("model", Text),
     Column("level", String(12)),
+    Column("error", String(40), nullable=False, server_default=""),  # the code of what ended the question
     Index("answers_by_time", "created_at"),
     Index("answers_by_conversation", "conversation_id"),
 )

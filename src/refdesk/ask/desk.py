@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from refdesk.answer import Answer
+from refdesk.errors import RefdeskError
 from refdesk.ports import Cache, Conversations, Embedder, Library, Models, Reranker
 from refdesk.settings import Settings
 from refdesk.trace import Trace
@@ -23,3 +24,4 @@ class Desk:
     conversations: Conversations
     settings: Settings
     record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
+    record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none

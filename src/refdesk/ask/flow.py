@@ -44,11 +44,18 @@ async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
                 yield event
     except RefdeskError as error:
         error.stage = trace.failed_stage or error.stage
-        yield Failed(error, trace.id)
+        yield _failed(error, desk, trace)
     except Exception as error:  # a defect of ours; the reader is told the stage, the log has the rest
         logger.exception("question %s failed", trace.id)
         stage = trace.failed_stage or "ask"
-        yield Failed(AskError(f"the stage '{stage}' failed: {error}", stage=stage, hint="see the log"), trace.id)
+        known = AskError(f"the stage '{stage}' failed: {error}", stage=stage, hint="see the log")
+        yield _failed(known, desk, trace)
+
+
+def _failed(error: RefdeskError, desk: Desk, trace: Trace) -> Failed:
+    with trace.optional("record"):
+        desk.record_failure(error, trace)
+    return Failed(error, trace.id)
 
 
 async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerator[Event, None]:
