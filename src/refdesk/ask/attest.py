@@ -284,23 +284,16 @@ def _cite(statement: Statement, judged: Judged, sheet: Sheet) -> tuple[int, ...]
 def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: float, cosine: float) -> Citation:
     sentence = chunk.sentences[index]
     origin = origin_of(chunk, sentence.start, sentence.end)
-    document = passage.document
-    return Citation(
-        marker=marker,
-        document_id=document.id,
-        document_name=document.name,
-        chunk_id=chunk.id,
-        chunk_sequence=chunk.sequence,
-        heading_path=chunk.heading_path,
+    return replace(
+        _whole(marker, passage, chunk),
         page=sentence.boxes[0].page if sentence.boxes else sentence.page,
         boxes=tuple(sentence.boxes),
         located=bool(sentence.boxes)
-        or (document.format not in _PAGED and origin is not None and not _has_boxes(chunk)),
+        or (passage.document.format not in _PAGED and origin is not None and not _has_boxes(chunk)),
         quote=chunk.text[sentence.start : sentence.end],
         relevance_score=round(score, 4),
         similarity_score=round(cosine, 4),
         origin=origin or (0, 0),
-        url=document.source if document.source.startswith(("http://", "https://")) else "",
     )
 
 
@@ -319,6 +312,7 @@ def _whole(marker: int, passage: Passage, chunk: Chunk) -> Citation:
         quote=chunk.text.strip(),
         relevance_score=0.0,
         similarity_score=round(passage.hit.cosine, 4),
+        url=document.source if document.source.startswith(("http://", "https://")) else "",
     )
 
 
