@@ -67,8 +67,19 @@ def test_citations_and_sources_carry_the_keys_of_all(server: Server) -> None:
     )
 
 
+def test_a_level_in_both_spellings_and_a_category(server: Server) -> None:
+    """Seed 001 says "high" and seed 002 "High" of the same; the category of seed 002 is the collection."""
+    answer = server.post("/api/query", json={"query": QUESTION}).json()
+    assert answer["confidence"]["level"] == answer["confidence_level"] in ("high", "medium", "low")
+    assert answer["confidence"]["label"] == answer["confidence"]["level"].capitalize()
+    assert {one["category"] for one in answer["relatedDocs"]} == {"default"}
+    assert {one["collection"] for one in answer["sources"]} == {"default"}
+
+
 def test_what_the_documents_do_not_say(server: Server) -> None:
     answer = server.post("/api/query", json={"q": UNKNOWN}).json()
+    assert answer["relatedDocs"] == [] and answer["metadata"]["chunksRetrieved"] == 0  # seed 002's no-results path
+    assert answer["metadata"]["model"] is None and answer["confidence"]["label"] == "Low"
     assert answer["is_answered"] is False and answer["sources"] == [] and answer["confidence"]["level"] == "low"
     assert answer["metadata"]["noResults"] is True
 
@@ -108,6 +119,8 @@ def test_the_cache_is_used_and_cleared(server: Server) -> None:
         ({"q": "x", "settings": {"rag.nonsense": 1}}, "there is no setting"),
         ({"q": "x", "pages": [3, 1]}, "no range"),
         ({"q": "x", "date_from": "spring"}, "not a date"),
+        ({"q": "x", "conversation_id": "a\nb"}, "invisible"),
+        ({"q": "x", "conversation_id": "  "}, "invisible"),
         ([], "body"),
     ],
 )
@@ -186,8 +199,9 @@ def test_a_stream_is_events_with_ids(server: Server) -> None:
 
 
 def test_an_error_before_the_stream_is_an_ordinary_one(server: Server) -> None:
-    response = server.post("/api/chat/stream", json={"message": ""})
-    assert response.status_code == 400 and response.json()["code"] == "usage_error"
+    for body in ({"message": ""}, {"message": QUESTION, "session_id": "a\nb"}):
+        response = server.post("/api/chat/stream", json=body)
+        assert response.status_code == 400 and response.json()["code"] == "usage_error"
 
 
 def test_a_stream_is_taken_up_where_it_was_left(server: Server) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from http_server import Server, serving
 from refdesk import Refdesk
+from refdesk.serve.http import sse
 from refdesk.serve.http.openai import _amended
 from wire_server import WireServer
 
@@ -107,6 +108,50 @@ def test_who_leaves_ends_the_models_work(own_folder: Path, monkeypatch: pytest.M
                 next(lines)
                 assert model.wait_until(lambda: bool(model.requests and model.requests[0].pieces_sent))
             assert model.wait_for_disconnect()
+
+
+def test_heartbeats_do_not_disturb_the_client(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "HEARTBEAT_S", 0.1)
+    with WireServer() as model:
+        for name, value in model.openai_env("tiny-1b").items():
+            monkeypatch.setenv(name, value)
+        model.say(pieces=["It costs ", "120 euros. ", "[1]"], first_delay=0.5, delay=0.25, times=2)
+        with Refdesk(own_folder) as desk, serving(desk) as server:
+            body = {"messages": [{"role": "user", "content": QUESTION}], "stream": True, "refdesk": {"cache": False}}
+            with server.client.stream("POST", "/v1/chat/completions", json=body) as response:
+                lines = list(response.iter_lines())
+            assert lines.count(": still here") >= 5 and lines[-2] == "data: [DONE]"
+            client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused-here", max_retries=0)
+            stream = client.chat.completions.create(
+                model="refdesk",
+                messages=[{"role": "user", "content": QUESTION}],
+                stream=True,
+                extra_body={"refdesk": {"cache": False}},
+            )
+            text = "".join(one.choices[0].delta.content or "" for one in stream)
+            assert text.startswith("It costs 120 euros. [1]")
+
+
+def test_parameters_of_other_models_do_no_harm(client: openai.OpenAI) -> None:
+    """Sampling, formats and tools are the library's own affair; more tokens than it may write are as many as it may."""
+    done = client.chat.completions.create(
+        model="refdesk",
+        messages=[{"role": "user", "content": QUESTION}],
+        max_completion_tokens=128_000,
+        top_p=0.2,
+        seed=7,
+        user="anna",
+        stop=["END"],
+        response_format={"type": "text"},
+        presence_penalty=0.5,
+    )
+    assert "[1]" in (done.choices[0].message.content or "")
+    with pytest.raises(openai.BadRequestError, match="n: "):
+        client.chat.completions.create(model="refdesk", messages=[{"role": "user", "content": QUESTION}], n=2)
+    with pytest.raises(openai.BadRequestError, match="there is no question"):
+        client.chat.completions.create(model="refdesk", messages=[{"role": "user", "content": ""}])
+    with pytest.raises(openai.BadRequestError, match="messages"):
+        client.chat.completions.create(model="refdesk", messages=[])
 
 
 @pytest.mark.parametrize(

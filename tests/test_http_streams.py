@@ -6,7 +6,9 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -118,3 +120,70 @@ def test_a_stop_of_the_server_is_said(own_folder: Path, model: WireServer) -> No
         err = server.log_at_end()
         assert server.process is not None and server.process.returncode == 0 and "Traceback" not in err, err
     assert model.wait_for_disconnect()
+
+
+def test_plain_questions_are_told_of_a_stop_too(own_folder: Path, model: WireServer) -> None:
+    """Not with a bare 500 after the server's patience, and without a trace in the log."""
+    model.hang("It costs")
+    model.hang("It costs")
+    asked = {"q": BODY["message"], "cache": False}
+    completion = {"messages": [{"role": "user", "content": BODY["message"]}], "refdesk": {"cache": False}}
+    with served(own_folder, **model.openai_env("tiny-1b")) as server, ThreadPoolExecutor(2) as pool:
+        plain = pool.submit(httpx2.post, f"{server.url}/api/query", json=asked, timeout=30)
+        other = pool.submit(httpx2.post, f"{server.url}/v1/chat/completions", json=completion, timeout=30)
+        assert model.wait_until(lambda: len(model.requests) == 2, timeout=20)
+        assert server.process is not None
+        server.process.terminate()
+        for response in (plain.result(), other.result()):
+            said = response.json()
+            assert response.status_code == 503 and response.headers["retry-after"] == "1"
+            assert said["code"] == "server_stopping" and said["retryable"] and said["request_id"]
+        assert other.result().json()["error"]["type"] == "api_error"
+        err = server.log_at_end()
+        assert "Traceback" not in err and "timeout graceful shutdown exceeded" not in err, err
+
+
+# a stream of another process: two servers over one library do not know each other's streams
+
+
+def _again(server: Server, body: Any, last: str) -> list[tuple[str, Any, str]]:
+    return server.events("/api/chat/stream", body, last=last)
+
+
+def test_who_comes_back_to_another_process_gets_the_finished_answer(own_folder: Path) -> None:
+    with Refdesk(own_folder) as desk, serving(desk) as first, serving(desk) as second:
+        for body in (BODY, BODY | {"session_id": "tuesday"}):
+            events = first.events("/api/chat/stream", body)
+            done = events[-1][1]
+            again = _again(second, body, events[3][2])
+            assert [name for name, _, _ in again] == ["replace", "done"]
+            assert again[0][1]["content"] == done["answer"]["content"]
+            assert again[1][1]["answer"]["id"] == done["answer"]["id"] and again[1][1]["traceUrl"] == done["traceUrl"]
+            conversation = done["answer"]["conversation_id"]
+            assert len(first.get(f"/api/conversations/{conversation}/messages").json()["messages"]) == 2
+
+
+def test_who_comes_back_to_another_process_too_early_begins_again(own_folder: Path, model: WireServer) -> None:
+    with Refdesk(own_folder) as desk, serving(desk) as first, serving(desk) as second:
+        earlier = first.events("/api/chat/stream", BODY | {"session_id": "tuesday"})[-1][1]["answer"]
+        lost = first.events("/api/chat/stream", BODY | {"message": "How heavy is the anchor?"})
+        stream = lost[0][2].rpartition("-")[0]
+        # As if it had not come to its end: nothing was written down under this stream's id.
+        first.request("DELETE", f"/api/conversations/{stream}")
+        again = _again(second, BODY | {"message": "How heavy is the anchor?"}, f"{stream}-2")
+        assert again[0][:2] == ("replace", {"content": "", "reason": "begun_again"}) and again[-1][0] == "done"
+        assert again[-1][1]["answer"]["conversation_id"] == stream
+        # The same question was answered in this conversation before the stream began: that is not its answer.
+        again = _again(second, BODY | {"session_id": "tuesday"}, f"{sse.new_id()}-2")
+        assert again[0][0] == "replace" and again[-1][1]["answer"]["id"] != earlier["id"]
+
+
+def test_a_stream_of_someone_else_is_not_there(own_folder: Path) -> None:
+    with Refdesk(own_folder) as desk:
+        anna, ben = (desk.keys.add(name, "reader")[1] for name in ("anna", "ben"))
+        with serving(desk) as first, serving(desk) as second:
+            events = first.events("/api/chat/stream", BODY, key=anna)
+            for server in (first, second):
+                headers = {"Last-Event-ID": events[3][2]}
+                response = server.post("/api/chat/stream", json=BODY, key=ben, headers=headers)
+                assert response.status_code == 404 and "1,240" not in response.text

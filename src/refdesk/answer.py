@@ -240,6 +240,7 @@ class Source:
     title: str = ""
     pages: tuple[int, ...] = ()
     markers: tuple[int, ...] = ()
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,13 +104,13 @@ def conclude(
     content = content or NOT_IN_DOCUMENTS
     is_answered = not content.startswith(NOT_IN_DOCUMENTS)
     sure = confidence(relevance, claims, citations, settings) if is_answered else _unanswered(relevance, retrieved)
-    titles = {passage.document.id: passage.document.title for passage in context.passages}
+    documents = {passage.document.id: passage.document for passage in context.passages}
     return replace(
         answer,
         content=content,
         claims=claims,
         citations=citations,
-        sources=sources(citations, titles),
+        sources=sources(citations, documents),
         related_documents=related(retrieved, citations),
         confidence=sure,
         sufficiency=sufficiency(query, relevance, context, claims, citations),

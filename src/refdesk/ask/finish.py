@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refdesk.answer import Citation, Context, Passage, Retrieved, Source
-from refdesk.types import Hit
+from refdesk.types import Document, Hit
 
 RELATED = 5  # documents that were found and not cited
 QUOTE = 200  # characters of a passage shown before the answer is written
@@ -37,8 +37,8 @@ def _preview(passage: Passage) -> Citation:
     )
 
 
-def sources(citations: Sequence[Citation], titles: dict[str, str]) -> tuple[Source, ...]:
-    """The cited documents once each, in the order they are first cited; `titles` by document id."""
+def sources(citations: Sequence[Citation], documents: dict[str, Document]) -> tuple[Source, ...]:
+    """The cited documents once each, in the order they are first cited; `documents` by their ids."""
     found: dict[str, list[Citation]] = {}
     for citation in citations:
         found.setdefault(citation.document_id, []).append(citation)
@@ -46,9 +46,10 @@ def sources(citations: Sequence[Citation], titles: dict[str, str]) -> tuple[Sour
         Source(
             document_id,
             own[0].document_name,
-            titles.get(document_id, ""),
+            documents[document_id].title,
             tuple(sorted({box.page for one in own for box in one.boxes} | {one.page for one in own})),
             tuple(dict.fromkeys(one.marker for one in own)),
+            documents[document_id].collection,
         )
         for document_id, own in found.items()
     )
@@ -62,6 +63,7 @@ def related(retrieved: Retrieved, citations: Sequence[Citation]) -> tuple[Source
         if hit.document.id not in cited:
             found.setdefault(hit.document.id, []).append(hit)
     return tuple(
-        Source(own[0].document.id, own[0].document.name, own[0].document.title, tuple(sorted({h.page for h in own})))
+        Source(one.id, one.name, one.title, tuple(sorted({hit.page for hit in own})), collection=one.collection)
         for own in list(found.values())[:RELATED]
+        for one in (own[0].document,)
     )

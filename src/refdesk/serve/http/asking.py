@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Header, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from refdesk.access import Caller
 from refdesk.answer import Answer
+from refdesk.answer_codec import answer_from_dict
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
 from refdesk.serve.http.desk import Service, Serving
 from refdesk.serve.http.documented import ANSWER, EVENTS, failures, gives
+from refdesk.serve.http.errors import ServerStopping, problem
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.reply import reply
 from refdesk.serve.http.seeds import answer_shape, citation_shape
 from refdesk.serve.http.shapes import ChatRequest, QueryRequest
-from refdesk.serve.http.sse import EventResponse, Named
+from refdesk.serve.http.sse import EventResponse, Named, Streams, began_at, new_id
 
 router = APIRouter(tags=["asking"])
+LastEvent = Annotated[
+    str,
+    Header(alias="Last-Event-ID", description="The id of the last event that was heard, to hear what came after it."),
+]
 
 
 @router.post("/api/query", summary="Ask one question", responses=ANSWER | failures(404, 502))
@@ -44,24 +50,62 @@ def clear_cache(service: Serving, caller: Who) -> Response:
 
 @router.post("/api/chat", summary="Ask in a conversation", responses=ANSWER | failures(404, 502))
 async def chat(request: Request, service: Serving, caller: Who, body: ChatRequest) -> Response:
-    options = in_conversation(body.options())
+    options = in_conversation(body.options(), new_id())
     return reply(answer_shape(await ask_once(request, service, caller, body.text, options)))
 
 
 @router.post("/api/chat/stream", summary="Ask, and hear the answer as it is made", responses=EVENTS | failures(404))
-async def chat_stream(request: Request, service: Serving, caller: Who, body: ChatRequest) -> Response:
+async def chat_stream(
+    request: Request, service: Serving, caller: Who, body: ChatRequest, last_event_id: LastEvent = ""
+) -> Response:
     """Events: thinking, sources, content, verification, replace, and last done or error. See docs/http.md."""
-    if seen := request.headers.get("last-event-id"):
-        return EventResponse(*service.streams.find(seen, caller.id))
-    options = in_conversation(body.options())
+    own_id = new_id()
+    if not last_event_id:
+        return await _stream(request, service, caller, body.text, in_conversation(body.options(), own_id), own_id)
+    if found := service.streams.find(last_event_id, caller.id):
+        return EventResponse(*found)
+    lost = last_event_id.rpartition("-")[0]
+    options = in_conversation(body.options(), lost)
+    answer = await asyncio.to_thread(_finished, service, caller, body.text, options["conversation_id"], began_at(lost))
+    if answer is None:
+        return await _stream(request, service, caller, body.text, options, own_id, is_again=True)
+    return EventResponse(service.streams.begin(caller.id, _told_again(answer), request.state.request_id))
+
+
+async def _stream(
+    request: Request,
+    service: Service,
+    caller: Caller,
+    text: str,
+    options: dict[str, Any],
+    own_id: str,
+    is_again: bool = False,
+) -> Response:
     end = service.limits.begin(caller, service.desk.settings)
     try:
-        events = await begin(service, caller, body.text, options)
+        events = await begin(service, caller, text, options)
     except BaseException:
         end()
         raise
-    named = named_events(request, service, events)
-    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end))
+    named = named_events(request, service, events, is_again)
+    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id))
+
+
+def _finished(service: Service, caller: Caller, text: str, conversation_id: str, since: float | None) -> Answer | None:
+    """What came of a stream of another process, if it came to its end: the last answer of its conversation."""
+    asking = service.desk.asking
+    said = asking.conversations.messages(conversation_id, 2, owner=caller.id or None)
+    if since is None or [one.role for one in said] != ["user", "assistant"] or said[0].content.strip() != text.strip():
+        return None
+    if datetime.fromisoformat(said[1].created_at).timestamp() < since:
+        return None  # the same was asked before
+    found = asking.answers.get(said[1].answer_id, owner=caller.owner, access=caller.access)
+    return answer_from_dict(found[0]) if found is not None and found[0] else None
+
+
+async def _told_again(answer: Answer) -> AsyncGenerator[Named, None]:
+    yield "replace", {"content": answer.content, "reason": "finished"}
+    yield "done", _done(answer)
 
 
 # what /v1 shares
@@ -70,8 +114,10 @@ async def chat_stream(request: Request, service: Serving, caller: Who, body: Cha
 async def begin(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
     """The events of a question of this caller: his collections, his conversations, settings of his own question."""
     caller.require("ask")
+    if service.streams.is_stopping:
+        raise ServerStopping
     if not text.strip():
-        raise UsageError("there is no question", hint="say it in `question` or `message`")
+        raise UsageError("there is no question", hint="say it in `question`, `message`, or a message of the user")
     log_question(text)
     desk = service.desk
     if settings := options.get("settings"):
@@ -92,14 +138,15 @@ def _own_conversation(service: Service, conversation_id: str, caller: Caller) ->
         raise NotFound(f"there is no conversation '{conversation_id}'")
 
 
-def in_conversation(options: dict[str, Any]) -> dict[str, Any]:
-    return options if options.get("conversation_id") else options | {"conversation_id": uuid.uuid4().hex}
+def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
+    """A conversation that begins with a stream has the stream's id: whoever comes back to it says which one it is."""
+    return options if options.get("conversation_id") else options | {"conversation_id": new}
 
 
 async def ask_once(request: Request, service: Service, caller: Caller, text: str, options: dict[str, Any]) -> Answer:
     with service.limits.asking(caller, service.desk.settings):
         events = await begin(service, caller, text, options)
-        return await unless_gone(request, _collected(request, service, events))
+        return await unless_gone(request, service.streams, _collected(request, service, events))
 
 
 async def _collected(request: Request, service: Service, events: AsyncGenerator[Event, None]) -> Answer:
@@ -112,16 +159,20 @@ async def _collected(request: Request, service: Service, events: AsyncGenerator[
     raise RefdeskError("the stream ended without an answer")
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """The work's result; when the client leaves, the work is cancelled."""
+async def unless_gone(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """The work's result; when the client leaves or the server ends, the work is cancelled."""
     task = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(request))
+    streams.answering.add(task)
     try:
         await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if task.cancelled():
+            raise ServerStopping
         if not task.done():
             raise HTTPException(499, "the client left before there was an answer")
         return task.result()
     finally:
+        streams.answering.discard(task)
         leaving.cancel()
         task.cancel()
 
@@ -156,9 +207,11 @@ async def _spans(request: Request, service: Service, answer_id: str) -> None:
 
 
 async def named_events(
-    request: Request, service: Service, events: AsyncGenerator[Event, None]
+    request: Request, service: Service, events: AsyncGenerator[Event, None], is_again: bool = False
 ) -> AsyncGenerator[Named, None]:
-    """(name, data) of each event, as seed 004 names them."""
+    """(name, data) of each event, as seed 004 names them. `is_again`: what the reader heard before is void."""
+    if is_again:
+        yield "replace", {"content": "", "reason": "begun_again"}
     async with aclosing(counted(request, service, events)) as stream:
         async for event in stream:
             if isinstance(event, Content):  # the one that comes a hundred times
@@ -166,10 +219,13 @@ async def named_events(
             elif isinstance(event, Sources):
                 yield "sources", {"citations": [citation_shape(one) for one in event.citations]}
             elif isinstance(event, Done):
-                found = event.answer
-                yield "done", {"answer": answer_shape(found), "traceUrl": f"/api/traces/{found.trace_id}"}
+                yield "done", _done(event.answer)
             elif isinstance(event, Failed):
-                yield "error", event.to_dict()["data"] | {"request_id": request.state.request_id}
+                yield "error", problem(event.error, request.state.request_id) | {"trace_id": event.trace_id}
             else:
                 said = event.to_dict()
                 yield said["type"], said["data"]
+
+
+def _done(answer: Answer) -> dict[str, Any]:
+    return {"answer": answer_shape(answer), "traceUrl": f"/api/traces/{answer.trace_id}"}

@@ -40,6 +40,18 @@ from refdesk.serve.http.reply import json_bytes
 
 logger = logging.getLogger("refdesk.http")
 
+
+class ServerStopping(RefdeskError):
+    """What runs when the server is told to end is ended with this."""
+
+    retryable = True
+    hint = "ask again in a moment"
+    retry_after_s = 1.0
+
+    def __init__(self, message: str = "the server is being stopped", *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+
+
 # The nearest class in an error's family tree decides.
 STATUS: Mapping[type[RefdeskError], int] = {
     UsageError: 400,
@@ -58,6 +70,7 @@ STATUS: Mapping[type[RefdeskError], int] = {
     ProviderError: 502,
     ProviderUnavailable: 503,
     LibraryBusy: 503,
+    ServerStopping: 503,
     DiskFull: 507,
 }
 # What is not an error of the engine: codes of Starlette's own refusals.
@@ -69,8 +82,15 @@ def status_of(error: RefdeskError) -> int:
 
 
 def problem(error: RefdeskError, request_id: str) -> dict[str, Any]:
-    """The one shape; `error` repeats it as clients of /v1 look for it."""
-    return error.to_dict() | {"request_id": request_id}
+    """The one shape. What a defect of ours says of itself (SQL, paths) is for the log, not for the caller."""
+    said = error.to_dict() | {"request_id": request_id}
+    if isinstance(error, AskError):
+        said |= {"message": f"the stage '{error.stage}' failed", "hint": in_the_log(request_id)}
+    return said
+
+
+def in_the_log(request_id: str) -> str:
+    return f"whoever looks after the server finds it in the log under {request_id}"
 
 
 def refusal(error: RefdeskError, request_id: str, path: str = "") -> Response:
@@ -85,17 +105,20 @@ def refusal(error: RefdeskError, request_id: str, path: str = "") -> Response:
     return _response(body, status_of(error), path, headers)
 
 
-def crash(request_id: str, path: str = "") -> Response:
-    """The response to a defect of ours; the log has the rest."""
-    body = {
+def defect(request_id: str) -> dict[str, Any]:
+    """What is said of a defect of ours; the log has the rest."""
+    return {
         "code": "internal_error",
         "message": "something went wrong on the server's side",
         "stage": "",
         "retryable": False,
-        "hint": f"whoever looks after the server finds it in the log under {request_id}",
+        "hint": in_the_log(request_id),
         "request_id": request_id,
     }
-    return _response(body, 500, path)
+
+
+def crash(request_id: str, path: str = "") -> Response:
+    return _response(defect(request_id), 500, path)
 
 
 def _response(body: dict[str, Any], status: int, path: str = "", headers: Mapping[str, str] | None = None) -> Response:

@@ -5,6 +5,7 @@ Log lines are JSON on standard error. Questions and passages are not in them, un
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from refdesk.serve.http.errors import crash
+from refdesk.serve.http.errors import ServerStopping, crash, refusal
 from refdesk.serve.http.measure import Figures
 from refdesk.serve.http.reply import json_bytes
 from refdesk.serve.http.spans import Spans
@@ -62,6 +63,10 @@ class Observe:
         span = self._spans.begin(scope) if self._spans is not None else None
         try:
             await self.app(scope, receive, sending)
+        except asyncio.CancelledError:
+            # The server ends and has waited long enough. Raised on, it would be a trace in the log and a bare 500.
+            if not answered:
+                await refusal(ServerStopping(), own_id, scope["path"])(scope, receive, sending)
         except Exception:
             logger.exception("a request failed", extra={"path": scope["path"]})
             if not answered:

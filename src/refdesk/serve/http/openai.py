@@ -36,6 +36,7 @@ KEPT = (
     *("id", "claims", "sources", "related_documents", "confidence", "sufficiency", "verification"),
     *("suggested_questions", "corrected_question", "standalone_question", "model", "cached", "trace_id"),
 )
+MOST_TOKENS = 100_000  # of the setting answer.max_tokens; clients ask for all that their own models could write
 CORRECTED = "\n\nCorrected answer:\n\n"
 MARKERS = re.compile(r"\s*\[\d+(?:, ?\d+)*\]")
 COMPLETION = {
@@ -76,7 +77,9 @@ async def completions(request: Request, service: Serving, caller: Who, body: Com
         end()
         raise
     with_usage = body.stream_options is not None and body.stream_options.include_usage
-    return PlainResponse(service.streams, _chunks(request, service, events, body.model, with_usage), caller.id, end)
+    return PlainResponse(
+        service.streams, _chunks(request, service, events, body.model, with_usage), request.state.request_id, end
+    )
 
 
 def asked(body: CompletionRequest) -> tuple[str, dict[str, Any]]:
@@ -90,7 +93,7 @@ def asked(body: CompletionRequest) -> tuple[str, dict[str, Any]]:
     if (level := _level(body.model)) is not None:
         options["level"] = level
     longest = body.max_completion_tokens or body.max_tokens
-    own = {"answer.temperature": body.temperature, "answer.max_tokens": longest}
+    own = {"answer.temperature": body.temperature, "answer.max_tokens": longest and min(longest, MOST_TOKENS)}
     if settings := {name: value for name, value in own.items() if value is not None} | options.get("settings", {}):
         options["settings"] = settings
     return body.messages[last].text, options

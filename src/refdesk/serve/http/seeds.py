@@ -1,7 +1,8 @@
 """How do the five systems that Refdesk joins say an answer? Their keys stand beside those of `Answer`.
 
 Where two of them use one key for different things (`sources`, `citations`, `confidence`, `metrics`), each entry
-carries the keys of both.
+carries the keys of both. Where they spell one value differently (`confidence.level` is "high" in seed 001 and "High" in
+seed 002), the key has the spelling of `Answer`, and a key beside it (`confidence.label`) has the other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from refdesk.geometry import Box
 from refdesk.prompts import NOT_IN_DOCUMENTS
 
 SNIPPET = 200  # characters (seed 001)
-NO_MODEL = ("none", "extractive")
+REFUSED = "none"  # the model of an answer for which nothing was found that is worth reading
+NO_MODEL = (REFUSED, "extractive")
 RETRIEVING = ("retrieve_ms",)
 WRITING = ("generate_ms",)
 
@@ -24,10 +26,11 @@ def answer_shape(answer: Answer) -> dict[str, Any]:
     own["citations"] = [citation_shape(one) for one in answer.citations]
     own["sources"] = _sources(answer, own["sources"])
     own["metrics"] = _metrics(answer)
+    own["confidence"]["label"] = answer.confidence.level.capitalize()
     sufficiency = own["sufficiency"]
     return own | {
         "answer": answer.content,
-        "relatedDocs": [_related(one) for one in (*answer.sources, *answer.related_documents)],
+        "relatedDocs": _related_docs(answer),
         "metadata": _metadata(answer),
         "query_id": answer.id,
         "session_id": answer.conversation_id,
@@ -92,13 +95,20 @@ def _chunk(one: Citation) -> dict[str, Any]:
     }
 
 
-def _related(source: Any) -> dict[str, Any]:
-    return {
-        "docId": source.document_id,
-        "document_id": source.document_id,
-        "document_name": source.document_name,
-        "title": source.title or source.document_name,
-    }
+def _related_docs(answer: Answer) -> list[dict[str, Any]]:
+    """The documents of all chunks that were read, cited or not (seed 002); none where nothing was worth reading."""
+    if answer.model == REFUSED:
+        return []
+    return [
+        {
+            "docId": one.document_id,
+            "document_id": one.document_id,
+            "document_name": one.document_name,
+            "title": one.title or one.document_name,
+            "category": one.collection,
+        }
+        for one in (*answer.sources, *answer.related_documents)
+    ]
 
 
 def _metrics(answer: Answer) -> dict[str, Any]:
@@ -122,7 +132,7 @@ def _metrics(answer: Answer) -> dict[str, Any]:
 def _metadata(answer: Answer) -> dict[str, Any]:
     usage = answer.usage
     return {
-        "chunksRetrieved": int(answer.metrics.get("chunks_retrieved", 0)),
+        "chunksRetrieved": 0 if answer.model == REFUSED else int(answer.metrics.get("chunks_retrieved", 0)),
         "chunksUsed": len({one.chunk_id for one in answer.citations}),
         "model": None if answer.model in NO_MODEL else answer.model,
         "processingTimeMs": answer.metrics.get("total_ms", 0.0),

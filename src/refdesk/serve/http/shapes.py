@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from refdesk.answer import Level, Mode, ResponseMode
 from refdesk.errors import UsageError
@@ -14,6 +14,15 @@ LONGEST_QUERY = 1000  # characters of a question to /api/query (seed 002); elsew
 Text = Annotated[str, Field(max_length=100_000)]
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 Names = Name | Annotated[list[Name], Field(max_length=1000)]
+
+
+def _sound(name: str) -> str:
+    if not name.isprintable() or (name and not name.strip()):
+        raise ValueError("a conversation's id has no invisible characters")
+    return name
+
+
+ConversationId = Annotated[str, Field(max_length=80), AfterValidator(_sound)]  # the length is the store's
 
 
 class Shape(BaseModel):
@@ -45,7 +54,7 @@ class AskFields(Shape):
     level: Level | None = Field(None, description="How much is done for an answer.")
     mode: Mode | ResponseMode | None = Field(None, description="Where the answer comes from; or a response mode.")
     response_mode: ResponseMode | None = Field(None, description="How an answer is checked.")
-    conversation_id: Annotated[str, Field(max_length=80)] = Field("", description="Goes on with this conversation.")
+    conversation_id: ConversationId = Field("", description="Goes on with this conversation.")
     history: Annotated[list[TurnIn], Field(max_length=1000)] | None = Field(None, description="What was said before.")
     conversation_history: Annotated[list[TurnIn], Field(max_length=1000)] | None = None  # seed 000
     verbatim: bool = Field(False, description="No spelling correction, no rewriting.")
@@ -103,7 +112,7 @@ class ChatRequest(AskFields):
 
     message: Text | None = None
     question: Text | None = None
-    session_id: Annotated[str, Field(max_length=80)] = ""
+    session_id: ConversationId = Field("", description="The same as `conversation_id`.")
     collection_filter: Names | None = Field(None, description="The same as `collection`.")
     folder_id: Name | None = Field(None, description="A collection below `collection_filter`, or the only one.")
     intelligence_level: Level | None = Field(None, description="The same as `level`.")
@@ -236,8 +245,8 @@ class CompletionRequest(Shape):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     temperature: Annotated[float, Field(ge=0.0, le=2.0)] | None = None
-    max_tokens: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = 1
     refdesk: AskFields | None = None
     model_config = ConfigDict(

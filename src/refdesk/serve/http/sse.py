@@ -1,19 +1,22 @@
 """Events as they happen, over one long response (Server-Sent Events).
 
-    id: Zk3…-7
+    id: 19a…-7
     event: content
     data: {"token":"The "}
 
 Every event has an id, "STREAM-NUMBER". Who lost the connection sends the same request again with the header
 `Last-Event-ID` and gets what he missed. Work goes on for `GRACE_S` after the last reader has left, then it is
 cancelled; what was said is kept for `KEPT_S` after the end. A comment every `HEARTBEAT_S` keeps proxies waiting.
+A stream lives in one process; its id says when it began, for another process that is asked for it (asking.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, MutableMapping
 from contextlib import aclosing, contextmanager
@@ -23,40 +26,40 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from refdesk.errors import NotFound, RefdeskError
+from refdesk.serve.http.errors import ServerStopping, defect, problem
 from refdesk.serve.http.reply import json_bytes
 
 HEARTBEAT_S = 15.0
 GRACE_S = 2.0  # a reconnecting reader is back within one; a stop button costs this much of a model's time
 KEPT_S = 60.0
+FINISH_S = 2.0  # for plain questions when the server is told to end; it waits for 5 in all
 MOST_KEPT = 1000  # finished streams; some 30 kB each
 CLOCK_S = 0.05  # a timer may fire a little before its time
 HEARTBEAT = b": still here\n\n"
 RETRY = b"retry: 1000\n\n"  # milliseconds after which a reader comes back
 
-STOPPING = {
-    "code": "server_stopping",
-    "message": "the server is being stopped",
-    "stage": "",
-    "retryable": True,
-    "hint": "ask again in a moment",
-}
-BROKEN = {
-    "code": "internal_error",
-    "message": "something went wrong on the server's side",
-    "stage": "",
-    "retryable": False,
-    "hint": "whoever looks after the server finds it in the log",
-}
-
 Named = tuple[str, Any]  # (name of the event, its data)
+_ID = re.compile(r"([0-9a-f]{11})[0-9a-f]{12}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 logger = logging.getLogger("refdesk.http")
+
+
+def new_id() -> str:
+    """Milliseconds since 1970, then what nobody guesses."""
+    return f"{int(time.time() * 1000):011x}{secrets.token_hex(6)}"
+
+
+def began_at(stream_id: str) -> float | None:
+    """Seconds since 1970 when the stream of this id began; None when it is no id of ours."""
+    found = _ID.fullmatch(stream_id)
+    return int(found[1], 16) / 1000 if found else None
 
 
 class Stream:
     """The events of one piece of work, for as many readers as like to; the work is a task of its own."""
 
-    def __init__(self, owner: str, request_id: str = "") -> None:
-        self.id = secrets.token_urlsafe(9)
+    def __init__(self, owner: str, request_id: str = "", own_id: str = "") -> None:
+        self.id = own_id or new_id()
         self.owner = owner
         self.request_id = request_id
         self.parts: list[bytes] = []  # event n is parts[n - 1]
@@ -87,13 +90,13 @@ class Stream:
                     self.put(name, data)
         except asyncio.CancelledError:
             if self._is_stopped:
-                self.put("error", STOPPING | {"request_id": self.request_id})
+                self.put("error", problem(ServerStopping(), self.request_id))
             raise
         except RefdeskError as error:
-            self.put("error", error.to_dict() | {"request_id": self.request_id})
+            self.put("error", problem(error, self.request_id))
         except Exception:
             logger.exception("a stream failed", extra={"request_id": self.request_id})
-            self.put("error", BROKEN | {"request_id": self.request_id})
+            self.put("error", defect(self.request_id))
 
     def _end(self) -> None:
         self.is_done = True
@@ -135,6 +138,7 @@ class Streams:
         self.running = 0
         self.is_stopping = False
         self.working: set[asyncio.Task[None]] = set()  # streams that nobody can take up again
+        self.answering: set[asyncio.Future[Any]] = set()  # plain questions
 
     def begin(
         self,
@@ -142,8 +146,9 @@ class Streams:
         events: AsyncGenerator[Named, None],
         request_id: str = "",
         on_end: Callable[[], None] | None = None,
+        own_id: str = "",
     ) -> Stream:
-        stream = Stream(owner, request_id)
+        stream = Stream(owner, request_id, own_id)
         self._known[stream.id] = stream
         self.running += 1
         stream.on_end.append(lambda: self._ended(stream))
@@ -151,13 +156,16 @@ class Streams:
             stream.on_end.append(on_end)
         return stream.start(events)
 
-    def find(self, last_event_id: str, owner: str) -> tuple[Stream, int]:
-        """The stream and the number of the last event that was seen: `"Zk3…-7"` -> (the stream, 7)."""
+    def find(self, last_event_id: str, owner: str) -> tuple[Stream, int] | None:
+        """The stream and the number of the last event that was seen: `"19a…-7"` -> (the stream, 7).
+
+        None: of another process, or of this one some time ago.
+        """
         name, _, number = last_event_id.rpartition("-")
         stream = self._known.get(name)
-        if stream is None or stream.owner != owner or not (number.isascii() and number.isdigit()):
-            raise NotFound("this stream is not known any more", hint="ask again; the conversation may have the answer")
-        return stream, min(int(number), len(stream.parts))
+        if not _NUMBER.fullmatch(number) or began_at(name) is None or (stream is not None and stream.owner != owner):
+            raise NotFound("there is no such stream", hint="ask again without Last-Event-ID")
+        return None if stream is None else (stream, min(int(number), len(stream.parts)))
 
     def stop(self) -> None:
         self.is_stopping = True
@@ -166,6 +174,11 @@ class Streams:
                 stream.stop()
         for task in self.working:
             task.cancel()
+        asyncio.get_running_loop().call_later(FINISH_S, self._hurry)
+
+    def _hurry(self) -> None:
+        for one in self.answering:
+            one.cancel()
 
     def _ended(self, stream: Stream) -> None:
         self.running -= 1
@@ -219,11 +232,11 @@ class PlainResponse(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, streams: Streams, chunks: AsyncGenerator[bytes, None], owner: str, on_end: Callable[[], None]
+        self, streams: Streams, chunks: AsyncGenerator[bytes, None], request_id: str, on_end: Callable[[], None]
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._streams, self._chunks, self._owner, self._on_end = streams, chunks, owner, on_end
+        self._streams, self._chunks, self._request_id, self._on_end = streams, chunks, request_id, on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -240,16 +253,26 @@ class PlainResponse(Response):
             self._on_end()
 
     async def _send(self, send: Send) -> None:
+        beating = asyncio.create_task(_beat(send))
         try:
             async with aclosing(self._chunks):
                 async for chunk in self._chunks:
                     await send(_body(chunk))
         except asyncio.CancelledError:
             if self._streams.is_stopping:
-                await send(_body(b"data: %s\n\n" % json_bytes({"error": STOPPING, **STOPPING})))
+                said = problem(ServerStopping(), self._request_id)
+                await send(_body(b"data: %s\n\n" % json_bytes(said | {"error": said})))
             raise
         finally:
+            beating.cancel()
             await send(_body(b"", more=False))
+
+
+async def _beat(send: Send) -> None:
+    """Comments, which a reader of events passes over: OpenAI's own client does, and proxies see that all is well."""
+    while True:
+        await asyncio.sleep(HEARTBEAT_S)
+        await send(_body(HEARTBEAT))
 
 
 def _body(data: bytes, more: bool = True) -> MutableMapping[str, Any]:
