@@ -193,6 +193,12 @@ class Refdesk:
         self.maintenance.settle()
         return intake.results
 
+    def add_attached(self) -> None:
+        """Finishes the attachments that a killed process has left; what is being added elsewhere stays there."""
+        intake = self._intake(None, None)
+        intake.add_attached()
+        self.maintenance.settle()
+
     def watch(self, *paths: str | Path, stop: threading.Event | None = None, **options: Any) -> Iterator[list[Added]]:
         """Adds these folders, then again whenever something in them changes; gives what each round did."""
         from watchfiles import DefaultFilter, watch  # starts a thread of its own; needed here only

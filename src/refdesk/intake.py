@@ -112,19 +112,28 @@ class Intake:
     def add_handed(self, files: Sequence[Handed]) -> None:
         """Files that lie aside under names of their own; the name of an upload before replaces that document."""
         with Run(self._runs) as self._run:
-            sources: dict[tuple[str, str], Source] = {}
-            for one in files:
-                source = self._handed(one)
-                if source is None:
-                    continue
-                key = (source.document.collection, source.document.content_hash)
-                if key in sources:
-                    same = sources[key].document.name
-                    self._leave(source.document, None, f"same content as {same}")
-                else:
-                    sources[key] = source
+            waiting = list(files)
+            while waiting:
+                sources: dict[tuple[str, str], Source] = {}
+                twins: list[Handed] = []  # their turn comes when it is known what became of the first
+                for one in waiting:
+                    source = self._handed(one)
+                    if source is not None:
+                        key = (source.document.collection, source.document.content_hash)
+                        if sources.setdefault(key, source) is not source:
+                            twins.append(one)
+                if sources:
+                    self._take_in(list(sources.values()), self._run)
+                waiting = twins
+
+    def add_attached(self) -> None:
+        """Attachments that a killed run did not get to: their mail is there, so nobody would hand it in again."""
+        if clear_dead(self._runs):
+            self._writer.clear_unused()
+        with Run(self._runs) as self._run:
+            sources = self._abandoned(only_attached=True)
             if sources:
-                self._take_in(list(sources.values()), self._run)
+                self._take_in(sources, self._run)
 
     def _handed(self, one: Handed) -> Source | None:
         """What to do for one of them; None when nothing is."""
@@ -246,7 +255,7 @@ class Intake:
         task = PrepareTask(document, path=found.path, spool=self._run.spool, password=self._password)
         return Source(document, task, modified=found.modified, size=max(1, found.size))
 
-    def _abandoned(self) -> list[Source]:
+    def _abandoned(self, *, only_attached: bool = False) -> list[Source]:
         """Documents that a killed run accepted and did not finish."""
         alive: dict[str, bool] = {}
         sources: dict[str, Source] = {}
@@ -259,7 +268,7 @@ class Intake:
                 parent = self._catalogue.document(document.parent_id)
                 if parent is not None and parent.status == "ready":
                     sources[parent.id] = self._again(parent)
-            else:
+            elif not only_attached:
                 for one in discover(self._place(document.source)):
                     sources[document.id] = self._prepare(document, one)
         return list(sources.values())

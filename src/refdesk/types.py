@@ -238,7 +238,7 @@ class Upload:
     id: str
     name: str  # a label, never a path
     collection: str
-    status: Status = "pending"
+    status: Status | Literal["gone"] = "pending"  # gone: as events say it when it was taken off the list
     owner: str = ""  # the id of the key that handed it in; "" is who sits at the machine
     size: int = 0
     url: str = ""  # where it was fetched from

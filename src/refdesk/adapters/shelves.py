@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Engine, func, or_, select
+from sqlalchemy import ColumnElement, Engine, func, or_, select
 
 from refdesk.adapters import codec
 from refdesk.adapters.catalogue import document_conditions
 from refdesk.adapters.schema import documents
 from refdesk.types import Document, Scope
+
+_NAME = func.lower(documents.c.name)  # of ASCII; as people expect it, not all capitals first
+SORTS: Mapping[str, tuple[ColumnElement[Any], ...]] = {
+    "place": (documents.c.collection, documents.c.name),
+    "name": (_NAME, documents.c.collection),
+    "size": (documents.c.size, _NAME),
+    "pages": (documents.c.page_count, _NAME),
+    "added": (documents.c.created_at, _NAME),
+    "changed": (documents.c.updated_at, _NAME),
+    "status": (documents.c.status, _NAME),
+}
 
 
 class Shelves:
@@ -19,14 +30,25 @@ class Shelves:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def page(self, scope: Scope, status: str | None, text: str, limit: int, offset: int) -> tuple[list[Document], int]:
+    def page(
+        self,
+        scope: Scope,
+        status: str | None,
+        text: str,
+        limit: int,
+        offset: int,
+        *,
+        sort: str = "place",
+        is_falling: bool = False,
+    ) -> tuple[list[Document], int]:
         """Documents whose name or title holds a text, `limit` of them from the `offset`th, and how many there are."""
         conditions = [*document_conditions(scope), *_holding(text)]
         if status is not None:
             conditions.append(documents.c.status == status)
         count = select(func.count()).select_from(documents).where(*conditions)
         rows = select(documents).where(*conditions)
-        rows = rows.order_by(documents.c.collection, documents.c.name, documents.c.key).limit(limit).offset(offset)
+        columns = [column.desc() if is_falling else column for column in SORTS[sort]]
+        rows = rows.order_by(*columns, documents.c.key).limit(limit).offset(offset)
         with self._engine.connect() as connection:
             found = [codec.unpack_document(row) for row in connection.execute(rows).mappings()]
             return found, int(connection.execute(count).scalar_one())

@@ -3,6 +3,7 @@
     uploads/ID.part    being received; nobody has promised anything yet
     uploads/ID.data    received whole and durably
     uploads/ID.json    accepted: what it is called, where it goes, how far it has come
+    uploads/ID.stop    taken back: nobody sees it any more, and whoever is adding puts it down
     uploads/worker.lock  held by the one process that is adding
 
 Every process of a server reads the same folder, so it does not matter which of them a client talks to.
@@ -66,11 +67,12 @@ class Spool:
             part.unlink(missing_ok=True)
 
     def accept(self, upload: Upload, file: IO[bytes]) -> Upload:
-        """Promises: from here on the file survives a kill and a power cut."""
+        """Promises: from here on the file survives a kill and a power cut; `file` may be closed already."""
         part = self.folder / f"{upload.id}.part"
         try:
-            file.flush()
-            os.fsync(file.fileno())
+            file.close()
+            with part.open("rb+") as written:
+                os.fsync(written.fileno())
             part.replace(self.data(upload.id))
             accepted = self.write(upload, durable=True)
             _sync_folder(self.folder)
@@ -125,14 +127,18 @@ class Spool:
 
     def _read(self) -> Iterator[tuple[str, Upload]]:
         records: dict[str, tuple[Stamp, Upload]] = {}
+        gone: set[str] = set()
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".json"):
                     with suppress(OSError, ValueError, TypeError):  # removed this very moment, or damaged
                         records[entry.name] = self._record(entry)
+                elif entry.name.endswith(".stop"):
+                    gone.add(entry.name.removesuffix(".stop"))
         self._records = records
         for _, upload in records.values():
-            yield upload.id, upload
+            if upload.id not in gone:
+                yield upload.id, upload
 
     def _record(self, entry: os.DirEntry[str]) -> tuple[Stamp, Upload]:
         status = entry.stat()
@@ -150,6 +156,18 @@ class Spool:
     def remove(self, upload_id: str) -> None:
         (self.folder / f"{upload_id}.json").unlink(missing_ok=True)  # first: data without a record are nobody's
         self.drop_data(upload_id)
+        (self.folder / f"{upload_id}.stop").unlink(missing_ok=True)
+
+    def take_back(self, upload_id: str) -> None:
+        """It is not to be added; removed by the process that adds, which may be at it this moment."""
+        stop = self.folder / f"{upload_id}.stop"
+        try:
+            stop.touch()
+        except OSError as error:
+            raise explain(error, stop) from error
+
+    def taken_back(self) -> set[str]:
+        return {path.stem for path in self.folder.glob("*.stop")}
 
     # looking after it
 

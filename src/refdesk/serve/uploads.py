@@ -20,7 +20,7 @@ from pathlib import Path
 from refdesk.access import Caller
 from refdesk.arguments import sound
 from refdesk.engine import Refdesk
-from refdesk.errors import NotFound, RefdeskError, UsageError
+from refdesk.errors import LibraryBusy, NotFound, RefdeskError, UsageError
 from refdesk.intake import Handed
 from refdesk.types import Added, Document, Progress, Upload
 
@@ -28,6 +28,8 @@ LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still s
 TELL_S = 0.25  # progress is written down this often at most
 IDLE_S = 2.0  # how often an idle worker looks for what another, perhaps killed, process has left
 BATCH = 64  # files added together: one start of the parsing processes for all of them
+BATCH_BYTES = 8 << 20  # about a minute's work; what comes meanwhile waits no longer for its turn
+GONE_S = 10.0  # how long to wait for a document whose upload was taken back to go
 KEEP = {
     "ready": timedelta(hours=24),  # how long a finished upload is listed; its document stays
     "failed": timedelta(days=30),  # how long the file of a failed one is kept for another try
@@ -43,6 +45,10 @@ class Stopped(BaseException):
     """Ends an add when the server stops; what it had begun is begun again by the next one."""
 
 
+class TakenBack(BaseException):
+    """Ends an add of which one file is not wanted any more; the others are begun again."""
+
+
 class Uploads:
     """The queue of one library as one process sees it."""
 
@@ -54,6 +60,7 @@ class Uploads:
         self._thread: threading.Thread | None = None
         self._told = 0.0
         self._cleared = -CLEAR_S
+        self._has_resumed = False
 
     def start(self) -> None:
         """Goes on with what was accepted before; returns at once."""
@@ -146,13 +153,29 @@ class Uploads:
         return accepted
 
     def forget(self, upload_id: str, caller: Caller) -> Upload:
-        """Takes a waiting upload back, or a finished one off the list; its document stays."""
+        """Takes back one that waits or is being added, or a finished one off the list; its document stays."""
         upload = self.get(upload_id, caller)
         caller.require("delete", upload.collection)
-        if upload.status == "processing":
-            raise UsageError(f"{upload.name} is being added this moment", hint="delete its document afterwards")
-        self._spool.remove(upload.id)
+        if upload.status in ACTIVE:
+            self._spool.take_back(upload.id)
+            self.wake()
+        else:
+            self._spool.remove(upload.id)
         return upload
+
+    def take_back(self, document: Document) -> bool:
+        """Stops the adding of a document that is not there yet; says whether it is gone."""
+        upload = self.of_document(document.source)
+        if upload is None or upload.status not in ACTIVE or document.status not in ACTIVE:
+            return False
+        self._spool.take_back(upload.id)
+        self.wake()
+        until = time.monotonic() + GONE_S
+        while self._desk.shelves.visible(document.id, None) is not None:
+            if time.monotonic() > until:
+                raise LibraryBusy(f"{document.name} is being put down", hint="it is gone in a moment")
+            time.sleep(0.05)
+        return True
 
     def document_removed(self, source: str) -> None:
         """A document is gone: so is the file that waited for another try."""
@@ -165,7 +188,8 @@ class Uploads:
     async def changes(self, caller: Caller) -> AsyncGenerator[list[Upload], None]:
         """All uploads that the caller sees, then those that have changed, about four times a second; `[]` is none.
 
-        Any number may look on: they read what is kept, and none of them can hold the work up.
+        One that was taken back or off the list comes a last time, as `gone`. Any number may look on: they read what
+        is kept, and none of them can hold the work up.
         """
         seen: dict[str, Upload] = {}
         before: dict[str, Upload] | None = None
@@ -177,6 +201,7 @@ class Uploads:
             if now is not before:
                 mine = {one.id: one for one in now.values() if self.visible(caller)(one)}
                 changed = [one for one in mine.values() if seen.get(one.id) != one]
+                changed += [replace(one, status="gone") for one in seen.values() if one.id not in mine]
                 seen, before = mine, now
             yield changed
             await asyncio.sleep(LOOK_S)
@@ -204,11 +229,17 @@ class Uploads:
 
     def _work(self) -> bool:
         """Adds what waits; says whether there was anything for this process to do."""
-        if not any(one.status in ACTIVE for one in self._spool.all().values()):
+        waits = any(one.status in ACTIVE for one in self._spool.all().values())
+        if not (waits or self._spool.taken_back() or not self._has_resumed):
             return False
         with self._spool.working() as mine:
             if not mine:  # another process is at it
                 return False
+            for upload_id in self._spool.taken_back():
+                self._spool.remove(upload_id)
+            if not self._has_resumed:
+                self._desk.add_attached()
+                self._has_resumed = True
             # The lock is ours, so whatever is called processing was left by a process that is gone.
             batch = _batch(one for one in self._spool.all(anew=True).values() if one.status in ACTIVE)
             if batch:
@@ -222,7 +253,11 @@ class Uploads:
         def on_progress(progress: Progress) -> None:
             if self._stopping.is_set():
                 raise Stopped
-            self._tell(known, progress)
+            if time.monotonic() - self._told >= TELL_S:
+                self._told = time.monotonic()
+                if not self._spool.taken_back().isdisjoint(one.id for one in known.values()):
+                    raise TakenBack
+                self._tell(known, progress)
 
         def on_added(added: Added) -> None:
             if added.source in known:
@@ -230,6 +265,8 @@ class Uploads:
 
         try:
             self._desk.add_handed(files, on_progress=on_progress, on_added=on_added)
+        except TakenBack:
+            return
         except RefdeskError as error:  # of the library, not of a file: a full disk, another embedder
             for upload in known.values():
                 self._end(replace(upload, status="failed", reason=error.sentence))
@@ -246,9 +283,6 @@ class Uploads:
         return Handed(path, upload.name, upload.collection, upload.source, metadata, upload.password)
 
     def _tell(self, known: dict[str, Upload], progress: Progress) -> None:
-        if time.monotonic() - self._told < TELL_S:
-            return
-        self._told = time.monotonic()
         for one in progress.files:
             before = known.get(one.source)
             if before is None:
@@ -268,6 +302,9 @@ class Uploads:
 
     def _finish(self, upload: Upload, added: Added) -> None:
         document = added.document
+        if document is not None and added.outcome == "added" and upload.id in self._spool.taken_back():
+            self._desk.remove(document.id)  # finished in the moment in which it was taken back
+            return
         pages = document.page_count if document else upload.pages_total
         chunks = document.chunk_count if document else upload.chunks_total
         failed = added.outcome == "failed"
@@ -349,9 +386,22 @@ def _begun(upload: Upload, password: str | None) -> Upload:
 
 
 def _batch(waiting: Iterable[Upload]) -> list[Upload]:
-    """Those that are added together: not two of one name, of which the second shall replace the first."""
-    chosen: dict[tuple[str, str], Upload] = {}
+    """Those that are added together, the oldest first, and each who handed in takes turns with the others.
+
+    Not two of one name, of which the second shall replace the first; and not more than a minute's work, so that one
+    page does not wait for another one's archive.
+    """
+    turns: dict[str, int] = {}
+    order: list[tuple[int, Upload]] = []
+    oldest: dict[tuple[str, str], Upload] = {}
     for upload in waiting:
-        if len(chosen) < BATCH:
-            chosen.setdefault((upload.collection, upload.name), upload)
+        turns[upload.owner] = turns.get(upload.owner, 0) + 1
+        order.append((turns[upload.owner], oldest.setdefault((upload.collection, upload.name), upload)))
+    chosen: dict[str, Upload] = {}
+    size = 0
+    for _, upload in sorted(order, key=lambda pair: pair[0]):
+        if chosen and (len(chosen) >= BATCH or size + upload.size > BATCH_BYTES):
+            break
+        size += 0 if upload.id in chosen else upload.size
+        chosen[upload.id] = upload
     return list(chosen.values())

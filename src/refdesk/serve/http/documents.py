@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request
@@ -173,12 +173,19 @@ def documents(
     collection: Annotated[str, Query(max_length=1000, description="Only this one and those below it.")] = "",
     status: Annotated[str, Query(max_length=20, description="pending, processing, ready or failed.")] = "",
     q: Annotated[str, Query(max_length=1000, description="Only those whose name or title holds this.")] = "",
+    sort: Annotated[
+        Literal["place", "name", "size", "pages", "added", "changed", "status"],
+        Query(description="By what: `place` is collection, then name."),
+    ] = "place",
+    order: Literal["up", "down"] = "up",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
 ) -> Response:
     scope = desk.scope(collection or None, access=caller.access)
     chosen = one_of("status", status, STATUSES) if status else None
-    found, total = desk.shelves.page(scope, chosen, sound(q), limit, offset)
+    found, total = desk.shelves.page(
+        scope, chosen, sound(q).strip(), limit, offset, sort=sort, is_falling=order == "down"
+    )
     listed = [document_shown(one) for one in found]
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
 
@@ -229,9 +236,11 @@ def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bo
 
 @router.delete("/{document_id}", summary="Delete", responses=gives({"deleted": ["b4f2c6d1a0937e55"]}) | failures(404))
 def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) -> Response:
-    """With what is attached to it, at once and for everyone."""
+    """With what is attached to it, at once and for everyone. One that is being added is put down."""
     found = seen(desk, caller, document_id)
     caller.require("delete", found.collection)
+    if queue.take_back(found):
+        return reply({"deleted": [found.id]})
     _settled(queue, found)
     gone = desk.remove(found.id)
     for one in gone:

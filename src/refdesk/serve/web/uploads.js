@@ -1,6 +1,6 @@
 // Files on their way in: sent one after the other, then followed until they are ready or have failed.
 import { failureOf, send, stream } from "./api.js";
-import { h, icon, iconButton, retryWith, toast } from "./dom.js";
+import { h, icon, iconButton, needsPassword, number, retryWith, say, toast, whyOf } from "./dom.js";
 
 export function dropZone(add) {
   const picker = h("input", { type: "file", multiple: true, class: "hidden-text", tabindex: "-1", "aria-label": "Choose files", onchange: () => { add([...picker.files]); picker.value = ""; } });
@@ -12,21 +12,26 @@ export function dropZone(add) {
   return zone;
 }
 
+const ORDER = { failed: 0, processing: 1, pending: 2, sending: 3, ready: 4 }; // what needs someone comes first
+const SETTLE_MS = 400; // sixty files that become ready one after the other do not ask for the list sixty times
 const SAYS = { sending: "Sending", pending: "Waiting", processing: "Being read", ready: "Ready", failed: "Failed" };
 
 export class Uploading {
   constructor(changed, collection) {
     this.changed = changed;
     this.collection = collection;
-    this.list = h("ul.uploads", { "aria-label": "Uploads", "aria-live": "polite" });
     this.rows = new Map();
     this.queue = [];
     this.ending = null;
+    this.count = 0; // of this batch, those that have left the list included
+    this.head = h("div.uploads-head", { hidden: true });
+    this.rowList = h("ul.uploads", { "aria-label": "Uploads", tabindex: "0" });
+    this.list = h("div", {}, this.head, this.rowList);
   }
 
   add(files) {
     for (const file of files) {
-      const key = `local-${this.rows.size}-${file.name}`;
+      const key = `local-${(this.count += 1)}-${file.name}`;
       this.draw(key, { name: file.name, status: "sending" });
       this.queue.push({ file, key });
     }
@@ -44,7 +49,7 @@ export class Uploading {
       try {
         const { uploads } = await send("POST", "/api/documents", form);
         this.drop(key);
-        for (const one of uploads) this.draw(one.id, one);
+        for (const one of uploads) if (!this.rows.has(one.id)) this.draw(one.id, one); // its events may have been quicker
       } catch (error) {
         this.draw(key, { name: file.name, status: "failed", reason: failureOf(error).text });
       }
@@ -68,13 +73,23 @@ export class Uploading {
     }
   }
 
-  stop() { this.ending?.abort(); }
+  stop() {
+    clearTimeout(this.timer);
+    this.ending?.abort();
+  }
 
   take(one) {
     const before = this.rows.get(one.id)?.dataset.status;
+    if (one.status === "gone") { this.drop(one.id); this.settle(); return; }
     if (one.status === "ready" && !before) return; // finished before this view was opened
     if (one.status !== before || one.status === "processing") this.draw(one.id, one);
-    if (one.status !== before && before && (one.status === "ready" || one.status === "failed")) this.changed();
+    if (one.status !== before && before && (one.status === "ready" || one.status === "failed")) this.settle();
+  }
+
+  /** The library has changed; said once when several files are ready together. */
+  settle() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.changed(), SETTLE_MS);
   }
 
   draw(key, one) {
@@ -82,25 +97,60 @@ export class Uploading {
     const share = one.status === "ready" ? 1 : total ? ((one.pages_done || 0) + (one.chunks_done || 0)) / total : undefined;
     const busy = one.status !== "ready" && one.status !== "failed";
     const says = one.outcome === "unchanged" ? "Already here" : SAYS[one.status] || one.status;
+    const failed = one.status === "failed";
     const row = h("li.upload", { "data-status": one.status, "data-name": one.name },
-      h("div.row", {}, h("span", {}, one.name), h("span.tag", { class: { ready: "good", failed: "bad" }[one.status] || "" }, says),
-        one.status === "failed" && one.id && iconButton("again", `Try ${one.name} again`, () => this.retry(one)),
-        !busy && iconButton("close", `Take ${one.name} off this list`, () => this.forget(key, one))),
-      busy && h("progress", { max: 1, value: share, "aria-label": `Progress of ${one.name}` }), one.reason && one.status === "failed" && h("p", {}, one.reason));
-    const old = this.rows.get(key);
-    if (old) old.replaceWith(row); else this.list.prepend(row);
-    this.rows.set(key, row);
+      h("div.row", {}, h("span", { title: one.name }, one.name), h("span.tag", { class: { ready: "good", failed: "bad" }[one.status] || "" }, says),
+        failed && one.id && !needsPassword(one.reason) && iconButton("again", `Try ${one.name} again`, () => this.retry(one)),
+        (one.id || !busy) && iconButton("close", busy ? `Take ${one.name} back` : `Take ${one.name} off this list`, () => this.forget(key, one))),
+      busy && h("progress", { max: 1, value: share, "aria-label": `Progress of ${one.name}` }),
+      failed && one.reason && h("p", {}, whyOf(one.reason), " ", one.id && needsPassword(one.reason) && h("button.link", { type: "button", onclick: () => this.retry(one) }, "Give the password")));
+    this.place(key, row);
     if (one.status === "ready") setTimeout(() => { if (this.rows.get(key) === row) this.drop(key); }, 6000);
+  }
+
+  /** Rows in the order of their status; within one status as they came. */
+  place(key, row) {
+    const old = this.rows.get(key);
+    const held = old?.contains(document.activeElement);
+    if (old?.dataset.status === row.dataset.status) old.replaceWith(row);
+    else {
+      old?.remove();
+      const at = ORDER[row.dataset.status] ?? 2;
+      const next = [...this.rowList.children].find((one) => (ORDER[one.dataset.status] ?? 2) > at);
+      this.rowList.insertBefore(row, next || null);
+    }
+    this.rows.set(key, row);
+    if (held) row.querySelector("button")?.focus();
+    this.sum();
+  }
+
+  /** One line over all of them, spoken when the last one is done. */
+  sum() {
+    const all = [...this.rows.values()].map((row) => row.dataset.status);
+    const failed = all.filter((one) => one === "failed").length;
+    const left = all.filter((one) => one !== "failed" && one !== "ready").length;
+    this.most = left ? Math.max(this.most || 0, left) : 0;
+    const text = [left && `${number(left)} ${left === 1 ? "file" : "files"} to go`, failed && `${number(failed)} failed`].filter(Boolean).join(", ");
+    this.head.hidden = all.length < 2 || !text;
+    this.head.replaceChildren(h("p.spread", {}, text), !left && failed > 1 && h("button.link", { type: "button", onclick: () => this.clear() }, "Clear the list"),
+      left > 1 && h("progress", { max: this.most, value: this.most - left, "aria-label": "All files" }));
+    if (!left && this.wasBusy) say(failed ? `All files are done, ${failed} failed` : "All files are ready");
+    this.wasBusy = left > 0;
+  }
+
+  clear() {
+    for (const [key, row] of [...this.rows]) if (row.dataset.status === "failed") this.forget(key, { id: key.startsWith("local-") ? "" : key });
   }
 
   drop(key) {
     this.rows.get(key)?.remove();
     this.rows.delete(key);
+    this.sum();
   }
 
   async forget(key, one) {
     this.drop(key);
-    if (one.id) await send("DELETE", `/api/uploads/${one.id}`).catch(() => {});
+    if (one.id) await send("DELETE", `/api/uploads/${one.id}`).catch((error) => toast(failureOf(error).text));
   }
 
   async retry(one) {
