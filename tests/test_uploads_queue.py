@@ -1,0 +1,162 @@
+"""The queue of uploads as a team sees it: turns, second thoughts, twins, and what a killed server leaves half done."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from library_samples import open_desk, start, wait_until
+from refdesk import Refdesk
+from refdesk.access import LOCAL, Caller
+from refdesk.serve.uploads import BATCH_BYTES, Uploads, _batch, new_upload
+from refdesk.types import Upload
+
+ANNA, BERT = Caller("a1", "Anna", "editor", None), Caller("b1", "Bert", "editor", None)
+LONG = b"The gauge was read at noon, and the tide was falling. " * 1_000
+
+# Accepts a mail with two attachments and is killed once the mail is in and they are not.
+HALF_DONE = """
+import sys, time
+from refdesk import Refdesk
+from refdesk.access import LOCAL
+from refdesk.serve.uploads import Uploads, new_upload
+with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) as desk:
+    with desk.spool.receiving() as (upload_id, file):
+        size = file.write(open(sys.argv[2], "rb").read())
+        desk.spool.accept(new_upload(upload_id, "mail.eml", "default", LOCAL, size=size), file)
+    uploads = Uploads(desk)
+    uploads.start()
+    while not any(one.status == "ready" for one in desk.documents()):
+        time.sleep(0.005)
+    print("half", flush=True)
+    time.sleep(60)
+"""
+
+
+def hand_in(desk: Refdesk, name: str, data: bytes, caller: Caller = LOCAL) -> Upload:
+    with desk.spool.receiving() as (upload_id, file):
+        file.write(data)
+        return desk.spool.accept(new_upload(upload_id, name, "default", caller, size=len(data)), file)
+
+
+def done(uploads: Uploads) -> list[Upload]:
+    assert wait_until(lambda: all(one.status in ("ready", "failed") for one in uploads.listed(LOCAL)), 60)
+    return sorted(uploads.listed(LOCAL), key=lambda one: one.name)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Refdesk]:
+    with open_desk(tmp_path / "library") as found:
+        yield found
+
+
+@pytest.fixture
+def uploads(desk: Refdesk) -> Iterator[Uploads]:
+    found = Uploads(desk)
+    yield found
+    found.stop()
+
+
+def test_twins_share_a_document_and_the_fate_of_what_cannot_be_read(desk: Refdesk, uploads: Uploads) -> None:
+    """Handed in together, so that the second is looked at before it is known what became of the first."""
+    for name in ("a.pdf", "b.pdf"):
+        hand_in(desk, name, b"%PDF-1.7 torn")
+    for name in ("c.md", "d.md"):
+        hand_in(desk, name, b"The lamp was lit at dusk.")
+    uploads.start()
+    torn, again, lamp, twin = done(uploads)
+    assert (torn.status, again.status) == ("failed", "failed") and again.reason == torn.reason
+    assert (lamp.outcome, twin.outcome, twin.reason) == ("added", "unchanged", "same content as c.md")
+    assert twin.document_id == lamp.document_id != ""
+
+
+def upload(name: str, owner: str, size: int = 1000, number: int = 0) -> Upload:
+    return Upload(f"{number}{owner}{name}", name, "default", owner=owner, size=size)
+
+
+def test_whoever_handed_in_takes_turns_with_the_others() -> None:
+    waiting = [upload(f"{number}.pdf", "anna") for number in range(200)] + [upload("memo.txt", "bert")]
+    assert "memo.txt" in [one.name for one in _batch(waiting)]
+    assert [one.name for one in _batch(waiting)][:3] == ["0.pdf", "memo.txt", "1.pdf"]
+
+
+def test_a_batch_is_a_minutes_work() -> None:
+    large = [upload(f"{number}.pdf", "anna", BATCH_BYTES // 3) for number in range(9)]
+    assert [one.name for one in _batch(large)] == ["0.pdf", "1.pdf", "2.pdf"]
+    assert [one.name for one in _batch([upload("huge.pdf", "anna", 5 * BATCH_BYTES), *large])] == ["huge.pdf"]
+
+
+def test_of_one_name_the_oldest_is_first_whose_turn_it_may_be() -> None:
+    first = upload("plan.md", "anna", number=1)
+    second = upload("plan.md", "bert", number=2)
+    assert _batch([upload("a.md", "anna"), first, second]) == [upload("a.md", "anna"), first]
+
+
+def test_one_that_waits_for_its_turn_is_taken_back(desk: Refdesk, uploads: Uploads) -> None:
+    """It is in the batch that is being added, but nobody has begun with it."""
+    for number in range(4):
+        hand_in(desk, f"{number}.md", LONG + str(number).encode())
+    unwanted = hand_in(desk, "unwanted.md", LONG)
+    uploads.start()
+    assert wait_until(lambda: any(one.status == "processing" for one in uploads.listed(LOCAL)))
+    uploads.forget(unwanted.id, LOCAL)
+    assert "unwanted.md" not in [one.name for one in uploads.listed(LOCAL)], "at once"
+    assert [one.status for one in done(uploads)] == ["ready"] * 4
+    assert sorted(one.name for one in desk.documents()) == ["0.md", "1.md", "2.md", "3.md"]
+    assert not desk.spool.has_data(unwanted.id) and not desk.spool.taken_back()
+
+
+def test_one_that_is_being_added_is_put_down(desk: Refdesk, uploads: Uploads) -> None:
+    unwanted = hand_in(desk, "unwanted.md", LONG * 8)
+    wanted = hand_in(desk, "wanted.md", b"The lamp was lit at dusk.")
+    uploads.start()
+    assert wait_until(lambda: uploads.get(unwanted.id, LOCAL).status == "processing")
+    (document,) = (one for one in desk.documents() if one.name == "unwanted.md")
+    assert uploads.take_back(document), "as whoever deletes the document does"
+    assert [one.name for one in desk.documents(collection="default") if one.name == "unwanted.md"] == []
+    assert [(one.id, one.status) for one in done(uploads)] == [(wanted.id, "ready")]
+    assert wait_until(lambda: not desk.spool.has_data(unwanted.id))
+
+
+def test_whoever_follows_hears_of_one_that_is_gone(desk: Refdesk, uploads: Uploads) -> None:
+    kept = hand_in(desk, "a.md", b"The gate opens at eight.", ANNA)
+
+    async def follow() -> list[tuple[str, str]]:
+        seen: list[tuple[str, str]] = []
+        async for changed in uploads.changes(ANNA):
+            seen += [(one.name, one.status) for one in changed]
+            if len(seen) == 1:
+                uploads.forget(kept.id, ANNA)
+            elif len(seen) > 1:
+                break
+        return seen
+
+    assert asyncio.run(follow()) == [("a.md", "pending"), ("a.md", "gone")]
+    assert desk.spool.all() == {}
+
+
+def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> None:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["To"] = "Quay", "a@example.org", "b@example.org"
+    mail.set_content("The plans of the quay are attached.")
+    for name in ("one.md", "two.md"):
+        mail.add_attachment(LONG + name.encode(), maintype="text", subtype="markdown", filename=name)
+    (tmp_path / "mail.eml").write_bytes(bytes(mail))
+    process = start(HALF_DONE, tmp_path / "library", tmp_path / "mail.eml")
+    assert process.stdout is not None and process.stdout.readline() == "half\n"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    with open_desk(tmp_path / "library") as desk:
+        assert {one.name: one.status for one in desk.documents()}["two.md"] != "ready"
+        uploads = Uploads(desk)
+        uploads.start()
+        assert wait_until(lambda: {one.status for one in desk.documents()} == {"ready"}, 60)
+        uploads.stop()
+        assert sorted(one.name for one in desk.documents()) == ["mail.eml", "one.md", "two.md"]
+        assert list((desk.folder / "runs").glob("*")) == [], "what the dead one had put aside is gone too"
