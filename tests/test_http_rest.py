@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -174,6 +175,43 @@ def test_health(server: Server) -> None:
     assert server.get("/healthz").json() == {"status": "ok"}
     ready = server.get("/readyz").json()
     assert ready["status"] == "ready" and ready["chunks"] > 10
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_health_is_told_without_words(server: Server, path: str) -> None:
+    response = server.request("HEAD", path)
+    assert response.status_code == 200 and response.content == b""
+
+
+def test_a_library_that_is_gone_is_not_ready(examples_folder: Path, tmp_path: Path) -> None:
+    """Connections that are open would go on reading a file that has no name any more, or another one's old place."""
+    folder = tmp_path / "library"
+    shutil.copytree(examples_folder, folder)
+    with Refdesk(folder) as desk, serving(desk) as server:
+        assert server.get("/readyz").status_code == 200
+        folder.rename(tmp_path / "elsewhere")
+        gone = server.get("/readyz")
+        assert gone.status_code == 503 and gone.json()["status"] == "not ready" and gone.json()["reason"]
+        assert server.get("/healthz").status_code == 200
+        shutil.copytree(tmp_path / "elsewhere", folder)  # another one in its place
+        assert server.get("/readyz").status_code == 503
+        shutil.rmtree(folder)
+        (tmp_path / "elsewhere").rename(folder)
+        assert server.get("/readyz").json()["status"] == "ready"
+
+
+def test_a_defect_keeps_its_words_to_the_log(examples_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    shutil.copytree(examples_folder, folder)
+    with Refdesk(folder) as desk, serving(desk) as server:
+        with sqlite3.connect(folder / "library.db") as connection:
+            connection.execute("DROP TABLE messages")
+        said = server.post("/api/chat", json={"message": QUESTION, "session_id": "x"})
+        events = server.events("/api/chat/stream", {"message": QUESTION, "session_id": "x"})
+        for problem in (said.json(), events[-1][1]):
+            assert problem["request_id"] in problem["hint"], problem
+            assert not {"sqlite", "SELECT", "INSERT", "sqlalche"} & set(re.split(r"\W", str(problem))), problem
+        assert said.status_code == 500
 
 
 def test_figures(server: Server) -> None:

@@ -14,7 +14,9 @@ from sqlalchemy import Connection, Engine, PoolProxiedConnection, and_, func, or
 
 from refdesk.adapters import codec
 from refdesk.adapters.collections import within
+from refdesk.adapters.database import file_of
 from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
+from refdesk.errors import LibraryDamaged
 from refdesk.geometry import Geometry
 from refdesk.types import Chunk, Document, Page, Range, Scope
 
@@ -62,6 +64,7 @@ class Catalogue:
         self._readers: list[PoolProxiedConnection] = []
         self._known: dict[int, Document] = {}  # by key, valid for one generation
         self._known_generation = -1
+        self._file = file_of(engine)
 
     def close(self) -> None:
         for reader in self._readers:
@@ -88,6 +91,15 @@ class Catalogue:
             cursor.close()
 
     # state
+
+    def check(self) -> Standing:
+        """Raises when the database is gone or another one by now: what is open would go on reading the old one."""
+        if file_of(self.engine) != self._file:
+            raise LibraryDamaged(
+                f"the library {self.engine.url.database} is not the one any more that was opened",
+                hint="put it back in its place, or start Refdesk anew",
+            )
+        return self.standing()
 
     def standing(self) -> Standing:
         return _standing(self._quick("SELECT name, value FROM state"))

@@ -25,7 +25,10 @@ def open_database(path: Path) -> Engine:
     """The engine of the SQLite file at `path`, created or migrated as needed."""
     # No limit on connections: each thread that searches keeps one.
     options = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
-    engine = create_engine(f"sqlite:///{path}", connect_args=options, poolclass=QueuePool, pool_size=0)
+    # What is written is not in the errors, which come into the log: questions are in it only where that is asked for.
+    engine = create_engine(
+        f"sqlite:///{path}", connect_args=options, poolclass=QueuePool, pool_size=0, hide_parameters=True
+    )
     event.listen(engine, "connect", _configure)
     event.listen(engine, "begin", _begin)
     try:
@@ -90,6 +93,15 @@ def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
     if "locked" in said:
         return LibraryBusy("the database is locked by another program")
     return LibraryError(f"the database refused: {said}", hint="run `refdesk doctor`")
+
+
+def file_of(engine: Engine) -> tuple[int, int] | None:
+    """Which file the database is (device and number); None where it is none, or where it is gone."""
+    try:
+        found = Path(engine.url.database or "").stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def storable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -12,32 +13,46 @@ from refdesk import __version__
 from refdesk.access import Caller
 from refdesk.engine import Refdesk
 from refdesk.errors import RefdeskError
-from refdesk.serve.http.desk import Library, Serving
+from refdesk.serve.http.desk import Serving
 from refdesk.serve.http.documented import Responses, gives
+from refdesk.serve.http.errors import ServerStopping
 from refdesk.serve.http.guard import Perhaps, Who
 from refdesk.serve.http.measure import CONTENT_TYPE
 from refdesk.serve.http.reply import reply
 
 router = APIRouter(tags=["health"])
-FIGURES: Responses = {200: {"description": "Figures", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+logger = logging.getLogger("refdesk.http")
+EXAMPLE = 'refdesk_requests_total{method="POST",route="/api/query",status="200"} 12.0\n'
+FIGURES: Responses = {
+    200: {"description": "Figures", "content": {"text/plain": {"schema": {"type": "string"}, "example": EXAMPLE}}}
+}
 
 
+# Some watchers ask with HEAD.
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", summary="The process is alive", responses=gives({"status": "ok"}))
 async def healthz() -> Response:
     return reply({"status": "ok"})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     summary="The library opens and its index is fresh",
     responses=gives({"status": "ready"}) | gives({"status": "not ready"}, 503, "It cannot answer now"),
 )
-def readyz(desk: Library, caller: Perhaps) -> Response:
+def readyz(service: Serving, caller: Perhaps) -> Response:
     """Details are for admins of the whole library."""
+    desk = service.desk
     try:
+        if service.streams.is_stopping:
+            raise ServerStopping
+        desk.catalogue.check()
         standing = desk.reader.refresh()
-    except RefdeskError as error:
-        return reply({"status": "not ready"} | _details(caller, {"reason": error.sentence}), 503)
+    except Exception as error:  # whatever it is: it cannot answer
+        said = error.sentence if isinstance(error, RefdeskError) else f"the database does not answer: {error}"
+        logger.warning("not ready: %s", said)
+        return reply({"status": "not ready"} | _details(caller, {"reason": said}), 503)
     return reply({"status": "ready"} | _details(caller, _library(desk) | {"generation": standing.generation}))
 
 
