@@ -57,7 +57,7 @@ def test_a_wrong_value_is_explained(browser: Browser, server: Server) -> None:
         row = page.locator(".setting[data-name='rag.top_k']")
         row.get_by_role("textbox").fill("lots")
         row.get_by_role("textbox").press("Enter")
-        expect(row.get_by_role("alert")).to_contain_text("Rag.top_k must be a whole number")
+        expect(row.get_by_role("alert")).to_contain_text("rag.top_k must be a whole number")
 
 
 def test_a_preset(page: Page, server: Server) -> None:

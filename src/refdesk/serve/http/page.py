@@ -3,7 +3,6 @@
 /                       the page            /sign-in        takes a key
 /static/HASH/app.js     never changes, so it is kept for a year
 /page/render            an answer's text as sanitised HTML
-/api/examples           adds the example documents to an empty library
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from refdesk.errors import NotFound
-from refdesk.serve.demo import COLLECTION, example_folder
-from refdesk.serve.http.desk import Serving
-from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.markdown import html_of
 from refdesk.serve.http.reply import reply
@@ -42,6 +38,8 @@ FIRST = (
     "answer.js",
     "chips.js",
     "scope.js",
+    "running.js",
+    "writer.js",
 )  # before app.js asks
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -138,17 +136,3 @@ class RenderIn(BaseModel):
 def render(caller: Who, body: RenderIn) -> Response:
     """Not below /api: several times in an answer, so it does not count as a request of the hour."""
     return reply({"html": html_of(body.content, body.claims, body.markers)})
-
-
-@router.post(
-    "/api/examples",
-    summary="Add the example documents",
-    tags=["documents"],
-    responses=gives({"added": 15, "failed": [], "collection": COLLECTION}) | failures(507),
-)
-def add_examples(service: Serving, caller: Who) -> Response:
-    """Adds the documents that come with Refdesk to the collection `examples`."""
-    caller.require("add", COLLECTION)
-    results = service.desk.add(example_folder(), collection=COLLECTION)
-    failed: list[dict[str, Any]] = [one.to_dict() for one in results if one.outcome == "failed"]
-    return reply({"added": len(results) - len(failed), "failed": failed, "collection": COLLECTION})

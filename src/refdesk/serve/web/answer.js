@@ -67,7 +67,8 @@ function chip(marker, answer) {
 function missing(answer) {
   const aspects = answer.sufficiency.missing_aspects || [];
   if (!aspects.length) return null;
-  return h("div.checks.notice", {}, h("strong", {}, "Not found in the documents"), h("ul", {}, aspects.map((one) => h("li", {}, one))));
+  const isShort = aspects.every((one) => one.length < 25);
+  return h("div.checks.notice", {}, h("strong", {}, "Not found in the documents"), isShort ? `: ${aspects.map((one) => `“${one}”`).join(", ")}` : h("ul", {}, aspects.map((one) => h("li", {}, one))));
 }
 
 function sure(answer) {
@@ -97,12 +98,15 @@ function tools(answer) {
       await send("POST", "/api/feedback", { answer_id: answer.id, verdict, correction });
       good.setAttribute("aria-pressed", String(verdict === "correct"));
       poor.setAttribute("aria-pressed", String(verdict === "wrong"));
-      if (correction || verdict === "correct") { below.replaceChildren(); toast("Thank you. It counts in Analytics."); } else below.replaceChildren(correctionForm(judge));
+      if (correction || verdict === "correct") { below.replaceChildren(); toast("Thank you. It counts in Analytics."); } else {
+        below.replaceChildren(correctionForm(judge));
+        below.querySelector("textarea").focus();
+      }
     } catch (error) { toast(failureOf(error).text); }
   }
   const said = answer.feedback?.[0]?.verdict;
   if (said) (said === "correct" ? good : poor).setAttribute("aria-pressed", "true");
-  const told = [answer.model === "extractive" ? "quoted from the documents" : answer.model, answer.cached !== "no" && "from the cache",
+  const told = [{ extractive: "quoted from the documents", none: "" }[answer.model] ?? answer.model, answer.cached !== "no" && "from the cache",
     answer.metrics.total_ms && milliseconds(answer.metrics.total_ms), answer.usage.cost_usd ? `$${answer.usage.cost_usd.toFixed(4)}` : ""].filter(Boolean).join(" · ");
   return h("div", {}, h("div.tools", {},
     iconButton("copy", "Copy with citations", () => copy(answer)), good, poor,
@@ -113,7 +117,7 @@ function tools(answer) {
 function correctionForm(judge) {
   const box = h("textarea.field", { rows: 2, required: true });
   return h("form.correct", { onsubmit: (event) => { event.preventDefault(); judge("wrong", box.value.trim()); } },
-    h("label.stack", {}, "What would be right?", box), h("div", {}, h("button.button", { type: "submit" }, "Send the correction")));
+    h("label.stack", {}, "What would be right?", box), h("div.row", {}, h("button.button", { type: "submit" }, "Send the correction"), h("span.quiet.small", {}, "It is noted as wrong; a correction is up to you.")));
 }
 
 function offers(answer, again) {

@@ -8,7 +8,8 @@ export class Failure extends Error {
     this.status = status;
     this.code = body.code || "";
     this.retryable = Boolean(body.retryable);
-    const first = message.charAt(0).toUpperCase() + message.slice(1).replace(/\.$/, "");
+    const isName = /^\S*[._]\S/.test(message); // rag.top_k stays as it is written
+    const first = (isName ? message.charAt(0) : message.charAt(0).toUpperCase()) + message.slice(1).replace(/\.$/, "");
     this.text = body.hint ? `${first}: ${body.hint}.` : `${first}.`;
   }
 }
@@ -23,7 +24,7 @@ async function checked(response) {
   if (response.ok) return response;
   let body = {};
   try { body = await response.json(); } catch { /* not one of ours */ }
-  if (response.status === 401 && location.pathname !== "/sign-in") location.assign(`/sign-in${location.hash}`);
+  if (response.status === 401 && location.pathname !== "/sign-in") location.assign(`/sign-in${me.id ? "?ended" : ""}${location.hash}`);
   throw new Failure(response.status, body.error && typeof body.error === "object" ? body.error : body);
 }
 
@@ -72,9 +73,10 @@ function parse(block) {
   return found;
 }
 
-/** A stream by POST (or GET), taken up again once where it broke; ends when `isLast` says so or `signal` aborts. */
-export async function* stream(path, body, { signal, isLast = () => false } = {}) {
-  let last = "";
+/** A stream by POST (or GET), taken up again once where it broke; ends when `isLast` says so or `signal` aborts.
+ *  `last`: the event after which it goes on; `begun` is told the id of the first event. */
+export async function* stream(path, body, { signal, isLast = () => false, last = "", begun = () => {} } = {}) {
+  let isNew = true;
   for (let tries = 0; ; tries += 1) {
     try {
       const headers = { Accept: "text/event-stream", ...(last ? { "Last-Event-ID": last } : {}) };
@@ -83,6 +85,8 @@ export async function* stream(path, body, { signal, isLast = () => false } = {})
       const response = await checked(await fetch(path, options));
       for await (const one of events(response)) {
         last = one.id || last;
+        if (isNew && one.id) begun(one.id);
+        isNew = false;
         const data = JSON.parse(one.data);
         const type = one.event === "message" ? data.type : one.event;
         yield { type, data: data.type === type ? data.data : data };

@@ -27,8 +27,10 @@ async function show() {
   const mine = (shown += 1);
   openMenu(false);
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.view === view) {
+      link.setAttribute("aria-current", "page");
+      document.title = `${link.textContent} · Refdesk`;
+    } else link.removeAttribute("aria-current");
   }
   try {
     // The box of the ask view can be typed into at once; the others wait until it is known what one may do.
@@ -48,9 +50,12 @@ async function show() {
 }
 
 function openMenu(open) {
+  const was = frame.classList.contains("side-open");
   frame.classList.toggle("side-open", open);
   menu.setAttribute("aria-expanded", String(open));
+  main.inert = open; // it lies under the menu
   if (open) document.querySelector("#nav a").focus();
+  else if (was) menu.focus();
 }
 
 function showTheme() {
@@ -64,7 +69,7 @@ themeButton.addEventListener("click", () => {
   showTheme();
 });
 menu.addEventListener("click", () => openMenu(!frame.classList.contains("side-open")));
-main.addEventListener("click", () => openMenu(false));
+frame.addEventListener("click", (event) => { if (event.target === frame) openMenu(false); }); // beside the menu
 document.getElementById("side").addEventListener("click", (event) => { if (event.target.closest("a")) openMenu(false); });
 document.getElementById("sign-out").addEventListener("click", async () => {
   await send("DELETE", "/api/session").catch(() => {});

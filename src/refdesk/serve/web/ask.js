@@ -1,24 +1,38 @@
 // Asking: the box, the stages while it works, the text as it comes, the whole conversation.
 import { arrive, failureOf, get, may, send, stream } from "./api.js";
-import { around, offerList, readAs, rendered, showBody } from "./answer.js";
-import { bones, failureState, h, icon, toast, trusted } from "./dom.js";
+import { around, offerList, readAs, showBody } from "./answer.js";
+import { bones, calmly, emptyState, failureState, h, icon, say, toast } from "./dom.js";
+import { draft, dropRunning, keepDraft, keepRunning, leftOver } from "./running.js";
 import { pickScope, scopeFields, scopeName } from "./scope.js";
-import { markTalk, showTalks } from "./talks.js";
+import { markTalk, pending, showTalks } from "./talks.js";
+import { writer } from "./writer.js";
 
-const LEVELS = { "": "Level: as set", basic: "Basic", standard: "Standard", enhanced: "Enhanced", maximum: "Maximum" };
-const MODES = { "": "Checks: as set", quick: "Quick", standard: "Second look", thorough: "Thorough", general: "Without documents" };
+const LEVELS = { "": "Level", basic: "Basic", standard: "Standard", enhanced: "Enhanced", maximum: "Maximum" };
+const MODES = { "": "Checks", quick: "Quick", standard: "Second look", thorough: "Thorough", general: "Without documents" };
+const ABOUT = {
+  level: "How much is searched and read: Basic is quickest, Maximum looks deepest",
+  mode: "How the answer is checked: Quick not again, Second look by another model, Thorough settles disputes; Without documents does not search",
+};
 const EXAMPLES = ["What caused the drift of the pressure sensors?", "How long does the battery of the WB-7 buoy last?", "What does Skerry pay each year for the use of the seabed?"];
-const RENDER_EVERY_MS = 250;
 
-let session = null; // {id, main, thread, box, running, scope}
+let session = null; // {id, main, thread, box, form, running, scope, level, mode}
+const live = new Map(); // conversations whose answer is on its way, also while another view is shown
 
 /** A conversation that has just got its address is on the screen already. */
 export const stays = ([id]) => Boolean(session && id && session.id === id && session.main.contains(session.thread));
 
 export async function show(main, [id]) {
-  const mine = { id: id || "", main, running: null, scope: session?.scope || { collections: [], documents: [] } };
+  const known = live.get(id);
+  const { scope = { collections: [], documents: [] }, level = "", mode = "" } = session || {};
+  const mine = known || { id: id || "", main, running: null, scope, level, mode };
   session = mine;
-  mine.thread = h("div.thread", { role: "log", "aria-label": "Conversation" });
+  if (known) {
+    main.replaceChildren(mine.thread, mine.form);
+    mine.thread.lastElementChild?.scrollIntoView();
+    if (!mine.running) live.delete(id); // it had ended while one was away
+    return;
+  }
+  mine.thread = h("section.thread", { "aria-label": "Conversation" });
   if (id) {
     main.replaceChildren(mine.thread, composer(mine));
     mine.thread.append(bones());
@@ -27,7 +41,6 @@ export async function show(main, [id]) {
   } else {
     await begin(mine);
   }
-  return () => { mine.running?.abort(); };
 }
 
 // an empty conversation, an empty library
@@ -47,10 +60,11 @@ async function begin(mine) {
     return;
   }
   const add = h("button.button.primary", { type: "button", onclick: () => addExamples(mine, add) }, "Add the example documents");
+  const first = async (question) => { if (!add.disabled && (await addExamples(mine, add))) put(mine, question); };
   intro.replaceWith(h("div.begin.start", {}, h("h1", {}, "The desk is empty"),
     h("p", {}, "Add documents, then ask. Answers come with the page and the exact lines that prove them."),
     may("editor") ? h("p", {}, h("span.row", {}, add, h("a.button", { href: "#/documents" }, icon("upload"), "Add your own"))) : h("p.notice", {}, "Nothing has been added that you may read yet."),
-    h("div.more", {}, h("h3", {}, "Three questions to try with the examples"), offerList(EXAMPLES, again))));
+    may("editor") && h("div.more", {}, h("h3", {}, "Or try one of these: the examples are added first"), offerList(EXAMPLES, first))));
 }
 
 async function addExamples(mine, button) {
@@ -60,17 +74,39 @@ async function addExamples(mine, button) {
     const { added } = await send("POST", "/api/examples");
     toast(`${added} documents were added.`);
     await begin(mine);
+    return true;
   } catch (error) {
     button.disabled = false;
     button.replaceChildren("Try again");
     toast(failureOf(error).text);
+    return false;
   }
 }
 
+/** A conversation from the service; a question that this tab had put before it was loaded anew is taken up again. */
 async function reopen(mine, id) {
+  const left = leftOver(id);
   const path = `/api/conversations/${encodeURIComponent(id)}/messages`;
-  const found = await get(path);
-  const messages = found.messages;
+  try {
+    const { messages } = left && !left.before ? { messages: [] } : await get(path);
+    await showMessages(mine, messages);
+    if (session !== mine) return;
+    if (left && messages.filter((one) => one.role === "assistant").length <= left.before) await run(mine, newTurn(mine, left.question), left.request, left.last);
+    else dropRunning(id);
+  } catch (error) {
+    if (failureOf(error).status !== 404) throw error;
+    if (draft()) { // put, but the sign-in had ended
+      mine.id = "";
+      history.replaceState(null, "", "#/ask");
+      await begin(mine);
+      return;
+    }
+    mine.thread.replaceChildren(emptyState("ask", "This conversation is not here", "It was deleted, or stopped before its first answer was whole.", h("a.button", { href: "#/ask" }, "New conversation")));
+    mine.form.remove();
+  }
+}
+
+async function showMessages(mine, messages) {
   const answers = await Promise.all(messages.map((one) => (one.answer_id ? get(`/api/answers/${one.answer_id}`).catch(() => null) : null)));
   if (session !== mine) return;
   mine.thread.replaceChildren();
@@ -83,21 +119,25 @@ async function reopen(mine, id) {
       else turn.body.replaceChildren(h("p", {}, message.content));
     }
   }
-  mine.main.scrollTop = mine.main.scrollHeight;
+  turn?.element.scrollIntoView();
 }
 
 // the box
 
 function composer(mine) {
-  const box = h("textarea", { id: "question", rows: 1, maxlength: 8000, placeholder: "Ask your documents", "aria-label": "Question", "aria-keyshortcuts": "/ Control+K", oninput: grow, onkeydown: (event) => {
+  const box = h("textarea", { id: "question", rows: 1, maxlength: 8000, placeholder: "Ask your documents", "aria-label": "Question", "aria-keyshortcuts": "/ Control+K", oninput: () => { keepDraft(box.value); grow(); }, onkeydown: (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); form.requestSubmit(); }
   } });
   function grow() { box.style.height = "auto"; box.style.height = `${box.scrollHeight}px`; button(); }
   const select = (name, label, choices) => {
-    const one = h("select.pick", { "aria-label": label, onchange: () => { mine[name] = one.value; } }, Object.entries(choices).map(([value, text]) => h("option", { value }, text)));
+    const one = h("select.pick", { "aria-label": label, title: ABOUT[name], onchange: () => { mine[name] = one.value; tint(); } }, Object.entries(choices).map(([value, text]) => h("option", { value, selected: value === mine[name] }, text)));
+    const tint = () => one.classList.toggle("set", Boolean(one.value));
+    tint();
     return one;
   };
-  const scope = h("button.pick", { type: "button", "aria-haspopup": "dialog", onclick: async () => { await pickScope(mine.scope); scope.textContent = scopeName(mine.scope); } }, scopeName(mine.scope));
+  const scope = h("button.pick", { type: "button", "aria-haspopup": "dialog", title: "Where to look", onclick: async () => { await pickScope(mine.scope); name(); } });
+  const name = () => { scope.textContent = scopeName(mine.scope); scope.classList.toggle("set", scopeName(mine.scope) !== scopeName()); };
+  name();
   const go = h("button.send", { type: "submit" });
   function button() {
     const busy = Boolean(mine.running);
@@ -108,11 +148,11 @@ function composer(mine) {
   const form = h("form.composer", { role: "search", "aria-label": "Ask", onsubmit: (event) => {
     event.preventDefault();
     if (mine.running) mine.running.abort();
-    else if (box.value.trim()) { const question = box.value.trim(); box.value = ""; grow(); put(mine, question); }
+    else if (box.value.trim()) { const question = box.value.trim(); box.value = ""; keepDraft(""); grow(); put(mine, question); }
   } }, h("div.box", {}, box, h("div.row", {}, scope, select("level", "Level", LEVELS), select("mode", "Checks", MODES), h("span.spread"), go)));
-  mine.box = box;
-  mine.form = form;
-  mine.button = button;
+  Object.assign(mine, { box, form, button });
+  box.value = draft();
+  if (box.value) requestAnimationFrame(grow);
   button();
   return form;
 }
@@ -120,7 +160,7 @@ function composer(mine) {
 // a question and its answer
 
 function newTurn(mine, question) {
-  const turn = { question, stages: h("ol.stages", { "aria-label": "Progress" }), body: h("div.answer", { "aria-live": "polite", "aria-busy": "false" }), notes: h("div"), before: h("div") };
+  const turn = { question, stages: h("ol.stages", { "aria-label": "Progress" }), body: h("div.answer", { "aria-busy": "false" }), cites: [], notes: h("div"), before: h("div") };
   turn.element = h("article.turn", {}, h("h2.asked", { class: question.length > 160 ? "long" : "" }, question), turn.stages, turn.before, turn.body, turn.notes);
   mine.thread.append(turn.element);
   return turn;
@@ -134,80 +174,80 @@ async function put(mine, question, { verbatim = false } = {}) {
     mine.main.classList.remove("blank");
     mine.main.replaceChildren(mine.thread, mine.form);
   }
-  const fresh = !mine.id;
   mine.id ||= newId();
+  if (session === mine) history.replaceState(null, "", `#/ask/${mine.id}`);
   const turn = newTurn(mine, question);
+  turn.element.scrollIntoView({ block: "start", behavior: calmly() });
+  await run(mine, turn, { message: question, session_id: mine.id, verbatim, ...(mine.level ? { intelligence_level: mine.level } : {}), ...(mine.mode ? { mode: mine.mode } : {}), ...scopeFields(mine.scope) });
+}
+
+/** One question until its answer stands there, it has failed or it was stopped; `last` takes up a stream that was left. */
+async function run(mine, turn, request, last = "") {
   mine.running = new AbortController();
+  live.set(mine.id, mine);
   mine.button();
   turn.body.setAttribute("aria-busy", "true");
-  turn.element.scrollIntoView({ block: "start", behavior: "smooth" });
+  pending(mine.id, turn.question);
+  let is = "answered";
   try {
-    await follow(mine, turn, { message: question, session_id: mine.id, verbatim, ...(mine.level ? { intelligence_level: mine.level } : {}), ...(mine.mode ? { mode: mine.mode } : {}), ...scopeFields(mine.scope) });
+    is = await follow(mine, turn, request, last);
   } catch (error) {
-    if (mine.running.signal.aborted) stopped(turn);
-    else failed(mine, turn, failureOf(error), { verbatim });
+    is = mine.running.signal.aborted ? "stopped" : "failed";
+    const failure = is === "failed" && failureOf(error);
+    if (is === "stopped") stopped(mine, turn, request);
+    else if (last && failure.status === 404) is = await tooLate(mine, turn, request);
+    else failed(mine, turn, failure, request);
+    if (failure.status === 401) keepDraft(turn.question); // it stands in the box again after signing in
   }
   mine.running = null;
+  dropRunning(mine.id);
+  pending(mine.id);
+  if (mine.thread.isConnected || is === "answered") live.delete(mine.id);
+  if (!mine.thread.isConnected && is !== "stopped") toast(is === "answered" ? `Answered: ${turn.question}` : `Not answered: ${turn.question}`);
   turn.body.setAttribute("aria-busy", "false");
   mine.button();
-  if (fresh && session === mine && mine.thread.isConnected) history.replaceState(null, "", `#/ask/${mine.id}`);
   await showTalks();
   markTalk();
 }
 
-async function follow(mine, turn, request) {
-  const writing = writer(turn.body);
-  const signal = mine.running.signal;
-  for await (const { type, data } of stream("/api/chat/stream", request, { signal, isLast: (one) => one === "done" || one === "error" })) {
+async function follow(mine, turn, request, last) {
+  const writing = writer(turn.body, () => turn.cites);
+  const before = mine.thread.querySelectorAll("[data-answer]").length;
+  const begun = (id) => keepRunning(mine.id, { question: turn.question, request, last: id.replace(/-\d+$/, "-0"), before });
+  const options = { signal: mine.running.signal, isLast: (one) => one === "done" || one === "error", last, begun };
+  for await (const { type, data } of stream("/api/chat/stream", request, options)) {
     if (type === "thinking") stage(turn, data.text || data.step);
-    else if (type === "sources") turn.element.dataset.sources = data.citations.length;
+    else if (type === "sources") { turn.cites = data.citations; turn.element.dataset.sources = data.citations.length; }
     else if (type === "content") writing.add(data.token);
     else if (type === "replace") { writing.set(data.content); if (data.reason) turn.before.replaceChildren(h("p.notice", {}, data.reason)); }
     else if (type === "verification") { if (data.status === "checking") stage(turn, "Asking for a second look"); }
-    else if (type === "error") { failed(mine, turn, failureOfEvent(data), request); return; }
-    else if (type === "done") { writing.end(); await finish(mine, turn, data.answer); }
+    else if (type === "error") { writing.end(); failed(mine, turn, failureOfEvent(data), request); return "failed"; }
+    else if (type === "done") {
+      writing.end();
+      await finish(mine, turn, data.answer);
+      say(`Answer: ${turn.body.innerText}`);
+    }
   }
+  return "answered";
+}
+
+/** The stream that was left is gone: either the answer was kept in the conversation, or nobody waited for it. */
+async function tooLate(mine, turn, request) {
+  const kept = await get(`/api/conversations/${encodeURIComponent(mine.id)}/messages`).catch(() => ({ messages: [] }));
+  if (kept.messages.findLast((one) => one.role === "user")?.content === turn.question) {
+    await showMessages(mine, kept.messages);
+    return "answered";
+  }
+  failed(mine, turn, { text: "The page was closed before this answer was whole." }, request);
+  return "failed";
 }
 
 const failureOfEvent = (data) => ({ text: `${data.message}${data.hint ? `: ${data.hint}` : ""}.`, retryable: data.retryable });
 
 function stage(turn, text) {
+  say(text);
   for (const one of turn.stages.querySelectorAll(".now")) one.replaceWith(h("li.done", {}, icon("check"), one.textContent));
   turn.stages.append(h("li.now", {}, h("span.spinner", { "aria-hidden": "true" }), text));
-}
-
-/** Text as it streams: rendered by the service a few times a second, in between the newest words as they are. */
-function writer(body) {
-  let text = "";
-  let done = "";
-  let timer = 0;
-  let ended = false;
-  const tail = document.createTextNode("");
-  body.classList.add("streaming");
-  const show = () => {
-    let last = body.lastElementChild;
-    while (last?.matches("ul, ol, table, tbody, blockquote, .wide")) last = last.lastElementChild || last.parentElement;
-    if (!last) body.append((last = h("p")));
-    tail.data = text.slice(done.length);
-    if (tail.parentNode !== last || last.lastChild !== tail) last.append(tail);
-  };
-  const render = async () => {
-    timer = 0;
-    const part = text;
-    try {
-      const html = await rendered(part);
-      if (ended || !text.startsWith(part)) return;
-      done = part;
-      body.replaceChildren(trusted(html));
-      show();
-    } catch { /* the next round, or the end, shows it */ }
-    if (!ended && text !== part) timer ||= setTimeout(render, RENDER_EVERY_MS);
-  };
-  return {
-    add(token) { text += token; show(); timer ||= setTimeout(render, RENDER_EVERY_MS); },
-    set(content) { text = content; done = ""; body.replaceChildren(); show(); },
-    end() { ended = true; clearTimeout(timer); },
-  };
 }
 
 async function finish(mine, turn, answer) {
@@ -220,14 +260,20 @@ async function finish(mine, turn, answer) {
   turn.element.dataset.answer = answer.id;
 }
 
-function stopped(turn) {
+function stopped(mine, turn, options) {
   turn.stages.remove();
   turn.body.classList.remove("streaming");
-  turn.notes.replaceChildren(h("p.notice", {}, "You stopped this answer."));
+  say("Stopped");
+  turn.notes.replaceChildren(h("p.notice", {}, "You stopped this answer. It is not kept. ", h("button.link", { type: "button", onclick: () => anew(mine, turn, options) }, "Ask again")));
 }
 
 function failed(mine, turn, failure, options) {
   turn.stages.remove();
   turn.body.classList.remove("streaming");
-  turn.notes.replaceChildren(failureState(failure, () => { turn.element.remove(); put(mine, turn.question, options); }));
+  turn.notes.replaceChildren(failureState(failure, () => anew(mine, turn, options)));
+}
+
+function anew(mine, turn, options) {
+  turn.element.remove();
+  put(mine, turn.question, options);
 }

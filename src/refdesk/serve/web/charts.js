@@ -1,7 +1,8 @@
 // Two kinds of charts, drawn by hand; each has a text for those who do not see it.
 import { s } from "./dom.js";
 
-const WIDTH = 480;
+const WIDTH = matchMedia("(max-width: 820px)").matches ? 330 : 480; // as wide as it is shown, so that its letters keep their size
+const LABELS = WIDTH > 400 ? 130 : 104;
 
 /** Columns over time: {label, value, part}; `part` of the value is the paler top of its column. */
 export function columns(points, unit, partUnit) {
@@ -16,7 +17,7 @@ export function columns(points, unit, partUnit) {
     const rest = one.value - (one.part || 0);
     return [s("rect", { class: "bar soft", x, y: y(one.value), width: wide, height: y(rest) - y(one.value) }, title), s("rect", { class: "bar", x, y: y(rest), width: wide, height: height - 24 - y(rest) }, title.cloneNode(true))];
   });
-  const every = Math.ceil(points.length / 6);
+  const every = Math.ceil(points.length / (WIDTH > 400 ? 6 : 4));
   const labels = points.map((one, at) => (at % every ? null : s("text", { x: 36 + at * step, y: height - 6 }, one.label)));
   const axis = [...new Set([0, Math.ceil(most / 2), most])].flatMap((value) => [s("line", { class: "axis", x1: 36, x2: WIDTH, y1: y(value), y2: y(value) }), s("text", { x: 28, y: y(value) + 4, "text-anchor": "end" }, String(value))]);
   const total = points.reduce((sum, one) => sum + one.value, 0);
@@ -27,14 +28,14 @@ export function columns(points, unit, partUnit) {
 export function lanes(rows, written, scale = 0) {
   const most = scale || Math.max(1e-9, ...rows.map((one) => one.most ?? one.value ?? 0));
   const line = 26;
-  const wide = (value) => Math.max(value ? 2 : 0, (value / most) * (WIDTH - 230));
+  const wide = (value) => Math.max(value ? 2 : 0, (value / most) * (WIDTH - LABELS - 110));
   const drawn = rows.flatMap((one, at) => {
     const y = at * line;
     const text = one.most === undefined || one.most === null ? written(one.value ?? 0) : `${written(one.value)} / ${written(one.most)}`;
-    return [s("text", { class: "strong", x: 0, y: y + 16 }, one.label.length > 20 ? `${one.label.slice(0, 19)}…` : one.label),
-      one.most ? s("rect", { class: "bar soft", x: 130, y: y + 5, width: wide(one.most), height: 14, rx: 3 }) : null,
-      s("rect", { class: "bar", x: 130, y: y + 5, width: wide(one.value ?? 0), height: 14, rx: 3 }),
-      s("text", { x: 138 + wide(one.most ?? one.value ?? 0), y: y + 16 }, text)];
+    return [s("text", { class: "strong", x: 0, y: y + 16 }, one.label.length > LABELS / 7 ? `${one.label.slice(0, LABELS / 7 - 1)}…` : one.label),
+      one.most ? s("rect", { class: "bar soft", x: LABELS, y: y + 5, width: wide(one.most), height: 14, rx: 3 }) : null,
+      s("rect", { class: "bar", x: LABELS, y: y + 5, width: wide(one.value ?? 0), height: 14, rx: 3 }),
+      s("text", { x: LABELS + 8 + wide(one.most ?? one.value ?? 0), y: y + 16 }, text)];
   });
   const said = rows.map((one) => `${one.label} ${written(one.value ?? 0)}`).join(", ");
   return s("svg", { viewBox: `0 0 ${WIDTH} ${Math.max(1, rows.length) * line}`, role: "img", "aria-label": said }, drawn);

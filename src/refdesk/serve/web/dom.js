@@ -40,6 +40,13 @@ export function trusted(html) {
   return template.content;
 }
 
+/** To those who listen instead of looking: the stages and the whole answer, not every word as it comes. */
+export function say(text) {
+  document.getElementById("said").textContent = text;
+}
+
+export const calmly = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+
 export function toast(text) {
   const one = h("div.toast", {}, text);
   document.getElementById("toasts").append(one);
@@ -62,14 +69,22 @@ export function ask(title, body, yes, { danger = false, read = () => true } = {}
   });
 }
 
-export async function askText(title, label, value, yes) {
-  const box = h("input.field", { value, required: true, maxlength: 200 });
+export async function askText(title, label, value, yes, more = {}) {
+  const box = h("input.field", { value, required: true, maxlength: more.type === "url" ? 2000 : 200, ...more });
   return ask(title, h("label.stack", {}, label, box), yes, { read: () => box.value.trim() });
+}
+
+export const needsPassword = (reason) => /needs a password|password does not open/i.test(reason || "");
+
+/** Why a file failed, as a sentence of this page: the command line's options are of no use here. */
+export function whyOf(reason = "") {
+  const text = reason.replace("; give it with --password", "").trim().replace(/[.;]$/, "");
+  return text && `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 /** What another try needs: a password when the file asked for one; null when it is called off. */
 export async function retryWith(name, reason) {
-  if (!/password|encrypted/i.test(reason || "")) return {};
+  if (!needsPassword(reason)) return {};
   const box = h("input.field", { type: "password", required: true, autocomplete: "off" });
   const password = await ask(`Open ${name}`, h("label.stack", {}, "Its password", box), "Try again", { read: () => box.value });
   return password ? { password } : null;
@@ -84,8 +99,10 @@ export function failureState(error, retry) {
 }
 
 export const number = (value, digits = 0) => Number(value || 0).toLocaleString("en-GB", { maximumFractionDigits: digits });
-export const milliseconds = (value) => (value >= 1000 ? `${number(value / 1000, 1)} s` : `${number(value, value < 10 ? 1 : 0)} ms`);
+export const milliseconds = (value) => (value > 0 && value < 0.05 ? "<0.1 ms" : value >= 1000 ? `${number(value / 1000, 1)} s` : `${number(value, value < 10 ? 1 : 0)} ms`);
 export const bytes = (value) => (value >= 1e6 ? `${number(value / 1e6, 1)} MB` : `${number(Math.max(1, value / 1e3))} kB`);
+/** A document's title, where it says more than its name: "report.pdf", "report" -> "" */
+export const titleOf = ({ name, title }) => (title && title !== name && title !== name.replace(/\.\w+$/, "") ? title : "");
 export const pages = (count) => (count === 1 ? "1 page" : `${number(count)} pages`);
 export function when(text) {
   const date = new Date(text);

@@ -3,13 +3,13 @@ import { failureOf, get, send } from "./api.js";
 import { ask, failureState, h, icon, iconButton, toast, when } from "./dom.js";
 
 export async function keysGroup() {
-  const section = h("section.group", { "aria-label": "Keys" });
+  const section = h("section.group", { id: "g-keys", "aria-label": "Keys" });
   await draw(section);
   return section;
 }
 
 async function draw(section) {
-  const head = h("div.row", {}, h("h2.spread", {}, "Keys"), h("button.button", { type: "button", onclick: () => create(section) }, icon("plus"), "New key"));
+  const head = h("div.row", {}, h("h2.spread", { tabindex: "-1" }, "Keys"), h("button.button", { type: "button", onclick: () => create(section) }, icon("plus"), "New key"));
   try {
     const found = await get("/api/keys");
     const keys = found.keys.filter((key) => !key.revoked_at);

@@ -2,7 +2,7 @@
 import { failureOf, get } from "./api.js";
 import { ask, bones, failureState, h } from "./dom.js";
 
-export function scopeName(scope) {
+export function scopeName(scope = { collections: [], documents: [] }) {
   const all = [...scope.collections, ...scope.documents.map((one) => one.name)];
   if (!all.length) return "All documents";
   return all.length === 1 ? all[0] : `${all[0]} and ${all.length - 1} more`;

@@ -1,10 +1,10 @@
 // Every setting with its help, its default and a sign when it was changed; presets; models; keys.
 import { failureOf, get, may, send } from "./api.js";
-import { emptyState, h, milliseconds, toast } from "./dom.js";
+import { calmly, emptyState, h, milliseconds, toast } from "./dom.js";
 import { keysGroup } from "./keys.js";
 
 const SECTIONS = {
-  rag: "Search", query: "Questions", answer: "Answers", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service",
+  rag: "Search", query: "Questions", answer: "Answers", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
 };
 const PRESETS = {
   speed: "Short searches, no second look", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are settled", offline: "Nothing leaves this machine",
@@ -22,13 +22,31 @@ async function draw(view) {
   const rows = found.settings;
   const groups = grouped(rows);
   const find = h("input.field", { id: "find", type: "search", placeholder: "Find a setting", "aria-label": "Find a setting", oninput: () => filter(view, find.value) });
-  const changed = rows.filter(isChanged).length;
   view.replaceChildren(
-    h("div.view-head", {}, h("div.spread", {}, h("h1", {}, "Settings"), h("p", {}, changed ? `${changed} of ${rows.length} settings are changed.` : "Every setting is at its default."))),
-    h("h2", {}, "Presets"), h("div.presets", {}, Object.entries(PRESETS).map(([name, text]) => h("button.card.preset", { type: "button", onclick: () => apply(view, send("POST", "/api/settings/preset", { name })) }, h("strong", {}, name), h("span", {}, text)))),
-    h("p", {}, find),
-    ...[...groups].map(([section, specs]) => h("section.group", {}, h("h2", {}, SECTIONS[section] || section), ...specs.map((spec) => setting(spec, view)))),
+    h("div.view-head", {}, h("div.spread", {}, h("h1", {}, "Settings"), h("p", { "data-changed": "" }, summary(rows)))),
+    h("h2", {}, "Presets"), h("p.quiet.small", {}, "Several settings at once; models, limits and all the rest stay as they are."),
+    h("div.presets", {}, Object.entries(PRESETS).map(([name, text]) => h("button.card.preset", { type: "button", "aria-pressed": String(holds(found, name)), onclick: () => apply(view, send("POST", "/api/settings/preset", { name })) }, h("strong", {}, name), h("span", {}, text)))),
+    h("p", {}, find), h("nav.jumps", { "aria-label": "Sections" }, [...groups.keys(), "keys"].map((section) => h("button.link", { type: "button", onclick: () => jump(section) }, SECTIONS[section] || section))),
+    ...[...groups].map(([section, specs]) => h("section.group", { id: `g-${section}` }, h("h2", { tabindex: "-1" }, SECTIONS[section] || section), ...specs.map((spec) => setting(spec, view)))),
     await keysGroup());
+}
+
+function jump(section) {
+  const head = document.querySelector(`#g-${section} h2`);
+  head.scrollIntoView({ behavior: calmly() });
+  head.focus({ preventScroll: true });
+}
+
+function summary(rows) {
+  const changed = rows.filter(isChanged).length;
+  return changed ? `${changed} of ${rows.length} settings ${changed === 1 ? "is" : "are"} changed.` : "Every setting is at its default.";
+}
+
+/** Whether the settings are as this preset would leave them; only `balanced` cares whether models are switched on. */
+function holds({ settings, presets }, name) {
+  const cared = new Set(Object.values(presets).flatMap(Object.keys));
+  if (name !== "balanced" && name !== "offline") cared.delete("llm.enabled");
+  return settings.filter((one) => cared.has(one.name)).every((one) => one.value === (presets[name]?.[one.name] ?? one.default));
 }
 
 const sectionOf = (spec) => spec.name.split(".")[0];
@@ -45,7 +63,7 @@ function filter(view, text) {
   for (const one of view.querySelectorAll(".group")) one.hidden = Boolean(one.querySelector(".setting")) && !one.querySelector(".setting:not([hidden])");
 }
 
-const written = (value) => (value === "" ? "empty" : String(value));
+const written = (value) => ({ "": "none", true: "on", false: "off" })[value] ?? (typeof value === "number" ? value.toLocaleString("en-GB", { maximumFractionDigits: 6 }) : String(value));
 
 function setting(spec, view) {
   const id = `s-${spec.name}`;
@@ -53,15 +71,20 @@ function setting(spec, view) {
   const put = async (value) => {
     try {
       wrong.hidden = true;
-      await send("PATCH", "/api/settings", { [spec.name]: value });
+      if (value === undefined) await send("DELETE", `/api/settings/${spec.name}`);
+      else await send("PATCH", "/api/settings", { [spec.name]: value });
       await again(spec, view);
-    } catch (error) { wrong.textContent = failureOf(error).text; wrong.hidden = false; }
+    } catch (error) {
+      wrong.textContent = failureOf(error).text;
+      wrong.hidden = false;
+      document.getElementById(id).setAttribute("aria-invalid", "true");
+    }
   };
-  const back = isChanged(spec) && spec.from !== "refdesk.toml" && h("button.link.small", { type: "button", onclick: async () => { await send("DELETE", `/api/settings/${spec.name}`); await again(spec, view); } }, "Put back");
+  const back = isChanged(spec) && spec.from !== "refdesk.toml" && h("button.link.small", { type: "button", onclick: () => put() }, "Put back");
   const isModel = sectionOf(spec) === "llm" && typeof spec.default === "string" && spec.name !== "llm.fallbacks";
   return h("div.setting", { class: isChanged(spec) ? "changed" : "", "data-name": spec.name },
     h("div", {}, h("div.row", {}, h("label", { for: id }, spec.help.split(";")[0]), isChanged(spec) && h("span.tag.good", {}, "Changed")),
-      h("p", {}, h("code", {}, spec.name), spec.help.includes(";") ? ` · ${spec.help.split(";").slice(1).join(";").trim()}` : "", ` · default ${written(spec.default)}`, isChanged(spec) && spec.from && spec.from !== "library" ? ` · from ${spec.from}` : "")),
+      h("p", {}, h("code", {}, spec.name), spec.help.includes(";") ? ` · ${spec.help.split(";").slice(1).join(";").trim()}` : "", spec.minimum !== null ? ` · ${spec.allowed}` : "", ` · default ${written(spec.default)}`, isChanged(spec) && spec.from && spec.from !== "library" ? ` · from ${spec.from}` : "")),
     h("div", {}, control(spec, id, put), h("div.row", {}, back, isModel && tester(spec))), wrong);
 }
 
@@ -75,22 +98,27 @@ function control(spec, id, put) {
     return box;
   }
   const isNumber = typeof spec.default === "number";
-  const box = h("input.field", { id, value: String(spec.value), spellcheck: "false", inputmode: isNumber ? "decimal" : "text", placeholder: isNumber ? "" : "none", onchange: () => put(isNumber && box.value.trim() !== "" && !Number.isNaN(Number(box.value)) ? Number(box.value) : box.value.trim()) });
+  const box = h("input.field", { id, value: String(spec.value), spellcheck: "false", inputmode: isNumber ? "decimal" : "text", placeholder: isNumber ? "" : sectionOf(spec) === "llm" && spec.name !== "llm.fallbacks" ? "provider:model" : "none", onchange: () => put(isNumber && box.value.trim() !== "" && !Number.isNaN(Number(box.value)) ? Number(box.value) : box.value.trim()) });
   return box;
 }
 
+/** Asks the model that stands in the box for one word; what came of it stays beside the button. */
 function tester(spec) {
-  const button = h("button.link.small", { type: "button", onclick: async () => {
+  const said = h("span.small", { role: "status" });
+  const tell = (text, kind) => { said.textContent = text; said.className = `small ${kind}`; };
+  const button = h("button.link.small", { type: "button", "aria-label": `Test ${spec.name}`, onclick: async () => {
     const model = document.getElementById(`s-${spec.name}`).value.trim();
-    if (!model) { toast("Name a model first, such as ollama:qwen2.5:14b."); return; }
-    button.textContent = "Testing…";
+    if (!model) { tell("Name a model first, such as ollama:qwen2.5:14b.", ""); return; }
+    button.disabled = true;
+    tell("Testing…", "");
     try {
       const found = await send("POST", "/api/models/test", { model });
-      toast(`${model} answered in ${milliseconds(found.ms)}.`);
-    } catch (error) { toast(failureOf(error).text); }
-    button.textContent = "Test";
+      tell(`It answered in ${milliseconds(found.ms)}.`, "good");
+    } catch (error) { tell(failureOf(error).text, "bad"); }
+    button.disabled = false;
+    button.focus();
   } }, "Test");
-  return button;
+  return [button, said];
 }
 
 /** One setting drawn anew, the others as they are, the focus where it was. */
@@ -99,6 +127,8 @@ async function again(spec, view) {
   const fresh = found.settings.find((one) => one.name === spec.name);
   const old = [...view.querySelectorAll(".setting")].find((one) => one.dataset.name === spec.name);
   old?.replaceWith(setting(fresh, view));
+  view.querySelector("[data-changed]").textContent = summary(found.settings);
+  view.querySelectorAll(".preset").forEach((one, at) => one.setAttribute("aria-pressed", String(holds(found, Object.keys(PRESETS)[at]))));
   document.getElementById(`s-${spec.name}`)?.focus();
   toast("Saved. It holds from the next question on.");
 }

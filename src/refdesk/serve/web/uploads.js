@@ -30,6 +30,7 @@ export class Uploading {
   }
 
   add(files) {
+    if (files.length) this.list.parentElement?.querySelector(".empty")?.remove();
     for (const file of files) {
       const key = `local-${(this.count += 1)}-${file.name}`;
       this.draw(key, { name: file.name, status: "sending" });
@@ -132,11 +133,14 @@ export class Uploading {
     this.most = left ? Math.max(this.most || 0, left) : 0;
     const text = [left && `${number(left)} ${left === 1 ? "file" : "files"} to go`, failed && `${number(failed)} failed`].filter(Boolean).join(", ");
     this.head.hidden = all.length < 2 || !text;
-    this.head.replaceChildren(h("p.spread", {}, text), !left && failed > 1 && h("button.link", { type: "button", onclick: () => this.clear() }, "Clear the list"),
-      left > 1 && h("progress", { max: this.most, value: this.most - left, "aria-label": "All files" }));
+    const whole = left > 1 && h("progress", { max: this.most, value: this.most - left, "aria-label": "All files" });
+    const clear = !left && failed > 1 && h("button.link", { type: "button", onclick: () => this.clear() }, "Clear the list");
+    this.head.replaceChildren(...[h("p.spread", {}, text), clear, whole].filter(Boolean));
     if (!left && this.wasBusy) say(failed ? `All files are done, ${failed} failed` : "All files are ready");
     this.wasBusy = left > 0;
   }
+
+  isBusy() { return [...this.rows.values()].some((row) => !["failed", "ready"].includes(row.dataset.status)); }
 
   clear() {
     for (const [key, row] of [...this.rows]) if (row.dataset.status === "failed") this.forget(key, { id: key.startsWith("local-") ? "" : key });

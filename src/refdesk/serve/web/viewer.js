@@ -1,6 +1,6 @@
 // The page viewer: a document's pages with the quoted lines marked, citation after citation.
 import { failureOf, get } from "./api.js";
-import { bones, failureState, h, icon, iconButton } from "./dom.js";
+import { bones, failureState, h, icon, iconButton, say, titleOf } from "./dom.js";
 
 const panel = document.getElementById("viewer");
 const frame = document.getElementById("frame");
@@ -8,6 +8,13 @@ const ZOOMS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3];
 const documents = new Map();
 let state = null; // {cites, at, documentId, page, zoom, asText, leafed, back}; leafed: away from the citation's page
 let drawn = 0;
+
+/** On a narrow screen it lies over everything, so nothing below it can be reached. */
+const covers = matchMedia("(max-width: 820px)");
+function cover() {
+  for (const one of [...frame.children]) if (one !== panel) one.inert = state !== null && covers.matches;
+}
+covers.addEventListener("change", cover);
 
 export const isViewerOpen = () => state !== null;
 
@@ -31,6 +38,7 @@ export function closeViewer(focus = true) {
   panel.hidden = true;
   panel.replaceChildren();
   frame.classList.remove("with-viewer");
+  cover();
   for (const one of document.querySelectorAll(".chip.open, .source.open")) one.classList.remove("open");
   if (focus && back?.isConnected) back.focus();
 }
@@ -65,8 +73,28 @@ function rescale(step) {
   const at = ZOOMS.indexOf(state.zoom) + step;
   if (!ZOOMS[at]) return;
   state.zoom = ZOOMS[at];
-  for (const leaf of panel.querySelectorAll(".leaf")) leaf.style.width = `${state.zoom * 100}%`;
+  const sheet = panel.querySelector(".viewer-pages");
+  const middle = (sheet.scrollTop + sheet.clientHeight / 2) / sheet.scrollHeight;
+  for (const leaf of panel.querySelectorAll(".leaf")) resize(leaf);
+  sheet.scrollTo({ top: middle * sheet.scrollHeight - sheet.clientHeight / 2, behavior: "instant" });
+  const [out, into] = panel.querySelectorAll("[data-zoom]");
+  [out.disabled, into.disabled] = [at === 0, at === ZOOMS.length - 1];
+  say(`${state.zoom * 100} per cent`);
 }
+
+/** As wide as the zoom says, and as sharp: a page that has grown is asked for anew. Text grows by its letters. */
+function resize(leaf) {
+  if (leaf.matches(".text")) { leaf.style.fontSize = `${0.95 * state.zoom}rem`; return; }
+  leaf.style.width = `${state.zoom * 100}%`;
+  const img = leaf.querySelector("img");
+  if (img && sharpness(leaf) > Number(img.dataset.width)) {
+    const finer = new Image();
+    finer.onload = () => { img.src = finer.src; };
+    finer.src = img.src.replace(/width=\d+/, `width=${(img.dataset.width = sharpness(leaf))}`);
+  }
+}
+
+const sharpness = (leaf) => Math.min(2400, Math.ceil((leaf.clientWidth * (devicePixelRatio || 1)) / 200) * 200) || 1000;
 
 async function documentOf(id) {
   if (!documents.has(id)) {
@@ -83,6 +111,7 @@ async function draw() {
   const cite = now.cites[now.at];
   panel.hidden = false;
   frame.classList.add("with-viewer");
+  cover();
   markOpen(cite);
   let known;
   try {
@@ -94,7 +123,9 @@ async function draw() {
   if (mine !== drawn) return;
   const numbers = cite && !now.leafed ? pagesOf(cite) : [now.page];
   const sheet = h("div.viewer-pages", { tabindex: "0", role: "group", "aria-label": "Pages" });
+  const held = panel.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
   panel.replaceChildren(...[bar(known, now), cite && quoteBar(cite, now), sheet, pager(known, now)].filter(Boolean));
+  if (held) (panel.querySelector(`[aria-label="${CSS.escape(held)}"]:not(:disabled)`) || sheet).focus({ preventScroll: true });
   const leaves = await Promise.all(numbers.map((number) => leaf(known, number, cite, now, numbers.length > 1, sheet)));
   if (mine !== drawn) return;
   panel.dataset.page = numbers.join(" ");
@@ -113,8 +144,8 @@ const closer = () => iconButton("close", "Close the viewer", () => closeViewer()
 function bar(known, now) {
   const heading = (now.cites[now.at]?.heading_path || []).join(" › ");
   return h("div.viewer-bar", {},
-    h("h2", { title: known.name }, known.name, h("span", {}, heading || known.title || known.collection)),
-    iconButton("minus", "Smaller", () => rescale(-1)), iconButton("plus", "Larger", () => rescale(1)),
+    h("h2", { title: known.name }, known.name, h("span", {}, heading || titleOf(known) || known.collection)),
+    iconButton("minus", "Smaller", () => rescale(-1), { "data-zoom": "", disabled: now.zoom === ZOOMS[0] }), iconButton("plus", "Larger", () => rescale(1), { "data-zoom": "", disabled: now.zoom === ZOOMS.at(-1) }),
     hasImage(known) && iconButton(now.asText ? "image" : "text", now.asText ? "Show the page" : "Show the text", () => { state.asText = !now.asText; draw(); }),
     h("a.plain", { href: `/api/documents/${encodeURIComponent(known.id)}/original`, download: known.name, "aria-label": "Download the original", title: "Download the original" }, icon("down")),
     closer());
@@ -149,7 +180,8 @@ const hasImage = (known) => (known.has_page_images) && known.page_count > 0;
 async function leaf(known, number, cite, now, several, sheet) {
   const image = hasImage(known) && !now.asText;
   const one = h("article.leaf", { class: image ? "waiting" : "text", "aria-label": `Page ${number}`, "data-page": number });
-  one.style.width = `${now.zoom * 100}%`;
+  if (image) one.style.width = `${now.zoom * 100}%`;
+  else one.style.fontSize = `${0.95 * now.zoom}rem`;
   if (several) sheet.append(h("p.leaf-name", {}, `Page ${number}`));
   sheet.append(one);
   if (image) await picture(one, known, number, cite);
@@ -159,8 +191,9 @@ async function leaf(known, number, cite, now, several, sheet) {
 
 function picture(one, known, number, cite) {
   return new Promise((resolve) => {
-    const width = Math.min(2400, Math.ceil((one.clientWidth * (devicePixelRatio || 1)) / 200) * 200) || 1000;
-    const img = h("img", { alt: `Page ${number} of ${known.name}`, onload: () => {
+    const width = sharpness(one);
+    const img = h("img", { "data-width": width, alt: `Page ${number} of ${known.name}`, onload: () => {
+      if (!one.matches(".waiting")) return; // only sharper than before
       one.classList.remove("waiting");
       for (const box of cite?.boxes || []) if (box.page === number) one.append(mark(box));
       resolve();
