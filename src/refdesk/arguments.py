@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date as day
 from typing import Any, TypeVar, get_args
@@ -21,6 +22,8 @@ NOT_BUILT: tuple[Mode, ...] = ("agent", "vision")
 ROLES: tuple[Role, ...] = get_args(Role)
 
 LONGEST_NAME = 500  # characters; file systems allow 255 bytes, names of texts may be paths
+# Control characters, and those that turn the order of letters about: "report\u202efdp.exe" looks like "reportexe.pdf".
+HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 Names = str | Sequence[str] | None
 History = Sequence[Turn | Mapping[str, str] | tuple[str, str]]
@@ -71,14 +74,17 @@ def sound(text: Any) -> str:
 
 def checked_collection(path: str) -> str:
     parts = [part.strip() for part in sound(path).split("/")]
-    if not all(parts) or any(part in (".", "..") for part in parts):
+    found = "/".join(parts)
+    if not all(parts) or any(part in (".", "..") for part in parts) or HIDDEN.search(found):
         raise UsageError(f"'{path}' is not a collection", hint="use a name, or a path such as finance/2024")
-    return "/".join(parts)
+    if len(found) > LONGEST_NAME:
+        raise UsageError(f"a collection's name has {LONGEST_NAME} characters at most")
+    return found
 
 
 def checked_name(name: Any) -> str:
     """What a document may be called: one line that says something."""
-    wanted = " ".join(sound(name).replace("\0", "").split()) if isinstance(name, str) else ""
+    wanted = " ".join(HIDDEN.sub("", " ".join(sound(name).split())).split()) if isinstance(name, str) else ""
     if not 1 <= len(wanted) <= LONGEST_NAME:
         raise UsageError(f"a document's name has 1 to {LONGEST_NAME} characters")
     return wanted

@@ -48,7 +48,8 @@ async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
     except Exception as error:  # a defect of ours; the reader is told the stage, the log has the rest
         logger.exception("question %s failed", trace.id)
         stage = trace.failed_stage or "ask"
-        known = AskError(f"the stage '{stage}' failed: {error}", stage=stage, hint="see the log")
+        # Its kind, not its words: they may hold a query, a path or what someone else asked.
+        known = AskError(f"the stage '{stage}' failed: {type(error).__name__}", stage=stage, hint="see the log")
         yield _failed(known, desk, trace)
 
 

@@ -12,9 +12,12 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import IO
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
@@ -28,6 +31,9 @@ MOST_REDIRECTS = 5
 LONGEST_URL = 2000
 REDIRECTS = (301, 302, 303, 307, 308)
 NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+
+PIECE = 1 << 16  # bytes
+_NAMES = ThreadPoolExecutor(8, "refdesk-names")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -45,7 +51,10 @@ class Fetched:
 
 async def resolve(host: str, port: int) -> list[str]:
     """The addresses of a name, in the order to try them."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # In threads of its own: a name server that never answers must not hold those in which questions are worked on.
+    found = await asyncio.get_running_loop().run_in_executor(
+        _NAMES, partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    )
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
@@ -203,12 +212,36 @@ async def _write(response: httpx2.Response, into: IO[bytes], most_bytes: int) ->
     declared = response.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > most_bytes:
         raise TooLarge(f"it is larger than {most_bytes >> 20} MB")
-    async for piece in response.aiter_bytes(1 << 16):
+    async for piece in _unpacked(response):
         size += len(piece)
         if size > most_bytes:
             raise TooLarge(f"it is larger than {most_bytes >> 20} MB")
         await asyncio.to_thread(into.write, piece)
     return size
+
+
+async def _unpacked(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """The body in small pieces. It was to come as it is; some servers pack it all the same, and one may mean harm:
+    a few kilobytes, packed twice, unpack to more than a machine's memory at once."""
+    packing = response.headers.get("content-encoding", "").strip().lower()
+    if packing not in ("", "identity", "gzip", "x-gzip"):
+        raise UnreadableFile(f"it comes packed as '{packing[:50]}'", hint="download it and upload it")
+    if not packing.endswith("gzip"):
+        async for piece in response.aiter_raw(PIECE):
+            yield piece
+        return
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)  # of gzip's own form
+    async for packed in response.aiter_raw(PIECE):
+        while packed:
+            try:
+                yield unpacker.decompress(packed, PIECE)
+            except zlib.error:
+                raise UnreadableFile(
+                    "it comes packed and cannot be unpacked", hint="download it and upload it"
+                ) from None
+            packed = unpacker.unconsumed_tail
+    if not unpacker.eof:
+        raise UnreadableFile("it breaks off before its end", hint="try again, or download it and upload it")
 
 
 def _name(parts: SplitResult, disposition: str) -> str:

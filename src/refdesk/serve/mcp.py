@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -51,12 +51,17 @@ Collection = Annotated[str, Field(description="Only this collection and those be
 Wanted = Annotated[str, Field(description="Only this document: its name or id.", max_length=1000)]
 
 
-def make_server(desk: Refdesk) -> MCPServer[Any]:
-    """The server over an open library: `run("stdio")`, or serve its `streamable_http_app`."""
+def make_server(
+    desk: Refdesk, place: Callable[[Caller], AbstractContextManager[None]] = lambda caller: nullcontext()
+) -> MCPServer[Any]:
+    """The server over an open library: `run("stdio")`, or serve its `streamable_http_app`.
+
+    `place`: what holds a place among the caller's questions while one is answered, or refuses it.
+    """
     server: MCPServer[Any] = MCPServer(
         "refdesk", title="Refdesk", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
-    tools = Tools(desk)
+    tools = Tools(desk, place)
     for tool, title in (
         (tools.ask, "Ask the documents"),
         (tools.search, "Search the documents"),
@@ -86,8 +91,8 @@ def caller_of(desk: Refdesk, headers: Mapping[str, str] | None) -> Caller:
 class Tools:
     """What a model may call. The first sentences are what it reads to choose."""
 
-    def __init__(self, desk: Refdesk) -> None:
-        self._desk = desk
+    def __init__(self, desk: Refdesk, place: Callable[[Caller], AbstractContextManager[None]]) -> None:
+        self._desk, self._place = desk, place
 
     async def ask(
         self,
@@ -100,7 +105,8 @@ class Tools:
         page and the words that prove it. When the documents do not say it, `answered` is false."""
 
         async def work(caller: Caller) -> CallToolResult:
-            found = answer_found(await self._answer(question, caller, collection, document, context))
+            with self._place(caller):
+                found = answer_found(await self._answer(question, caller, collection, document, context))
             return _given(found, answer_text(found))
 
         return await self._said(context, work)

@@ -1,16 +1,22 @@
-"""The MCP server over streamable HTTP at /mcp: every request needs a key when the library has keys."""
+"""The MCP server over streamable HTTP at /mcp: every request needs a key when the library has keys.
+
+The limits of a key are those of `refdesk serve`, counted here for themselves.
+"""
 
 from __future__ import annotations
 
+import secrets
+from contextlib import ExitStack
 from typing import Any
 
-import orjson
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk.engine import Refdesk
-from refdesk.errors import NotSignedIn
+from refdesk.errors import NotSignedIn, RefdeskError
+from refdesk.serve.http.errors import refusal
+from refdesk.serve.http.limits import Limits, bounded
 from refdesk.serve.mcp import caller_of, make_server
 
 GRACE_S = 5  # for open connections after Ctrl-C
@@ -18,28 +24,27 @@ LOCAL_HOSTS = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
 
 
 class KeyRequired:
-    """Turns away, before anything is read, who has no key that is known."""
+    """Turns away, before anything is read, who has no key that is known, or has done enough for now."""
 
-    def __init__(self, app: ASGIApp, desk: Refdesk, *, needs_key: bool) -> None:
-        self.app, self._desk, self._needs_key = app, desk, needs_key
+    def __init__(self, app: ASGIApp, desk: Refdesk, limits: Limits, *, needs_key: bool) -> None:
+        self.app, self._desk, self._limits, self._needs_key = app, desk, limits, needs_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        with ExitStack() as stack:
             try:
                 if self._needs_key and not self._desk.keys.exist():
                     raise NotSignedIn("this library has no key any more", hint="`refdesk keys add NAME` makes one")
-                caller_of(self._desk, headers)
-            except NotSignedIn as error:
-                await _refuse(error, send)
+                caller = caller_of(self._desk, headers)
+                self._limits.count(caller, self._desk.settings)
+                stack.enter_context(self._limits.opened(caller, self._desk.settings))
+            except RefdeskError as error:
+                await refusal(error, secrets.token_hex(8))(scope, receive, send)
                 return
-        await self.app(scope, receive, send)
-
-
-async def _refuse(error: NotSignedIn, send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    await send({"type": "http.response.body", "body": orjson.dumps(error.to_dict())})
+            await self.app(scope, bounded(receive), send)
 
 
 def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIApp:
@@ -53,8 +58,10 @@ def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIA
         allowed_origins=[f"http://{host}" for host in LOCAL_HOSTS],
     )
     # Stateless: a session would belong to one process and outlive its key.
-    app = make_server(desk).streamable_http_app(stateless_http=True, transport_security=guarded)
-    return KeyRequired(app, desk, needs_key=needs_key)
+    limits = Limits()
+    server = make_server(desk, lambda caller: limits.asking(caller, desk.settings))
+    app = server.streamable_http_app(stateless_http=True, transport_security=guarded)
+    return KeyRequired(app, desk, limits, needs_key=needs_key)
 
 
 def serve_http(desk: Refdesk, listening: Any, *, is_local: bool, needs_key: bool) -> None:

@@ -8,8 +8,10 @@ not this machine's, are refused.
 
 from __future__ import annotations
 
+import ipaddress
+import math
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
+from contextlib import ExitStack, nullcontext
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -20,7 +22,7 @@ from refdesk.access import LOCAL, Caller
 from refdesk.engine import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
 from refdesk.serve.http.errors import refusal
-from refdesk.serve.http.limits import Limits, bounded
+from refdesk.serve.http.limits import LONGEST_BODY, Limits, bounded
 
 COOKIE = "refdesk_session"
 HEADER = "x-refdesk"  # any page may send a form; a header of one's own only the same site's script
@@ -28,9 +30,9 @@ HEADER = "x-refdesk"  # any page may send a form; a header of one's own only the
 OPEN = frozenset(("/", "/sign-in", "/healthz", "/readyz", "/api/session", "/favicon.ico"))
 OPEN_BELOW = ("/static/",)
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
-THIS_MACHINE = frozenset(("localhost", "127.0.0.1", "::1"))
 COUNTED = ("/api/", "/v1/")
-UPLOADS = "/api/documents"  # has a limit of its own, see uploads.py
+UPLOADS = "/api/documents"  # has a limit of its own, see multipart.py
+HEAVY = ("/image", "/page/render")  # drawing a page and making HTML compute for up to seconds
 
 
 class Guard:
@@ -53,13 +55,28 @@ class Guard:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
             return
         scope["state"]["caller"] = caller
-        await self.app(scope, receive if scope["path"] == UPLOADS else bounded(receive), send)
+        receive = bounded(receive, math.inf if scope["path"] == UPLOADS else LONGEST_BODY)
+        if caller is None or not caller.id:
+            await self.app(scope, receive, send)
+            return
+        await self._in_turn(caller, scope, receive, send)
+
+    async def _in_turn(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """For a key: not too much at a time, so that there is something left for the others."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._limits.opened(caller, self._desk.settings))
+            except RefdeskError as error:
+                await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
+                return
+            async with self._limits.turn(caller) if scope["path"].endswith(HEAVY) else nullcontext():
+                await self.app(scope, receive, send)
 
     def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
         path = scope["path"]
         # Without keys whatever is sent is ignored: clients of OpenAI cannot send none.
         if not self._needs_key and not self._desk.keys.exist():
-            if self._is_local and _host(headers) not in THIS_MACHINE:
+            if self._is_local and not _is_this_machine(_host(headers)):
                 raise AccessDenied("this library is open to its own machine only", hint="call it by localhost")
             if scope["method"] not in SAFE_METHODS:
                 _same_site(headers, needs_header=False)
@@ -77,6 +94,8 @@ class Guard:
                 _same_site(headers, needs_header=True)
             return caller
         if path in OPEN or path.startswith(OPEN_BELOW):
+            if scope["method"] not in SAFE_METHODS:  # or another site signs its visitors in with a key of its own
+                _same_site(headers, needs_header=False)
             return None
         raise NotSignedIn("this library needs a key")
 
@@ -93,14 +112,12 @@ def _secret(headers: Mapping[str, str]) -> str:
 
 
 def _cookie(headers: Mapping[str, str]) -> str:
-    text = headers.get("cookie", "")
-    if COOKIE not in text:
-        return ""
-    try:
-        found = SimpleCookie(text).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
+    """Not by `http.cookies`, which finds none at all when another one, of any program on this machine, is odd."""
+    for one in headers.get("cookie", "").split(";"):
+        name, _, value = one.strip().partition("=")
+        if name == COOKIE and value:
+            return value
+    return ""
 
 
 def _host(headers: Mapping[str, str]) -> str:
@@ -109,6 +126,14 @@ def _host(headers: Mapping[str, str]) -> str:
         return urlsplit(f"//{headers.get('host', '')}").hostname or ""
     except ValueError:
         return ""
+
+
+def _is_this_machine(host: str) -> bool:
+    """Names that no one else's name server can lead here: localhost, and addresses of the machine itself."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _same_site(headers: Mapping[str, str], *, needs_header: bool) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from refdesk.access import Caller
-from refdesk.errors import NotSignedIn
-from refdesk.serve.http.desk import Library
+from refdesk.errors import NotSignedIn, UsageError
+from refdesk.serve.http.desk import Library, Serving
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import COOKIE, Who
 from refdesk.serve.http.reply import reply
@@ -30,6 +31,8 @@ def keys(desk: Library, caller: Who) -> Response:
 def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
     """The secret is in this answer and nowhere else."""
     caller.require("keys")
+    if body.collections == []:  # a program that found none to name does not mean all of them
+        raise UsageError("a key without any collection opens nothing", hint="leave `collections` out for all of them")
     key, secret = desk.keys.add(body.name, body.role, body.collections)
     return reply({"key": key.to_dict(), "secret": secret}, 201)
 
@@ -42,12 +45,16 @@ def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
 
 
 @router.post("/session", summary="Sign in with a key", responses=gives(ME))
-def sign_in(request: Request, desk: Library, body: SessionIn) -> Response:
+async def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     """Sets a cookie that no script can read and no other site can send."""
-    caller = desk.keys.verify(body.key)
+    desk = service.desk
+    caller = await asyncio.to_thread(desk.keys.verify, body.key)
     if caller is None:
         raise NotSignedIn("this key is not known")
-    token, seconds = desk.sessions.begin(caller)
+    service.limits.count(caller, desk.settings)  # the guard did not know yet whose request it is
+    if known := request.cookies.get(COOKIE):
+        await asyncio.to_thread(desk.sessions.end, known)
+    token, seconds = await asyncio.to_thread(desk.sessions.begin, caller)
     answer = reply(_me(caller))
     answer.set_cookie(
         COOKIE, token, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https"

@@ -1,15 +1,19 @@
 """How much may a key do? Requests in an hour, and questions at a time; the settings `serve.*` say how many.
 
 Whoever sits at the machine (no key) has no limit. Counted in each worker process for itself, each with an equal share.
+Beyond that nobody may hold up the others: not with connections that stay open, nor with what takes long to compute,
+nor with a body that never ends.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from fastapi import HTTPException
 from starlette.types import Message, Receive
@@ -20,20 +24,31 @@ from refdesk.settings import Settings
 
 HOUR_S = 3600.0
 LONGEST_BODY = 4 << 20  # bytes; a long conversation handed in with a question stays far below
+SILENCE_S = 60.0  # between two pieces of a body; whoever is silent for longer has left, or holds a place on purpose
 SOON_S = 2.0  # when to come back while other questions of the same key are being answered
+OPEN_AT_ONCE = 100  # requests of a key beside its questions; a browser opens six connections
+HEAVY_AT_ONCE = 2  # of what computes for up to seconds in a request; the others of the key wait for their turn
 
 
-def bounded(receive: Receive, most: int = LONGEST_BODY) -> Receive:
-    """The same body, as long as it is not too long; it is not read further than that."""
+def bounded(receive: Receive, most: float = LONGEST_BODY) -> Receive:
+    """The same body, as long as it is not too long and keeps coming; it is not read further than that."""
     left = most
+    is_whole = False
 
     async def receiving() -> Message:
-        nonlocal left
-        message = await receive()
+        nonlocal left, is_whole
+        if is_whole:  # what comes now is that the client has left, whenever that is
+            return await receive()
+        # Of FastAPI's own kind: it turns every other one that is raised while it reads a body into 400.
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"nothing came for {SILENCE_S:.0f} seconds", {"Connection": "close"}) from None
         left -= len(message.get("body", b""))
+        is_whole = not message.get("more_body", False)
         if left < 0:
-            # Of FastAPI's own kind: it turns every other one that is raised while it reads a body into 400.
-            raise HTTPException(413, f"a request has {most >> 20} MB at most; send less, or upload it as a document")
+            raise HTTPException(413, f"a request has {LONGEST_BODY >> 20} MB at most; upload more as a document")
         return message
 
     return receiving
@@ -53,6 +68,8 @@ class Limits:
         self._workers, self._clock = workers, clock
         self._windows: dict[str, _Window] = {}
         self._asking: dict[str, int] = {}
+        self._open: dict[str, int] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def count(self, caller: Caller, settings: Settings) -> None:
         """One more request of this caller, or `TooManyRequests`."""
@@ -82,7 +99,7 @@ class Limits:
                 retry_after_s=SOON_S,
             )
         self._asking[caller.id] = running + 1
-        return lambda: self._end(caller.id)
+        return lambda: _less(self._asking, caller.id)
 
     @contextmanager
     def asking(self, caller: Caller, settings: Settings) -> Iterator[None]:
@@ -92,10 +109,28 @@ class Limits:
         finally:
             end()
 
-    def _end(self, key_id: str) -> None:
-        self._asking[key_id] -= 1
-        if not self._asking[key_id]:
-            del self._asking[key_id]
+    @contextmanager
+    def opened(self, caller: Caller, settings: Settings) -> Iterator[None]:
+        """A request for as long as it lasts: events that are followed and bodies that drip hold a connection each."""
+        running = self._open.get(caller.id, 0)
+        if caller.id and settings.concurrent_asks and running >= settings.concurrent_asks + OPEN_AT_ONCE:
+            raise TooManyRequests(
+                f"{running} requests of this key are open already",
+                hint="close some of them",
+                retry_after_s=SOON_S,
+            )
+        self._open[caller.id] = running + 1
+        try:
+            yield
+        finally:
+            _less(self._open, caller.id)
+
+    def turn(self, caller: Caller) -> asyncio.Semaphore:
+        """`async with` it around what computes for long: a key that wants much of it waits for itself alone."""
+        found = self._turns.get(caller.id)
+        if found is None:
+            found = self._turns[caller.id] = asyncio.Semaphore(HEAVY_AT_ONCE)
+        return found
 
     def _share(self, limit: int) -> int:
         return math.ceil(limit / self._workers)
@@ -108,3 +143,9 @@ class Limits:
         elif moment - window.began >= HOUR_S:
             window = self._windows[key_id] = _Window(window.began + HOUR_S, 0, window.count)
         return window
+
+
+def _less(counts: dict[str, int], key_id: str) -> None:
+    counts[key_id] -= 1
+    if not counts[key_id]:
+        del counts[key_id]

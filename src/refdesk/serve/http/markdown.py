@@ -70,8 +70,8 @@ def _with_signs(content: str, claims: Sequence[Range]) -> str:
     for number, (start, end) in enumerate(claims):
         if not done <= start < end <= len(content):
             continue
-        opening = MARKUP.match(content, start)
-        first = min(opening.end() if opening else start, end)
+        opening = MARKUP.match(content, start, end)  # no further: all claims of "> > > …" would go through all of it
+        first = opening.end() if opening else start
         last = first + len(content[first:end].rstrip(" \n|"))
         if first < last and "```" not in content[start:end]:
             parts += [content[done:first], _sign(number), content[first:last], CLOSE]

@@ -20,6 +20,7 @@ from refdesk.errors import RefdeskError, TooLarge, UsageError
 MOST_FILES = 1000  # in one request
 MOST_FIELDS = 100
 LONGEST_FIELD = 100_000  # bytes
+MOST_BESIDE = 8 << 20  # bytes of a form that are in no file: its fields, headers, and what stands around them
 GATHER = 1 << 20  # bytes that are handed to the thread that writes, at a time
 
 
@@ -50,6 +51,7 @@ class Form:
         self.files: list[Received] = []
         self._spool, self._stack, self._most_mb = spool, stack, most_mb
         self._is_whole = False
+        self._parts = self._beside = 0
         self._header = [bytearray(), bytearray()]
         self._headers: dict[bytes, bytes] = {}
         self._file: Received | None = None
@@ -69,16 +71,22 @@ class Form:
         )
 
     def feed(self, data: bytes) -> None:
+        self._beside += len(data)  # less what turns out to be of a file
         try:
             self._parser.write(data)
         except FormParserError as error:
             raise UsageError("the form cannot be read", hint="send it as multipart/form-data") from error
+        if self._beside > MOST_BESIDE:
+            raise TooLarge(f"a form has {MOST_BESIDE >> 20} MB beside its files at most")
 
     def finish(self) -> None:
         if not self._is_whole:  # the parser itself does not mind a form that breaks off
             raise UsageError("the form breaks off before its end", hint="send it again")
 
     def _begin(self) -> None:
+        self._parts += 1  # all of them: fields of one name, and files without one, are many too
+        if self._parts > MOST_FILES + MOST_FIELDS:
+            raise TooLarge(f"a request has {MOST_FILES:,} files at most", hint="send the others in a second one")
         self._headers, self._file, self._value = {}, None, bytearray()
 
     def _end_header(self) -> None:
@@ -106,6 +114,7 @@ class Form:
                 raise TooLarge(f"the field '{self._field[:50]}' is longer than {LONGEST_FIELD:,} bytes")
             return
         self._file.size += len(piece)
+        self._beside -= len(piece)
         if self._file.size > self._most_mb << 20:
             raise TooLarge(
                 f"{self._file.name[:200]} is larger than {self._most_mb} MB",
@@ -116,9 +125,10 @@ class Form:
     def _close(self) -> None:
         if self._file is None:
             self.fields[self._field] = self._value.decode("utf-8", "replace")
-        elif self._file.name or self._file.size:  # a form whose file was not chosen sends an empty one
-            self._file.file.flush()
-            self.files.append(self._file)
+        else:
+            self._file.file.close()  # a process has a thousand open files, connections included, and others need some
+            if self._file.name or self._file.size:  # a form whose file was not chosen sends an empty one
+                self.files.append(self._file)
 
     def _end(self) -> None:
         self._is_whole = True

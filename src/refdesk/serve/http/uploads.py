@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import Response
 
 from refdesk.access import Caller
-from refdesk.serve.http.desk import Serving
+from refdesk.serve.http.desk import Service, Serving
 from refdesk.serve.http.document_shapes import RetryIn, UploadId
 from refdesk.serve.http.documented import EVENTS, failures, gives
 from refdesk.serve.http.guard import Who
@@ -82,15 +82,17 @@ def uploads(queue: Queue, caller: Who) -> Response:
 @router.get("/events", summary="Progress as it happens", responses=EVENTS)
 async def events(request: Request, queue: Queue, caller: Who, service: Serving) -> Response:
     """An `upload` event for every one there is, then whenever one changes. Ends after two minutes; come back then."""
-    stream = service.streams.begin(caller.id, _changes(queue, caller), request.state.request_id)
+    stream = service.streams.begin(caller.id, _changes(service, queue, caller), request.state.request_id)
     return EventResponse(stream)
 
 
-async def _changes(queue: Uploads, caller: Caller) -> AsyncGenerator[Named, None]:
+async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGenerator[Named, None]:
     until = time.monotonic() + FOLLOWED_S
     changes = queue.changes(caller)
     async with aclosing(changes):
         async for changed in changes:
+            if caller.id and service.desk.keys.of(caller.id) is None:  # revoked meanwhile
+                return
             for one in changed:
                 yield "upload", shown(one)
             if time.monotonic() > until:
