@@ -315,6 +315,13 @@ class Refdesk:
             raise NotFound(f"the original of {document.name} is not kept", hint="its text can be shown instead")
         return path
 
+    def figure(self, image: str, *, access: Access = None) -> Path:
+        """The picture that a passage names as `chunk.image`, as PNG."""
+        path = self._files.path(image)
+        if not self.shelves.has_figure(image, None if access is None else tuple(access)) or not path.is_file():
+            raise NotFound(f"there is no figure '{image}'")
+        return path
+
     def locate(self, chunk: Chunk, start: int, end: int) -> tuple[Box, ...]:
         """Where characters `start..end` of a chunk stand, word by word; empty for formats without pages."""
         found: list[Box] = []

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Engine, func, or_, select
 
 from refdesk.adapters import codec
 from refdesk.adapters.catalogue import document_conditions
-from refdesk.adapters.schema import documents
+from refdesk.adapters.schema import chunks, documents
 from refdesk.types import Document, Scope
 
 _NAME = func.lower(documents.c.name)  # of ASCII; as people expect it, not all capitals first
@@ -69,6 +69,15 @@ class Shelves:
             documents.c.source.startswith("upload:"),
             documents.c.parent_id.is_(None),
         )
+
+    def has_figure(self, image: str, access: tuple[str, ...] | None) -> bool:
+        """Whether a document in one of these collections holds the figure of this hash."""
+        holds = func.instr(chunks.c.details, f'"image":"{image}"'.encode()) > 0
+        found = select(chunks.c.id).join(documents, documents.c.key == chunks.c.document_key)
+        conditions = [*document_conditions(Scope(access=access)), documents.c.status == "ready"]
+        with self._engine.connect() as connection:
+            rows = connection.execute(found.where(chunks.c.kind == "figure", holds, *conditions).limit(1))
+            return rows.first() is not None
 
     def _first(self, *conditions: Any) -> Document | None:
         with self._engine.connect() as connection:

@@ -12,7 +12,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -135,6 +135,26 @@ class Uploads:
         again = self._spool.write(_begun(upload, password), durable=True)
         self.wake()
         return again
+
+    def hand_in(self, paths: Iterable[Path], collection: str, caller: Caller) -> list[Upload]:
+        """Queues copies of files on this machine."""
+        accepted = []
+        for path in paths:
+            with self._spool.receiving() as (upload_id, file), path.open("rb") as original:
+                shutil.copyfileobj(original, file)
+                upload = new_upload(upload_id, path.name, collection, caller, size=path.stat().st_size)
+                accepted.append(self._spool.accept(upload, file))
+        self.wake()
+        return accepted
+
+    def settled(self, uploads: Sequence[Upload], until: float) -> list[Upload]:
+        """How they stand once none of them waits any more, or at that time (of `time.monotonic`)."""
+        while True:
+            known = self._spool.all()
+            now = [known.get(one.id, one) for one in uploads]
+            waits = any(one.id in known and one.status in ACTIVE for one in now)
+            if not waits or time.monotonic() >= until or self._stopping.wait(LOOK_S):
+                return now
 
     def _copied(self, path: Path, document: Document, caller: Caller, password: str | None) -> Upload:
         with self._spool.receiving() as (upload_id, file), path.open("rb") as original:

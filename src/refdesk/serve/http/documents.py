@@ -6,12 +6,14 @@ A caller sees the documents of his collections; another one's is answered as if 
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request
+from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from refdesk.access import Caller
@@ -81,6 +83,16 @@ def seen(desk: Refdesk, caller: Caller, document_id: str) -> Document:
     found = desk.shelves.visible(sound(document_id), caller.access)
     if found is None:
         raise NotFound(f"there is no document '{sound(document_id)}'")
+    return found
+
+
+def readable(desk: Refdesk, caller: Caller, document_id: str) -> Document:
+    """The same, once it has been read: before, and when that failed, it has neither pages nor text."""
+    found = seen(desk, caller, document_id)
+    if found.status == "failed":
+        raise NotFound(f"{found.name} could not be read: {found.error}")
+    if found.status != "ready":
+        raise NotFound(f"{found.name} is not ready yet: it is {found.status}", hint="wait until it is ready")
     return found
 
 
@@ -199,20 +211,45 @@ def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
     "/{document_id}/original",
     summary="The file as it came",
     responses=bytes_of("application/octet-stream", description="The file")
-    | {206: {"description": "A part of it"}, 416: {"description": "It has no such part"}}
-    | failures(404),
+    | {206: {"description": "A part of it"}, 304: {"description": "The file that the caller has is the newest"}}
+    | failures(404, 416),
 )
-def original(desk: Library, caller: Who, document_id: DocumentId) -> Response:
-    """Always as a download: a page among the documents must not run as a page of this site."""
-    found = seen(desk, caller, document_id)
+def original(request: Request, desk: Library, caller: Who, document_id: DocumentId) -> Response:
+    """Always as a download: a page among the documents must not run as a page of this site. In parts, if wanted."""
+    found = readable(desk, caller, document_id)
     path = desk.original(found.id)
     headers = {
+        "ETag": f'"{found.content_hash}"',
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "Cache-Control": "private, no-cache",
     }
+    if is_known(request.headers.get("if-none-match", ""), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    if not _is_range(request.headers.get("range", ""), path.stat().st_size):
+        request.scope["headers"] = [pair for pair in request.scope["headers"] if pair[0] != b"range"]
     name = PurePosixPath(found.name).name or "document"
     return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
+
+
+def is_known(header: str, tag: str) -> bool:
+    """`W/"a", "b"` holds `"b"`; `*` holds all."""
+    known = [one.strip().removeprefix("W/") for one in header.split(",")]
+    return tag in known or "*" in known
+
+
+def _is_range(header: str, size: int) -> bool:
+    """`bytes=0-99` is one; several, or what cannot be understood, are answered with the whole (RFC 9110, 14.2)."""
+    found = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", header.strip())
+    if found is None or found.groups() == ("", ""):
+        return False
+    first, last = (int(one) if one else None for one in found.groups())
+    if first is not None and last is not None and first > last:
+        return False
+    if (first is not None and first >= size) or (first is None and last == 0):
+        said = f"the file has {size:,} bytes, and none from there on"
+        raise HTTPException(416, said, {"Content-Range": f"bytes */{size}"})
+    return True
 
 
 # changing

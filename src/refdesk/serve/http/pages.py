@@ -16,7 +16,7 @@ from refdesk.geometry import Box, Geometry
 from refdesk.serve.http.desk import Library
 from refdesk.serve.http.document_shapes import DocumentId
 from refdesk.serve.http.documented import bytes_of, failures, gives
-from refdesk.serve.http.documents import WITH_IMAGES, seen
+from refdesk.serve.http.documents import WITH_IMAGES, is_known, readable
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
 from refdesk.types import Document, Page
@@ -65,14 +65,14 @@ def image(
     boxes: Boxes = "",
 ) -> Response:
     """PDF pages and pictures; other formats have no images, and their text is shown instead. Kept once it is drawn."""
-    document = seen(desk, caller, document_id)
+    document = readable(desk, caller, document_id)
     if document.format not in WITH_IMAGES:
         raise NotFound(f"{document.name} has no page images", hint="its text can be shown instead")
     _page(desk, document, number)
     marked = checked_boxes(boxes, number)
     tag = _tag(document, number, width, format, marked)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
-    if _is_known(request.headers.get("if-none-match", ""), tag):
+    if is_known(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers=headers)
     data = desk.page_image(document.id, number, width=width, boxes=marked, format=format)
     return Response(data, headers=headers, media_type=f"image/{format}")
@@ -81,7 +81,7 @@ def image(
 @router.get("/{document_id}/pages/{number}/text", summary="A page's text", responses=gives(PAGE) | failures(404))
 def text(desk: Library, caller: Who, document_id: DocumentId, number: Number) -> Response:
     """`start` is the place of the page in the document's text. Words have places where the format has pages."""
-    document = seen(desk, caller, document_id)
+    document = readable(desk, caller, document_id)
     page = _page(desk, document, number)
     found = desk.pages(document.id, number)
     words = _words(found[0].words, page) if found and found[0].words is not None else []
@@ -152,9 +152,3 @@ def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
 def _tag(document: Document, number: int, width: int, format: str, boxes: tuple[Box, ...]) -> str:
     said = f"{document.content_hash} {number} {width} {format} {boxes}"
     return f'"{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}"'
-
-
-def _is_known(header: str, tag: str) -> bool:
-    """`W/"a", "b"` holds `"b"`; `*` holds all."""
-    known = [one.strip().removeprefix("W/") for one in header.split(",")]
-    return tag in known or "*" in known
