@@ -34,7 +34,7 @@ LastEvent = Annotated[
 ]
 
 
-@router.post("/api/query", summary="Ask one question", responses=ANSWER | failures(404, 502))
+@router.post("/api/query", summary="Ask one question", responses=ANSWER | failures(404, 501, 502))
 async def query(request: Request, service: Serving, caller: Who, body: QueryRequest) -> Response:
     """Answers from the documents, with the keys of `Answer` and those of other systems beside them."""
     answer = await ask_once(request, service, caller, body.text, body.options())
@@ -48,8 +48,9 @@ def clear_cache(service: Serving, caller: Who) -> Response:
     return reply({"cleared": True})
 
 
-@router.post("/api/chat", summary="Ask in a conversation", responses=ANSWER | failures(404, 502))
+@router.post("/api/chat", summary="Ask in a conversation", responses=ANSWER | failures(404, 501, 502))
 async def chat(request: Request, service: Serving, caller: Who, body: ChatRequest) -> Response:
+    """The same, in a conversation: one that is named, or a new one, whose id the answer has."""
     options = in_conversation(body.options(), new_id())
     return reply(answer_shape(await ask_once(request, service, caller, body.text, options)))
 

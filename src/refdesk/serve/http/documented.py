@@ -9,12 +9,14 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from refdesk.serve.http.schemas import answer_schemas
 from refdesk.serve.http.shapes import Problem
 
 Responses = dict[int | str, dict[str, Any]]
 
-# What any request under /api and /v1 may come to, whatever the route.
+# What any request under /api and /v1 may come to, whatever the route; a change also to a full disk.
 ANYWHERE = (400, 401, 403, 413, 429, 500, 503)
+CHANGING = ("post", "put", "patch", "delete")
 WORDS: Mapping[int, str] = {
     400: "The request is wrong",
     401: "No key, or one that is not known",
@@ -29,6 +31,37 @@ WORDS: Mapping[int, str] = {
     502: "A model did not answer",
     503: "Busy; try again",
     507: "The disk is full",
+}
+# The code and the sentence that stand for each status in its example.
+SAID: Mapping[int, tuple[str, str]] = {
+    400: ("usage_error", "top_k: should be greater than or equal to 1"),
+    401: ("not_signed_in", "this library needs a key"),
+    403: ("access_denied", "a reader may not do this"),
+    404: ("not_found", "there is no document 'price-list.pdf'"),
+    413: ("too_large", "a request has 4 MB at most; send less, or upload it as a document"),
+    415: ("unsupported_format", "files of this type are not read"),
+    422: ("needs_password", "it is encrypted"),
+    429: ("too_many_requests", "this key has made its 1,000 requests of the hour"),
+    500: ("internal_error", "something went wrong on the server's side"),
+    501: ("extra_missing", "this needs refdesk[rerank]"),
+    502: ("provider_refused", "the model's key was refused"),
+    503: ("library_busy", "the database is locked by another program"),
+    507: ("disk_full", "the disk that holds the library is full"),
+}
+TRY_AGAIN = frozenset((429, 503, 507))
+REQUEST_ID = {"description": "Of this request, as the log has it", "schema": {"type": "string"}}
+RETRY_AFTER = {"description": "Seconds until another try may succeed", "schema": {"type": "integer"}}
+# Where a route does not say it itself.
+PARAMETERS: Mapping[str, str] = {
+    "conversation_id": "The conversation's id, its `session_id` in a question",
+    "answer_id": "The answer's id, its `query_id` or `trace_id`",
+    "key_id": "The key's id or name",
+    "name": "Its name",
+    "limit": "How many at most",
+    "offset": "How many to leave out",
+    "order": "How they are ordered",
+    "days": "How many days back",
+    "format": "png or webp",
 }
 PROBLEM = {"$ref": "#/components/schemas/Problem"}
 CITATION: dict[str, Any] = {
@@ -91,7 +124,10 @@ def failures(*statuses: int) -> Responses:
 
 def _failure(status: int) -> dict[str, Any]:
     words = WORDS.get(status, HTTPStatus(status).phrase)
-    return {"description": words, "content": {"application/json": {"schema": PROBLEM}}}
+    code, message = SAID.get(status, ("usage_error", words))
+    example = {"code": code, "message": message, "stage": "", "retryable": status in TRY_AGAIN, "hint": ""}
+    example |= {"request_id": "4f1c8a12be90d377"}
+    return {"description": words, "content": {"application/json": {"schema": PROBLEM, "example": example}}}
 
 
 def bytes_of(*types: str, description: str = "Done") -> Responses:
@@ -100,14 +136,38 @@ def bytes_of(*types: str, description: str = "Done") -> Responses:
     return {200: {"description": description, "content": content}}
 
 
-ANSWER: Responses = gives(ANSWER_EXAMPLE, description="The answer")
+# What of it is long is cut.
+TOLD = (
+    ("thinking", '{"step":"retrieve","text":"Searching 9 documents"}'),
+    ("sources", '{"citations":[{"marker":1,"chunk_id":17,"page":2,"text":"The price list is revised …"}]}'),
+    ("content", '{"token":"The price list is revised every January. "}'),
+    ("content", '{"token":"[1]"}'),
+    ("verification", '{"status":"checking","notes":[]}'),
+    ("verification", '{"status":"verified","notes":["every sentence was checked against the lines it cites"]}'),
+    (
+        "done",
+        '{"answer":{"id":"0f3a9c","content":"The price list is … [1]"},"traceUrl":"/api/traces/0f3a9c"}',
+    ),
+)
+
+
+def _answer() -> Responses:
+    made = gives(ANSWER_EXAMPLE, description="The answer")
+    made[200]["content"]["application/json"]["schema"] = {"$ref": "#/components/schemas/Answer"}
+    return made
+
+
+ANSWER: Responses = _answer()
 EVENTS: Responses = {
     200: {
         "description": "Server-Sent Events; see docs/http.md",
         "content": {
             "text/event-stream": {
                 "schema": {},  # of each event; what it carries is in docs/http.md
-                "example": 'id: Zk3aQ-1\nevent: thinking\ndata: {"step":"retrieve","text":"Searching 9 files"}\n\n',
+                "example": "".join(
+                    f"id: 19a85c3e5f04f1c8a12be90-{number}\nevent: {name}\ndata: {data}\n\n"
+                    for number, (name, data) in enumerate(TOLD, 1)
+                ),
             }
         },
     }
@@ -120,7 +180,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         components = schema.setdefault("components", {})
         problem = Problem.model_json_schema()
-        components.setdefault("schemas", {})["Problem"] = problem
+        components.setdefault("schemas", {}).update(answer_schemas() | {"Problem": problem})
         for unused in ("HTTPValidationError", "ValidationError"):
             components["schemas"].pop(unused, None)
         components["securitySchemes"] = {
@@ -130,11 +190,33 @@ def describe(app: FastAPI) -> dict[str, Any]:
         }
         schema["security"] = [{"bearer": []}, {"header": []}, {"cookie": []}, {}]
         for path, operations in schema["paths"].items():
-            for operation in operations.values():
-                responses = operation["responses"]
-                if "HTTPValidationError" in str(responses.get("422")):
-                    del responses["422"]
-                for status in ANYWHERE if path.startswith(("/api/", "/v1/")) else (400, 401, 403, 500):
-                    responses.setdefault(str(status), _failure(status))
+            for method, operation in operations.items():
+                _complete(operation, path, method)
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+def _complete(operation: dict[str, Any], path: str, method: str) -> None:
+    """What holds for every route and what FastAPI gets wrong."""
+    responses = operation["responses"]
+    if "HTTPValidationError" in str(responses.get("422")):
+        del responses["422"]
+    for status in _anywhere(path, method):
+        responses.setdefault(str(status), _failure(status))
+    for status, response in responses.items():
+        content = response.get("content", {})
+        if len(content) > 1 and content.get("application/json") == {"schema": {}}:
+            del content["application/json"]  # a guess where the route says better
+        headers = response.setdefault("headers", {})
+        headers["X-Request-Id"] = REQUEST_ID
+        if status in ("429", "503"):
+            headers["Retry-After"] = RETRY_AFTER
+    for one in operation.get("parameters", ()):
+        if one["name"] in PARAMETERS:
+            one.setdefault("description", PARAMETERS[one["name"]])
+
+
+def _anywhere(path: str, method: str) -> tuple[int, ...]:
+    if not path.startswith(("/api/", "/v1/")):
+        return (400, 401, 403, 500)
+    return (*ANYWHERE, 507) if method in CHANGING else ANYWHERE

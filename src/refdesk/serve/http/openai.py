@@ -48,8 +48,11 @@ COMPLETION = {
     "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
 }
 MODELS = {"object": "list", "data": [{"id": "refdesk", "object": "model", "created": 0, "owned_by": OWNER}]}
-RESPONSES = gives(COMPLETION) | failures(404, 502)
-RESPONSES[200]["content"]["text/event-stream"] = {"schema": {}}
+RESPONSES = gives(COMPLETION) | failures(404, 501, 502)
+RESPONSES[200]["content"]["text/event-stream"] = {
+    "schema": {},
+    "example": 'data: {"id":"chatcmpl-0f3a9c","choices":[{"index":0,"delta":{"content":"…"}}]}\n\ndata: [DONE]\n\n',
+}
 
 
 @router.get("/models", summary="One model for each level", responses=gives(MODELS))
@@ -66,6 +69,7 @@ async def model(caller: Who, name: str) -> Response:
 
 @router.post("/chat/completions", summary="Ask, as OpenAI's clients do", responses=RESPONSES)
 async def completions(request: Request, service: Serving, caller: Who, body: CompletionRequest) -> Response:
+    """With `stream` as events. What the library does not know of OpenAI's parameters is left alone."""
     text, options = asked(body)
     if not body.stream:
         answer = await ask_once(request, service, caller, text, options)

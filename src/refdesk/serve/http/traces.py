@@ -7,11 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from refdesk.answer_codec import answer_from_dict
 from refdesk.errors import NotFound
 from refdesk.serve.http.desk import Library
-from refdesk.serve.http.documented import ANSWER_EXAMPLE, failures, gives
+from refdesk.serve.http.documented import ANSWER, failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.seeds import answer_shape
 from refdesk.serve.http.shapes import FeedbackIn
 
 router = APIRouter(prefix="/api", tags=["answers"])
@@ -27,13 +29,14 @@ def recent(desk: Library, caller: Who, limit: Annotated[int, Query(ge=1, le=1000
     return reply({"answers": [one.to_dict() for one in found]})
 
 
-@router.get("/answers/{answer_id}", summary="One answer again", responses=gives(ANSWER_EXAMPLE) | failures(404))
+@router.get("/answers/{answer_id}", summary="One answer again", responses=ANSWER | failures(404))
 def answer(desk: Library, caller: Who, answer_id: str) -> Response:
+    """As it was given, and `feedback`: what people said of it."""
     found = desk.asking.answers.get(answer_id, owner=caller.owner, access=caller.access)
     if found is None or not found[0]:
         raise NotFound(f"there is no answer '{answer_id}'")
     said = desk.feedback.of(answer_id, caller=caller)
-    return reply(found[0] | {"answer": found[0].get("content", ""), "feedback": said})
+    return reply(answer_shape(answer_from_dict(found[0])) | {"feedback": said})
 
 
 @router.get(
