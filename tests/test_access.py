@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from access_samples import ADMIN, EDITOR, OTHER, READER, secrets_in, two_collections
+from library_samples import open_desk
 from refdesk import Answer, Refdesk
 from refdesk.access import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
 from refdesk.errors import AccessDenied, NotFound, UsageError
@@ -278,6 +279,29 @@ def test_analytics(desk: Refdesk) -> None:
 def test_no_name_opens_what_is_closed(desk: Refdesk, name: str) -> None:
     with pytest.raises(NotFound, match="there is no document"):
         desk.document(name, access=READER.access)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["harbour/..", "../board", "harbour//x", "harbour/\u202edraob", "harbour/\0", "harbour/a\nb", "x" * 501, "", " / "],
+)
+def test_what_cannot_be_a_collection(desk: Refdesk, name: str) -> None:
+    with pytest.raises(UsageError):
+        desk.move("crane.md", name)
+    with pytest.raises(UsageError):
+        desk.keys.add("Nadja", "reader", [name])
+
+
+@pytest.mark.parametrize("name", ["Board", "board ", "bоard", "board\u200b", "boards", "boar"])
+def test_no_look_alike_of_a_collection_opens_it(name: str) -> None:
+    caller = Caller("k", "Eva", "editor", (name,))
+    assert not caller.may("add", "board") and not caller.may("read", "board/2024")
+
+
+def test_hidden_letters_of_a_name_are_left_out(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        desk.add_text("a.txt", "The quay is long.")
+        assert desk.rename("a.txt", "report\u202efdp.exe\x07").name == "reportfdp.exe"
 
 
 def test_a_library_of_two_processes_sees_the_same(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import ipaddress
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,6 +21,14 @@ from refdesk.serve import fetch as fetching
 from refdesk.serve.fetch import checked_networks, checked_url, fetch, may_reach
 
 HERE = (ipaddress.ip_network("127.0.0.1/32"),)  # the one machine of these tests that counts as allowed
+
+PACKED = {
+    "/packed": ("gzip", gzip.compress(b"The weir is open.")),
+    "/bomb": ("gzip", gzip.compress(bytes(64 << 20))),
+    "/twice": ("gzip, gzip", gzip.compress(gzip.compress(bytes(64 << 20)))),
+    "/torn": ("gzip", gzip.compress(b"The weir is open.")[:20]),
+    "/odd": ("br", b"x"),
+}
 
 
 class Site(BaseHTTPRequestHandler):
@@ -57,6 +68,13 @@ class Site(BaseHTTPRequestHandler):
             for _ in range(100):
                 self.wfile.write(b"x")
                 time.sleep(0.1)
+        elif self.path in PACKED:
+            packing, body = PACKED[self.path]
+            self.send_response(200)
+            self.send_header("Content-Encoding", packing)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
         elif self.path == "/gone":
             self.send_error(404)
         else:
@@ -173,6 +191,38 @@ def test_limits_of_size_and_time(site: Quiet, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UnreadableFile, match="longer than"):
         fetched(site, "/drip")
     assert time.monotonic() - began < 5
+
+
+def test_what_comes_packed_is_unpacked_piece_by_piece(site: Quiet) -> None:
+    assert fetched(site, "/packed")[1] == b"The weir is open."
+    tracemalloc.start()
+    with pytest.raises(TooLarge, match="larger than 1 MB"):
+        fetched(site, "/bomb")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20 << 20  # 66 MB at once when a piece was unpacked whole
+    for path, said in (("/twice", "packed as 'gzip, gzip'"), ("/odd", "packed as 'br'"), ("/torn", "breaks off")):
+        with pytest.raises(UnreadableFile, match=said):
+            fetched(site, path)
+
+
+def test_a_name_server_that_is_silent_holds_up_no_one_else() -> None:
+    """Names are looked up in threads of their own, not in those that work on questions."""
+
+    async def look() -> list[str]:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        loop.run_in_executor(None, waiting.wait)
+        return await asyncio.wait_for(fetching.resolve("127.0.0.1", 80), 5)
+
+    waiting = threading.Event()
+    loop = asyncio.new_event_loop()
+    try:
+        assert loop.run_until_complete(look()) == ["127.0.0.1"]
+    finally:
+        waiting.set()
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
 
 
 def test_what_is_not_there_says_so(site: Quiet) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 import httpx2
 import pytest
@@ -12,8 +16,11 @@ import pytest
 from http_server import serving
 from refdesk import Refdesk, Settings
 from refdesk.access import LOCAL, Caller
-from refdesk.errors import TooManyRequests
-from refdesk.serve.http.limits import LONGEST_BODY, Limits
+from refdesk.errors import TooLarge, TooManyRequests
+from refdesk.serve.http import limits as limits_module
+from refdesk.serve.http.guard import Guard
+from refdesk.serve.http.limits import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Limits
+from refdesk.serve.http.multipart import Form
 from wire_server import WireServer
 
 ANNA, OTTO = Caller("k1", "anna", "reader"), Caller("k2", "otto", "reader")
@@ -85,6 +92,74 @@ def test_workers_share_a_limit() -> None:
     assert used_up(Limits(workers=2)) == 5
 
 
+def test_connections_that_stay_open() -> None:
+    limits = Limits()
+    with contextlib.ExitStack() as stack:
+        for _ in range(OPEN_AT_ONCE + 2):
+            stack.enter_context(limits.opened(ANNA, TEN))
+        with pytest.raises(TooManyRequests, match="102 requests"), limits.opened(ANNA, TEN):
+            pass
+        with limits.opened(OTTO, TEN), limits.opened(LOCAL, TEN):
+            pass
+    with limits.opened(ANNA, TEN):
+        pass
+
+
+def test_what_computes_for_long_takes_turns() -> None:
+    """Ten of one key hold up that key alone."""
+    limits, running, most = Limits(), 0, 0
+
+    async def heavy(caller: Caller) -> None:
+        nonlocal running, most
+        async with limits.turn(caller):
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0.01)
+            running -= 1
+
+    async def together() -> None:
+        await asyncio.gather(*(heavy(ANNA) for _ in range(10)), heavy(OTTO))
+
+    asyncio.run(together())
+    assert most == HEAVY_AT_ONCE + 1
+
+
+def test_a_key_s_heavy_requests_take_turns_at_the_guard(tmp_path: Path) -> None:
+    """A reader who wants twelve texts made into HTML, or twelve pages drawn, at once does not get twelve threads."""
+    running: list[str] = []
+    most: list[int] = []
+
+    async def counting(scope: Any, receive: Any, send: Any) -> None:
+        running.append(scope["path"])
+        most.append(len(running))
+        await asyncio.sleep(0.005)
+        running.pop()
+
+    async def together(guard: Guard, path: str, secret: str) -> int:
+        most.clear()
+        headers = [(b"x-api-key", secret.encode())]
+        scopes = [
+            {"type": "http", "method": "GET", "path": path, "headers": headers, "state": {"request_id": "1"}}
+            for _ in range(12)
+        ]
+        await asyncio.gather(*(guard(scope, counting, counting) for scope in scopes))  # type: ignore[arg-type]
+        return max(most)
+
+    with Refdesk(tmp_path / "library") as desk:
+        secret = desk.keys.add("anna", "reader")[1]
+        for path, expected in (("/page/render", 2), ("/api/documents/x/pages/1/image", 2), ("/api/me", 12)):
+            guard = Guard(counting, desk, Limits(), is_local=True, needs_key=False)
+            assert asyncio.run(together(guard, path, secret)) == expected
+
+
+def test_a_sign_in_counts_as_a_request(tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library", settings={"serve.requests_per_hour": 2}) as desk:
+        secret = desk.keys.add("anna", "reader")[1]
+        with serving(desk) as server:
+            said = [server.client.post("/api/session", json={"key": secret}, headers={"Cookie": ""}) for _ in range(3)]
+            assert [one.status_code for one in said] == [200, 200, 429]
+
+
 def test_questions_at_a_time(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with WireServer() as model:
         for name, value in model.openai_env("tiny-1b").items():
@@ -119,3 +194,74 @@ def test_a_body_that_is_too_long(examples: Refdesk) -> None:
         with contextlib.suppress(httpx2.TransportError):  # the server may close it in the middle of the body
             assert server.post("/api/query", content=unannounced(), timeout=10).status_code == 413
         assert server.get("/healthz").status_code == 200
+
+
+def test_a_body_that_does_not_come(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits_module, "SILENCE_S", 0.3)
+    multipart = "multipart/form-data; boundary=x"
+    with serving(examples) as server:
+        for path, kind in (("/api/query", "application/json"), ("/api/documents", multipart)):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+                head = (
+                    f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 99\r\n\r\n{{"
+                )
+                connection.sendall(head.encode())
+                assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
+        # What waits after the body was sent whole is the client, and may wait for as long as the answer takes.
+        with server.client.stream("GET", "/api/uploads/events") as response:
+            time.sleep(0.5)
+            assert response.status_code == 200 and next(response.iter_lines()).startswith("retry")
+
+
+class Spooled:
+    """A spool that only hands out files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.count = folder, 0
+
+    @contextlib.contextmanager
+    def receiving(self) -> Iterator[tuple[str, IO[bytes]]]:
+        self.count += 1
+        with (self.folder / str(self.count)).open("xb") as file:
+            yield str(self.count), file
+
+
+def part(number: int, name: str, body: bytes = b"") -> bytes:
+    head = f'--x\r\nContent-Disposition: form-data; name="{name}"; filename="{number}.txt"\r\n\r\n'
+    return head.encode() + body + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        part(0, "files").replace(b"0.txt", b""),
+        b'--x\r\nContent-Disposition: form-data; name="same"\r\n\r\n\r\n',
+        part(0, "files", b"1"),
+    ],
+    ids=["files_without_a_name", "one_field_again_and_again", "files"],
+)
+def test_a_form_of_endless_parts(tmp_path: Path, piece: bytes) -> None:
+    spool = Spooled(tmp_path)
+    with contextlib.ExitStack() as stack, pytest.raises(TooLarge):
+        form = Form(spool, stack, "multipart/form-data; boundary=x", 1)
+        for _ in range(100):
+            form.feed(piece * 20)
+    assert spool.count <= 1100
+
+
+def test_a_form_with_much_beside_its_files(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack, pytest.raises(TooLarge, match="8 MB beside"):
+        form = Form(Spooled(tmp_path), stack, "multipart/form-data; boundary=x", 1)
+        form.feed(part(0, "files", b"1") + b"--x--\r\n")
+        for _ in range(20):  # what follows the end
+            form.feed(b"y" * (1 << 20))
+
+
+def test_a_form_of_many_files_holds_few_of_them_open(tmp_path: Path) -> None:
+    """A process may have 256 or 1,024 open, and connections are among them."""
+    with contextlib.ExitStack() as stack:
+        form = Form(Spooled(tmp_path), stack, "multipart/form-data; boundary=x", 1)
+        for number in range(200):
+            form.feed(part(number, "files", b"1"))
+        assert sum(not one.file.closed for one in form.files) <= 1
+        assert len(form.files) >= 199 and (tmp_path / "7").read_bytes() == b"1"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from refdesk.serve.http.markdown import html_of
@@ -84,3 +86,16 @@ def test_private_characters_of_a_text_do_no_harm() -> None:
 def test_emoji_do_not_shift_the_claims() -> None:
     html = html_of("🛟 A buoy. It floats.", [(0, 9), (10, 20)])
     assert '<span class="claim" data-claim="1">It floats.</span>' in html
+
+
+def test_letters_are_not_turned_about() -> None:
+    assert html_of("It weighs \u202e053\u202c kg.", [(0, 19)]) == (
+        '<p><span class="claim" data-claim="0">It weighs 053 kg.</span></p>\n'
+    )
+
+
+@pytest.mark.parametrize("content", [">" * 100_000, "- " * 50_000, "|" * 100_000], ids=["quotes", "lists", "cells"])
+def test_a_text_of_nothing_but_markup_takes_no_longer_than_another(content: str) -> None:
+    began = time.perf_counter()
+    html_of(content, [(place, place + 20) for place in range(0, 80_000, 20)], range(500))
+    assert time.perf_counter() - began < 3  # 20 seconds when every claim went through all of it

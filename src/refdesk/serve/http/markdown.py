@@ -27,6 +27,7 @@ UNDER_THE_QUESTION = 2  # the question is a heading of the second level, so thos
 # Where a claim begins and ends travels through Markdown as characters of the private use area, which say nothing to it.
 OPEN, CLOSE, ZERO = "\ue000", "\ue001", 0xE010
 PRIVATE = re.compile("[\ue000-\ue01f]")
+TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")  # they turn letters about: a document's "053" would show as 350
 SIGNS = re.compile("\ue000([\ue010-\ue019]+)\ue001|\ue001")
 ENCODED = re.compile("%EE%80%[89][0-9A-F]", re.IGNORECASE)  # the same within an address
 PIECES = re.compile(r"""<(/?)([a-zA-Z0-9]+)(?:[^>"']|"[^"]*"|'[^']*')*>""")
@@ -47,7 +48,7 @@ _MARKDOWN = _markdown()
 
 def html_of(content: str, claims: Sequence[Range] = (), markers: Collection[int] = ()) -> str:
     """Sanitised HTML of an answer; `claims` are ranges of its characters, `markers` numbers that have a citation."""
-    marked = _with_signs(PRIVATE.sub("\ufffd", content), claims)
+    marked = TURNING.sub("", _with_signs(PRIVATE.sub("\ufffd", content), claims))
     clean = nh3.clean(
         _MARKDOWN.render(marked),
         tags=TAGS,
