@@ -132,6 +132,15 @@ def test_a_wrong_request_is_told_what_is_wrong(server: Server, body: object, wor
     assert set(said) == {"code", "message", "stage", "retryable", "hint", "request_id"}
 
 
+def test_a_body_that_is_not_sent_as_json(server: Server) -> None:
+    """What curl -d does without a header."""
+    for kind in ("application/x-www-form-urlencoded", "text/plain"):
+        response = server.post("/api/query", content='{"q": "x"}', headers={"Content-Type": kind})
+        said = response.json()
+        assert response.status_code == 400 and "not sent as JSON" in said["message"]
+        assert "Content-Type: application/json" in said["hint"]
+
+
 def test_a_document_that_is_not_there(server: Server) -> None:
     response = server.post("/api/query", json={"q": QUESTION, "document": "nowhere.pdf"})
     assert response.status_code == 404 and response.json()["code"] == "not_found"

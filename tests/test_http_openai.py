@@ -132,6 +132,17 @@ def test_heartbeats_do_not_disturb_the_client(own_folder: Path, monkeypatch: pyt
             assert text.startswith("It costs 120 euros. [1]")
 
 
+def test_the_clients_own_way_to_read_a_stream(client: openai.OpenAI) -> None:
+    """It puts the chunks together itself, the extension included."""
+    ask = {"model": "refdesk", "messages": [{"role": "user", "content": QUESTION}]}
+    with client.chat.completions.stream(**ask, stream_options={"include_usage": True}) as stream:
+        kinds = {event.type for event in stream}
+        done = stream.get_final_completion()
+    assert {"chunk", "content.delta", "content.done"} <= kinds
+    assert "[1]" in (done.choices[0].message.content or "") and done.choices[0].finish_reason == "stop"
+    assert done.usage is not None
+
+
 def test_parameters_of_other_models_do_no_harm(client: openai.OpenAI) -> None:
     """Sampling, formats and tools are the library's own affair; more tokens than it may write are as many as it may."""
     done = client.chat.completions.create(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -141,6 +142,36 @@ def test_plain_questions_are_told_of_a_stop_too(own_folder: Path, model: WireSer
         assert other.result().json()["error"]["type"] == "api_error"
         err = server.log_at_end()
         assert "Traceback" not in err and "timeout graceful shutdown exceeded" not in err, err
+
+
+def test_what_a_killed_worker_had_open_is_not_counted_on(own_folder: Path, model: WireServer) -> None:
+    model.hang("It costs")
+    with served(own_folder, "--workers", "2", **model.openai_env("tiny-1b")) as server:
+        with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
+            assert next(read_events(response))
+            assert model.wait_until(lambda: len(model.requests) == 1, timeout=20)
+            assert _open_streams(server) == 1.0
+            for process in _workers(server):
+                os.kill(process, signal.SIGKILL)
+        assert model.wait_until(lambda: _open_streams(server) == 0.0, timeout=30)
+
+
+def _open_streams(server: Server) -> float | None:
+    try:
+        text = httpx2.get(f"{server.url}/metrics", timeout=5).text
+    except httpx2.TransportError:
+        return None  # between two workers
+    return float(next(line.split()[-1] for line in text.splitlines() if line.startswith("refdesk_streams_open")))
+
+
+def _workers(server: Server) -> set[int]:
+    asked = (httpx2.get(f"{server.url}/readyz", timeout=30).json()["process"] for _ in range(200))
+    found: set[int] = set()
+    for one in asked:
+        found.add(one)
+        if len(found) == 2:
+            break
+    return found
 
 
 # a stream of another process: two servers over one library do not know each other's streams

@@ -144,6 +144,9 @@ async def _refdesk_error(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     said = UsageError(in_words(error.errors()), hint="/openapi.json and docs/http.md say what is expected")
+    kind = request.headers.get("content-type", "")
+    if error.errors()[0]["loc"] == ("body",) and isinstance(error.body, bytes) and "json" not in kind:
+        said = UsageError("the body is not sent as JSON", hint="send the header Content-Type: application/json")
     return refusal(said, request.state.request_id, request.url.path)
 
 

@@ -7,11 +7,12 @@ and whichever is asked adds them up.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from refdesk.answer import Answer
 
@@ -65,7 +66,24 @@ class Figures:
 
     def text(self) -> bytes:
         registry = self.registry
-        if os.environ.get(MULTIPROCESS):
+        if folder := os.environ.get(MULTIPROCESS):
+            _forget_the_dead(Path(folder))
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """What a worker that was killed had open is open no more; what it had counted still counts."""
+    for path in folder.glob("gauge_live*.db"):  # gauge_livesum_4711.db
+        number = path.stem.rpartition("_")[2]
+        if number.isdigit() and not _is_alive(int(number)):
+            mark_process_dead(int(number), str(folder))  # type: ignore[no-untyped-call]
+
+
+def _is_alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True  # a worker of ours: nobody else's is in the folder
