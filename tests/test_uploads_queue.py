@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from http_server import Server, served
 from library_samples import open_desk, start, wait_until
 from refdesk import Refdesk
 from refdesk.access import LOCAL, Caller
+from refdesk.errors import LibraryBusy
 from refdesk.serve.uploads import BATCH_BYTES, Uploads, _batch, new_upload
 from refdesk.types import Upload
 
-ANNA, BERT = Caller("a1", "Anna", "editor", None), Caller("b1", "Bert", "editor", None)
+ANNA = Caller("a1", "Anna", "editor", None)
 LONG = b"The gauge was read at noon, and the tide was falling. " * 1_000
 
 # Accepts a mail with two attachments and is killed once the mail is in and they are not.
@@ -160,3 +163,69 @@ def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> N
         uploads.stop()
         assert sorted(one.name for one in desk.documents()) == ["mail.eml", "one.md", "two.md"]
         assert list((desk.folder / "runs").glob("*")) == [], "what the dead one had put aside is gone too"
+
+
+def test_a_backup_holds_what_was_accepted_and_waits(desk: Refdesk, uploads: Uploads, tmp_path: Path) -> None:
+    with desk.spool.receiving() as (upload_id, file):
+        size = file.write(LONG)
+        waits = new_upload(upload_id, "waits.md", "default", LOCAL, size=size, password="sesame")
+        desk.spool.accept(waits, file)
+    hand_in(desk, "torn.pdf", b"%PDF-1.7 torn")
+    before = desk.backup(tmp_path / "before.tar")
+    assert b"sesame" not in before.read_bytes(), "nobody shall keep a password"
+    uploads.start()
+    done(uploads)
+    after = desk.backup(tmp_path / "after.tar")
+    for file_, waiting in ((before, ["torn.pdf", "waits.md"]), (after, ["torn.pdf"])):
+        with open_desk(Refdesk.restore(file_, tmp_path / file_.stem)) as restored:
+            assert sorted(one.name for one in restored.spool.all().values()) == waiting
+            queue = Uploads(restored)
+            queue.start()
+            assert {one.name: one.status for one in done(queue)} == {"torn.pdf": "failed", "waits.md": "ready"} or (
+                waiting == ["torn.pdf"]
+            )
+            queue.stop()
+            assert {one.name: one.status for one in restored.documents()} == {"torn.pdf": "failed", "waits.md": "ready"}
+
+
+def test_a_library_that_is_served_is_not_replaced(desk: Refdesk, uploads: Uploads, tmp_path: Path) -> None:
+    file = desk.backup(tmp_path / "backup.tar")
+    uploads.start()
+    assert wait_until(lambda: list((desk.folder / "runs").glob("*.lock")) != [])
+    with pytest.raises(LibraryBusy, match="is being served or added to"):
+        Refdesk.restore(file, desk.folder, replace=True)
+    uploads.stop()
+    assert Refdesk.restore(file, desk.folder, replace=True) == desk.folder
+
+
+def test_a_server_says_when_a_process_dies_and_when_the_library_is_empty(tmp_path: Path) -> None:
+    with served(tmp_path / "library", "--workers", "2") as server:
+        assert server.process is not None
+        sent = server.post("/api/documents", files=[("files", ("a.md", b"The lamp was lit at dusk."))])
+        assert sent.status_code == 202
+        master = server.process.pid
+        mine = _child(master)
+        os.kill(mine, signal.SIGKILL)
+        assert wait_until(lambda: mine not in _children(master), 20)
+        assert wait_until(lambda: _is_ready(server), 60)
+        server.process.terminate()
+        said = server.log_at_end()
+    assert f"{tmp_path / 'library'}, which is empty, on http" in said
+    assert f"Child process [{mine}] died" in said
+
+
+def _children(parent: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def _child(parent: int) -> int:
+    """One of the processes that serve; the first one keeps count of what they share."""
+    return _children(parent)[-1]
+
+
+def _is_ready(server: Server) -> bool:
+    try:
+        (upload,) = server.client.get("/api/uploads", headers={"Connection": "close"}).json()["uploads"]
+    except httpx2.TransportError:
+        return False
+    return bool(upload["status"] == "ready")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, get_args
@@ -20,6 +21,7 @@ from refdesk.adapters.keys import KeyStore
 from refdesk.adapters.maintenance import Maintenance, Report
 from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.render import IMAGE_FORMATS, page_image
+from refdesk.adapters.runs import Run, clear_dead
 from refdesk.adapters.sessions import SessionStore
 from refdesk.adapters.settings_store import SettingsStore
 from refdesk.adapters.shelves import Shelves
@@ -194,10 +196,12 @@ class Refdesk:
         return intake.results
 
     def add_attached(self) -> None:
-        """Finishes the attachments that a killed process has left; what is being added elsewhere stays there."""
-        intake = self._intake(None, None)
-        intake.add_attached()
-        self.maintenance.settle()
+        """Clears up after a killed process, and finishes the attachments that it has left."""
+        if clear_dead(self.folder / "runs"):
+            self.writer.clear_unused()
+        if any(document.parent_id is not None for document, _ in self.catalogue.unfinished()):
+            self._intake(None, None).add_attached()
+            self.maintenance.settle()
 
     def watch(self, *paths: str | Path, stop: threading.Event | None = None, **options: Any) -> Iterator[list[Added]]:
         """Adds these folders, then again whenever something in them changes; gives what each round did."""
@@ -468,9 +472,13 @@ class Refdesk:
         """Builds all search indexes anew from SQL; with a new embedder, the vectors too."""
         return self.maintenance.rebuild(self.embedder, report)
 
+    def at_work(self) -> AbstractContextManager[object]:
+        """For as long as the block lasts nobody replaces the library by a backup; one thread enters and leaves."""
+        return Run(self.folder / "runs")
+
     def backup(self, file: str | Path) -> Path:
         """Writes the whole library into one file while others go on working with it."""
-        return backups.backup(self._engine, self.folder, Path(file).expanduser())
+        return backups.backup(self._engine, self.folder, self.spool, Path(file).expanduser())
 
     @staticmethod
     def restore(file: str | Path, library: str | Path | None = None, *, replace: bool = False) -> Path:

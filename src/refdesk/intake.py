@@ -128,8 +128,6 @@ class Intake:
 
     def add_attached(self) -> None:
         """Attachments that a killed run did not get to: their mail is there, so nobody would hand it in again."""
-        if clear_dead(self._runs):
-            self._writer.clear_unused()
         with Run(self._runs) as self._run:
             sources = self._abandoned(only_attached=True)
             if sources:

@@ -15,16 +15,20 @@ from filelock import FileLock
 from sqlalchemy import Engine
 
 from refdesk.adapters.files import explain
-from refdesk.errors import LibraryDamaged, UsageError
+from refdesk.adapters.runs import any_alive
+from refdesk.adapters.spool import Spool
+from refdesk.errors import LibraryBusy, LibraryDamaged, UsageError
 
 _DATABASE = "library.db"
 _END = "backup-is-whole"  # the last file in the archive: a tar file that was cut off between two files opens too
 _LEFTOVER = ".backup-"
 _KEPT = ("files", "refdesk.toml")  # indexes and page images are made again from these
+_WAITING = "uploads"
 
 
-def backup(engine: Engine, folder: Path, target: Path) -> Path:
-    """Writes a tar file: SQLite's online copy of the database, then the originals it names, then a mark of the end.
+def backup(engine: Engine, folder: Path, spool: Spool, target: Path) -> Path:
+    """Writes a tar file: SQLite's online copy of the database, the originals it names, the uploads that wait to be
+    added or may be tried again, then a mark of the end.
 
     Copy and originals are of one moment: a writer waits while the database is copied and the files are linked, and
     not while they are packed. Readers never wait.
@@ -40,9 +44,10 @@ def backup(engine: Engine, folder: Path, target: Path) -> Path:
                 _copy_database(engine, place / _DATABASE)
                 for kept in _KEPT:
                     _link(folder / kept, place / kept)
+                spool.copy(place / _WAITING, link_file)
             (place / _END).touch()
             with tarfile.open(building, "w") as archive:
-                for kept in (_DATABASE, *_KEPT, _END):
+                for kept in (_DATABASE, *_KEPT, _WAITING, _END):
                     if (place / kept).exists():
                         archive.add(place / kept, kept)
         with building.open("rb") as file:
@@ -65,12 +70,12 @@ def _copy_database(engine: Engine, copy: Path) -> None:
 def _link(path: Path, into: Path) -> None:
     """The same files a second time, at no cost: originals are never changed, only removed."""
     if path.is_dir():
-        shutil.copytree(path, into, copy_function=_link_file)
+        shutil.copytree(path, into, copy_function=link_file)
     elif path.exists():
         shutil.copy2(path, into)
 
 
-def _link_file(source: str, target: str) -> None:
+def link_file(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:  # a file system without links
@@ -90,6 +95,8 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
     if (folder / _DATABASE).exists() and not replace:
         raise UsageError(f"{folder} holds a library already", hint="name another folder, or say --replace")
     folder = folder.absolute()
+    if any_alive(folder / "runs"):  # it would go on with files that are not there any more
+        raise LibraryBusy(f"{folder} is being served or added to", hint="end that first, then restore")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".refdesk-") as place:

@@ -64,6 +64,11 @@ def is_alive(folder: Path, name: str) -> bool:
     return False
 
 
+def any_alive(folder: Path) -> bool:
+    """Whether anyone is at work; a server is, for as long as it runs."""
+    return any(is_alive(folder, path.stem) for path in folder.glob("*.lock"))
+
+
 def clear_dead(folder: Path) -> bool:
     """Removes what killed runs have left behind; says whether there were any."""
     dead = [path for path in folder.glob("*.lock") if not is_alive(folder, path.stem)]

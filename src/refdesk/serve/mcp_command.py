@@ -35,7 +35,6 @@ def mcp(
             return
         check_key(desk, host, insecure)
         listening = listen(host, http)
-        listening.listen()  # a client that comes at once waits in the queue while the SDK loads
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/mcp"
         messages.print(f"Serving {escape(str(desk.folder))} on {address}. Ctrl-C ends it.", soft_wrap=True)

@@ -7,6 +7,7 @@ import ipaddress
 import os
 import socket
 import tempfile
+from importlib import import_module
 from typing import Annotated, Any
 
 import orjson
@@ -18,7 +19,9 @@ from refdesk.serve.common import desk_of, messages
 from refdesk.serve.show import escape
 
 APP = "refdesk.serve.http.worker:app"  # imported by uvicorn, so that other commands do not wait for it
+LOGGING = "refdesk.serve.http.observe"
 VARIABLE = "REFDESK_SERVE"
+BACKLOG = 2048  # as uvicorn's own
 GRACE_S = 5  # for open connections after Ctrl-C; streams are told to end at once
 MOST_WORKERS = 64
 
@@ -37,6 +40,7 @@ def serve(
     """Serve the library over HTTP. On other addresses than this machine's own it needs a key (see refdesk keys)."""
     with desk_of(context) as desk:
         folder, has_keys = desk.folder, desk.keys.exist()
+        is_empty = not desk.collections()
         check_key(desk, host, insecure)
     is_local = is_loopback(host)
     options = {
@@ -44,19 +48,21 @@ def serve(
         "settings": context.obj["settings"],
         "insecure": insecure,
         "is_local": is_local,
-        "workers": workers,
+        "shared": "",
     }
-    os.environ[VARIABLE] = orjson.dumps(options).decode()
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     who = "everyone who has a key" if has_keys else "this machine" if is_local else "everyone, without a key"
+    what = f"{folder}, which is empty," if is_empty else str(folder)  # perhaps another one was meant
     messages.print(
-        f"Serving {escape(str(folder))} on http://{shown}:{listening.getsockname()[1]} for {who}. Ctrl-C ends it.",
+        f"Serving {escape(what)} on http://{shown}:{listening.getsockname()[1]} for {who}. Ctrl-C ends it.",
         soft_wrap=True,
     )
-    with tempfile.TemporaryDirectory(prefix="refdesk-metrics-") as figures:
+    with tempfile.TemporaryDirectory(prefix="refdesk-workers-") as shared:
         if workers > 1:
-            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", figures)
+            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", shared)
+            options["shared"] = shared
+        os.environ[VARIABLE] = orjson.dumps(options).decode()
         _run(listening, workers)
 
 
@@ -76,6 +82,8 @@ def _run(listening: socket.socket, workers: int) -> None:
     )
     with contextlib.suppress(KeyboardInterrupt):  # the usual end of a server; uvicorn has closed everything before
         if workers > 1:
+            # For the one line that says that a process has died and another one takes its place.
+            import_module(LOGGING).set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
             Multiprocess(config, sockets=[listening]).run()
         else:
             uvicorn.Server(config).run([listening])
@@ -104,6 +112,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(found[0], found[1])
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(found[4])
+        listening.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
     except OSError as error:
         raise UsageError(
             f"{host}:{port} cannot be listened on: {error.strerror or error}", hint="name another --host or --port"

@@ -13,6 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -229,6 +230,14 @@ class Uploads:
     # the worker
 
     def _run(self) -> None:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._desk.at_work())
+            except RefdeskError as error:  # a full disk, say; what is there can be asked all the same
+                logger.warning("%s", error.sentence)
+            self._keep_working()
+
+    def _keep_working(self) -> None:
         while not self._stopping.is_set():
             try:
                 self._clear()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -25,9 +27,11 @@ def app() -> FastAPI:
     """What uvicorn calls; in each worker once."""
     sys.setswitchinterval(SWITCH_S)
     set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # what is wrong with a form, its sender is told
     options: dict[str, Any] = orjson.loads(os.environ[VARIABLE])
     desk = Refdesk(options["library"], settings=options["settings"])
-    made = create_app(desk, insecure=options["insecure"], is_local=options["is_local"], workers=options["workers"])
+    shared = Path(options["shared"]) if options["shared"] else None
+    made = create_app(desk, insecure=options["insecure"], is_local=options["is_local"], shared=shared)
     inner = made.router.lifespan_context
 
     @asynccontextmanager
