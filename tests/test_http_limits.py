@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,8 +90,47 @@ def test_a_place_is_given_back() -> None:
     limits.begin(ANNA, TEN)
 
 
-def test_workers_share_a_limit() -> None:
-    assert used_up(Limits(workers=2)) == 5
+def test_workers_share_a_limit(tmp_path: Path) -> None:
+    """Whichever of them a client talks to, and all of it when that is one of them."""
+    clock = Clock()
+    one, two = Limits(tmp_path, clock), Limits(tmp_path, clock)
+    for _ in range(4):
+        one.count(ANNA, TEN)
+    assert used_up(two) == 6 and used_up(one) == 0
+    assert used_up(one, OTTO) == 10 and used_up(two, OTTO) == 0
+    clock.now += 3 * 3600
+    assert used_up(two) == 10 and used_up(one) == 0
+
+
+def test_workers_share_the_questions_at_a_time(tmp_path: Path) -> None:
+    one, two = Limits(tmp_path), Limits(tmp_path)
+    first, _ = one.begin(ANNA, TEN), two.begin(ANNA, TEN)
+    for limits in (one, two):
+        with pytest.raises(TooManyRequests, match="2 questions"):
+            limits.begin(ANNA, TEN)
+    first()
+    two.begin(ANNA, TEN)
+    two.begin(OTTO, TEN)
+
+
+def test_the_counts_of_a_worker_that_died_count_no_more(tmp_path: Path) -> None:
+    """Killed in the middle of two questions; nobody would ever end them."""
+    code = (
+        "import sys; from pathlib import Path; from refdesk import Settings; from refdesk.access import Caller;"
+        "from refdesk.serve.http.limits import Limits; limits = Limits(Path(sys.argv[1]));"
+        "[limits.begin(Caller('k1', 'anna', 'reader'), Settings()) for _ in range(2)];"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    limits = Limits(tmp_path)
+    with pytest.raises(TooManyRequests, match="2 questions"):
+        limits.begin(ANNA, TEN)
+    process.kill()
+    process.wait()
+    Limits(tmp_path).begin(ANNA, TEN)
 
 
 def test_connections_that_stay_open() -> None:

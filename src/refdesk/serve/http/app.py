@@ -13,6 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -63,13 +64,13 @@ ROUTERS = (
 )
 
 
-def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, workers: int = 1) -> FastAPI:
+def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, shared: Path | None = None) -> FastAPI:
     """The service over an open library; whoever opened it closes it.
 
     `is_local`: bound to this machine alone, and then only called by its names. `insecure`: open to everyone without a
-    key. `workers`: how many processes serve the same library, for limits that they share.
+    key. `shared`: a folder of all processes that serve the same library, for the limits of a key.
     """
-    service = Service(desk, limits=Limits(workers), spans=make_spans())
+    service = Service(desk, limits=Limits(shared), spans=make_spans())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,6 +1,6 @@
 """How much may a key do? Requests in an hour, and questions at a time; the settings `serve.*` say how many.
 
-Whoever sits at the machine (no key) has no limit. Counted in each worker process for itself, each with an equal share.
+Whoever sits at the machine (no key) has no limit. Requests and questions are those of all workers together.
 Beyond that nobody may hold up the others: not with connections that stay open, nor with what takes long to compute,
 nor with a body that never ends.
 """
@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 from fastapi import HTTPException
@@ -20,6 +20,7 @@ from starlette.types import Message, Receive
 
 from refdesk.access import Caller
 from refdesk.errors import TooManyRequests
+from refdesk.serve.http.tally import Counts, Tally
 from refdesk.settings import Settings
 
 HOUR_S = 3600.0
@@ -54,52 +55,48 @@ def bounded(receive: Receive, most: float = LONGEST_BODY) -> Receive:
     return receiving
 
 
-@dataclass(slots=True)
-class _Window:
-    """Requests in this hour and the one before; together they estimate those of the last sixty minutes."""
-
-    began: float
-    count: int = 0
-    before: int = 0
-
-
 class Limits:
-    def __init__(self, workers: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
-        self._workers, self._clock = workers, clock
-        self._windows: dict[str, _Window] = {}
-        self._asking: dict[str, int] = {}
+    def __init__(self, shared: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """`shared`: a folder of all workers, where each finds what the others have counted."""
+        self._tally, self._clock = Tally(shared), clock
         self._open: dict[str, int] = {}
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def count(self, caller: Caller, settings: Settings) -> None:
         """One more request of this caller, or `TooManyRequests`."""
-        most = self._share(settings.requests_per_hour)
+        most = settings.requests_per_hour
         if not caller.id or not most:
             return
-        window = self._window(caller.id)
-        passed = self._clock() - window.began
-        recent = window.count + window.before * (1 - passed / HOUR_S)
+        moment = self._clock()
+        own = self._current(caller.id)
+        hours = [_rolled(one, moment) for one in self._tally.all(caller.id)]
+        # Requests in this hour and the one before together estimate those of the last sixty minutes.
+        recent = sum(one.count + one.before * (1 - (moment - one.began) / HOUR_S) for one in hours)
         if recent >= most:
             # Until enough of the hour before has faded, or else until this hour is over.
-            fading = (recent - most + 1) / window.before * HOUR_S if window.before else math.inf
-            wait = min(fading, HOUR_S - passed)
-            raise TooManyRequests(
-                f"this key has made its {settings.requests_per_hour:,} requests of the hour", retry_after_s=wait
-            )
-        window.count += 1
+            before = sum(one.before for one in hours)
+            fading = (recent - most + 1) / before * HOUR_S if before else math.inf
+            wait = min(fading, *(HOUR_S - (moment - one.began) for one in hours if one.count or one.before))
+            raise TooManyRequests(f"this key has made its {most:,} requests of the hour", retry_after_s=wait)
+        own.count += 1
+        self._tally.write(caller.id, own)
 
     def begin(self, caller: Caller, settings: Settings) -> Callable[[], None]:
         """A place among the questions of this caller; call what it gives when the question is done."""
-        most = self._share(settings.concurrent_asks)
-        running = self._asking.get(caller.id, 0)
-        if caller.id and most and running >= most:
+        if not caller.id:
+            return lambda: None
+        most = settings.concurrent_asks
+        own = self._current(caller.id)
+        running = sum(one.asking for one in self._tally.all(caller.id))
+        if most and running >= most:
             raise TooManyRequests(
                 f"{running} questions of this key are being answered already",
                 hint="wait until one of them is done",
                 retry_after_s=SOON_S,
             )
-        self._asking[caller.id] = running + 1
-        return lambda: _less(self._asking, caller.id)
+        own.asking += 1
+        self._tally.write(caller.id, own)
+        return lambda: self._end(caller.id)
 
     @contextmanager
     def asking(self, caller: Caller, settings: Settings) -> Iterator[None]:
@@ -132,17 +129,25 @@ class Limits:
             found = self._turns[caller.id] = asyncio.Semaphore(HEAVY_AT_ONCE)
         return found
 
-    def _share(self, limit: int) -> int:
-        return math.ceil(limit / self._workers)
+    def _end(self, key_id: str) -> None:
+        own = self._current(key_id)
+        own.asking -= 1
+        self._tally.write(key_id, own)
 
-    def _window(self, key_id: str) -> _Window:
-        moment = self._clock()
-        window = self._windows.get(key_id)
-        if window is None or moment - window.began >= 2 * HOUR_S:
-            window = self._windows[key_id] = _Window(moment)
-        elif moment - window.began >= HOUR_S:
-            window = self._windows[key_id] = _Window(window.began + HOUR_S, 0, window.count)
-        return window
+    def _current(self, key_id: str) -> Counts:
+        """What this process counts of a key."""
+        own = self._tally.own(key_id)
+        return Counts(self._clock()) if own is None else _rolled(own, self._clock())
+
+
+def _rolled(counts: Counts, moment: float) -> Counts:
+    """The same in the hour that runs now."""
+    passed = moment - counts.began
+    if passed < HOUR_S:
+        return counts
+    if passed < 2 * HOUR_S:
+        return Counts(counts.began + HOUR_S, 0, counts.count, counts.asking)
+    return Counts(moment, asking=counts.asking)
 
 
 def _less(counts: dict[str, int], key_id: str) -> None:
