@@ -16,7 +16,7 @@ import pytest
 
 from http_server import Server, read_events, served, serving
 from refdesk import Refdesk
-from refdesk.serve.http import sse
+from refdesk.serve.http import asking, sse
 from wire_server import WireServer
 
 BODY = {"message": "What does the annual inspection of a tide gauge cost?", "cache": False}
@@ -194,7 +194,19 @@ def test_who_comes_back_to_another_process_gets_the_finished_answer(own_folder: 
             assert len(first.get(f"/api/conversations/{conversation}/messages").json()["messages"]) == 2
 
 
-def test_who_comes_back_to_another_process_too_early_begins_again(own_folder: Path, model: WireServer) -> None:
+def test_work_that_another_process_still_ends_is_not_done_twice(server: Server, model: WireServer) -> None:
+    model.say(pieces=[f"word{number} " for number in range(12)] + ["[1]"], delay=0.1)
+    assert server.app is not None
+    with serving(server.app.state.service.desk) as other:
+        first = server.events("/api/chat/stream", BODY, most=6)
+        again = _again(other, BODY, first[-1][2])
+        assert [name for name, _, _ in again] == ["replace", "done"] and len(model.requests) == 1
+
+
+def test_who_comes_back_to_another_process_too_early_begins_again(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "AGAIN_S", 0.1)
     with Refdesk(own_folder) as desk, serving(desk) as first, serving(desk) as second:
         earlier = first.events("/api/chat/stream", BODY | {"session_id": "tuesday"})[-1][1]["answer"]
         lost = first.events("/api/chat/stream", BODY | {"message": "How heavy is the anchor?"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from datetime import datetime
@@ -25,9 +26,11 @@ from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.reply import reply
 from refdesk.serve.http.seeds import answer_shape, citation_shape
 from refdesk.serve.http.shapes import ChatRequest, QueryRequest
-from refdesk.serve.http.sse import EventResponse, Named, Streams, began_at, new_id
+from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, new_id
 
 router = APIRouter(tags=["asking"])
+AGAIN_S = GRACE_S
+LOOK_S = 0.2
 LastEvent = Annotated[
     str,
     Header(alias="Last-Event-ID", description="The id of the last event that was heard, to hear what came after it."),
@@ -67,7 +70,7 @@ async def chat_stream(
         return EventResponse(*found)
     lost = last_event_id.rpartition("-")[0]
     options = in_conversation(body.options(), lost)
-    answer = await asyncio.to_thread(_finished, service, caller, body.text, options["conversation_id"], began_at(lost))
+    answer = await _finished_soon(service, caller, body.text, options["conversation_id"], lost)
     if answer is None:
         return await _stream(request, service, caller, body.text, options, own_id, is_again=True)
     return EventResponse(service.streams.begin(caller.id, _told_again(answer), request.state.request_id))
@@ -90,6 +93,16 @@ async def _stream(
         raise
     named = named_events(request, service, events, is_again)
     return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id))
+
+
+async def _finished_soon(service: Service, caller: Caller, text: str, conversation_id: str, lost: str) -> Answer | None:
+    """Another process goes on for a moment after its reader has left: what it ends in that time is not done twice."""
+    until = time.monotonic() + AGAIN_S
+    while True:
+        answer = await asyncio.to_thread(_finished, service, caller, text, conversation_id, began_at(lost))
+        if answer is not None or time.monotonic() > until or service.streams.is_stopping:
+            return answer
+        await asyncio.sleep(LOOK_S)
 
 
 def _finished(service: Service, caller: Caller, text: str, conversation_id: str, since: float | None) -> Answer | None:

@@ -84,6 +84,6 @@ def _forget_the_dead(folder: Path) -> None:
 def _is_alive(number: int) -> bool:
     try:
         os.kill(number, 0)
-    except ProcessLookupError:
+    except OSError:  # nobody has this number, or someone whom we may not signal: not a worker of ours
         return False
-    return True  # a worker of ours: nobody else's is in the folder
+    return True
