@@ -88,6 +88,8 @@ async def use_every_tool(client: Client) -> dict[str, Any]:
         "beyond": await client.call_tool("read_passage", {"document": cited["document"], "page": 9999}),
         "empty": await client.call_tool("ask", {"question": "  "}),
         "wrong": await client.call_tool("search", {"query": "x", "k": 0}),
+        "missing": await client.call_tool("ask", {}),
+        "strange": await client.call_tool("search", {"query": "x", "folder": "hr"}),
         "absent": await client.call_tool("ask", {"question": "Who won the chess championship of 1972?"}),
     }
 
@@ -95,6 +97,9 @@ async def use_every_tool(client: Client) -> dict[str, Any]:
 def check_every_tool(said: dict[str, Any], desk: Refdesk) -> None:
     assert sorted(said["tools"]) == ["ask", "list_documents", "read_passage", "search"]
     for tool in said["tools"].values():
+        assert "  " not in tool.description and all(
+            "description" in one for one in tool.input_schema["properties"].values()
+        )
         assert tool.output_schema and tool.description and tool.annotations.read_only_hint
         assert "context" not in tool.input_schema["properties"]
     answer = said["ask"].structured_content
@@ -111,14 +116,17 @@ def check_every_tool(said: dict[str, Any], desk: Refdesk) -> None:
     assert len(listed["documents"]) == 2 and listed["total"] == len(desk.documents())
     assert said["page"].structured_content["text"] == page
     assert " ".join(cited["quote"].split()) in " ".join(said["chunk"].structured_content["text"].split())
+    assert all(one["id"] in text_of(said["list"]) for one in listed["documents"]), "to tell two of one name apart"
     for name, sentence in {
-        "unknown": "there is no document 'no-such.pdf'",
+        "unknown": "there is no document 'no-such.pdf'; list_documents shows what there is",
         "beyond": "not 9999",
         "empty": "there is no question",
-        "wrong": "greater than or equal to 1",
+        "wrong": "k: should be greater than or equal to 1",
+        "missing": "question: field required",
+        "strange": "search takes query, k, collection, document; there is no 'folder'",
     }.items():
         assert said[name].is_error and sentence in text_of(said[name]), said[name]
-        assert "Traceback" not in text_of(said[name])
+        assert "\n" not in text_of(said[name]) and "Error executing" not in text_of(said[name])
     assert said["absent"].structured_content["answered"] is False and not said["absent"].is_error
 
 

@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field, TypeAdapter
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import Field, TypeAdapter, ValidationError
 
 from refdesk import __version__
 from refdesk.access import LOCAL, Caller
@@ -58,9 +58,7 @@ def make_server(
 
     `place`: what holds a place among the caller's questions while one is answered, or refuses it.
     """
-    server: MCPServer[Any] = MCPServer(
-        "refdesk", title="Refdesk", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
-    )
+    server = Server("refdesk", title="Refdesk", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     tools = Tools(desk, place)
     for tool, title in (
         (tools.ask, "Ask the documents"),
@@ -68,8 +66,38 @@ def make_server(
         (tools.list_documents, "List the documents"),
         (tools.read_passage, "Read a page or a chunk"),
     ):
-        server.add_tool(tool, title=title, annotations=READS_ONLY)
+        said = " ".join((tool.__doc__ or "").split())  # a model pays for indentation too
+        server.add_tool(tool, title=title, description=said, annotations=READS_ONLY)
     return server
+
+
+class Server(MCPServer[Any]):
+    """Says what is wrong with a call in one sentence, for a model to read and correct."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Request | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        for tool in await self.list_tools():
+            takes = list(tool.input_schema["properties"])
+            strange = [one for one in arguments if one not in takes]
+            if tool.name == name and strange:  # left out in silence, a filter would seem to have been kept to
+                raise ToolError(f"{name} takes {', '.join(takes)}; there is no '{strange[0][:100]}'")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            raise ToolError(_sentence(error)) from error
+
+
+def _sentence(error: ToolError) -> str:
+    """`Error executing tool ask: 1 validation error for …` -> `question: field required`."""
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError):
+        return str(cause or error)
+    first = cause.errors()[0]
+    place, said = ".".join(str(part) for part in first["loc"]), first["msg"].removeprefix("Input ")
+    return f"{place}: {said[:1].lower()}{said[1:]}"
 
 
 def caller_of(desk: Refdesk, headers: Mapping[str, str] | None) -> Caller:
@@ -119,7 +147,8 @@ class Tools:
         collection: Collection = "",
         document: Wanted = "",
     ) -> Annotated[CallToolResult, PassagesFound]:
-        """Find the passages that fit best, with document, page, heading and full text."""
+        """Find the passages that fit a question or a few words best, with document, page, heading and full text. Use it
+        to look for yourself; `ask` writes the answer and proves it."""
 
         def work(caller: Caller) -> CallToolResult:
             hits = self._desk.search(
@@ -135,10 +164,10 @@ class Tools:
         context: Request,
         collection: Collection = "",
         name: Annotated[str, Field(description="Only those whose name or title holds this.", max_length=1000)] = "",
-        limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50,
-        offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0,
+        limit: Annotated[int, Field(ge=1, le=MOST_LISTED, description="How many at most.")] = 50,
+        offset: Annotated[int, Field(ge=0, le=10_000_000, description="How many to pass over first.")] = 0,
     ) -> Annotated[CallToolResult, DocumentsFound]:
-        """List the documents that can be asked about, with collection, number of pages and status."""
+        """List the documents that can be asked about, with collection, number of pages, status and id."""
 
         def work(caller: Caller) -> CallToolResult:
             scope = self._desk.scope(collection or None, access=caller.access)
@@ -157,7 +186,8 @@ class Tools:
             int | None, Field(ge=1, le=10_000_000, description="Or the chunk, as search and citations name it.")
         ] = None,
     ) -> Annotated[CallToolResult, PassageRead]:
-        """Read the text of one page or one chunk of a document. Without either, the first page."""
+        """Read the text of one page or one chunk of a document, such as the page of a citation or the one after it.
+        Without either, the first page."""
 
         def work(caller: Caller) -> CallToolResult:
             found = self._read(document, caller, page, chunk)
@@ -185,6 +215,8 @@ class Tools:
 
     def _read(self, name: str, caller: Caller, page: int | None, chunk: int | None) -> PassageRead:
         document = self._desk.document(name, access=caller.access)
+        if document.status != "ready":
+            raise NotFound(f"{document.name} cannot be read: {document.error or f'it is {document.status}'}")
         heading, label, number = "", "", page or 1
         if chunk is not None:
             found = next((one for one in self._desk.chunks(document.id) if one.sequence == chunk), None)
@@ -206,7 +238,8 @@ class Tools:
         try:
             return await work(caller_of(self._desk, context.headers))
         except RefdeskError as error:
-            raise ToolError(error.sentence) from error
+            # Whoever reads this has tools, and no command line.
+            raise ToolError(error.sentence.replace("`refdesk list`", "list_documents")) from error
 
 
 def _in_a_thread(work: Callable[[Caller], CallToolResult]) -> Callable[[Caller], Awaitable[CallToolResult]]:

@@ -170,8 +170,9 @@ def documents_text(found: DocumentsFound) -> str:
     lines = [
         f"{one.name} ({one.collection}, {one.pages} page{'s' * (one.pages != 1)}"
         + (f", {one.status}" if one.status != "ready" else "")
-        + ")"
+        + f", id {one.id})"
         for one in found.documents
     ]
-    more = found.total - len(found.documents)
-    return "\n".join(lines + ([f"… and {more} more"] if more > 0 else []))
+    if found.total > len(found.documents):
+        lines.append(f"These are {len(found.documents)} of {found.total}; `offset` shows others, `name` narrows them.")
+    return "\n".join(lines)
