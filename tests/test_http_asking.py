@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from http_server import Server, serving
 from refdesk import Refdesk
+from refdesk.serve.http import limits
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
 UNKNOWN = "Who won the chess championship in 1972?"
@@ -139,6 +142,21 @@ def test_a_body_that_is_not_sent_as_json(server: Server) -> None:
         said = response.json()
         assert response.status_code == 400 and "not sent as JSON" in said["message"]
         assert "Content-Type: application/json" in said["hint"]
+
+
+def test_a_body_that_does_not_come_is_told_so(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SILENCE_S", 0.2)
+    head = b"POST /api/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(head)
+        heard = b"".join(iter(lambda: connection.recv(4096), b""))
+    said = json.loads(heard.partition(b"\r\n\r\n")[2])
+    assert said["code"] == "request_timeout" and said["retryable"] and said["request_id"]
+
+
+def test_a_scope_without_documents(server: Server) -> None:
+    answer = server.post("/api/query", json={"q": QUESTION, "collection": "nowhere"}).json()
+    assert not answer["is_answered"] and answer["confidence"]["reason"] == "there is nothing to search in"
 
 
 def test_a_document_that_is_not_there(server: Server) -> None:

@@ -84,7 +84,9 @@ def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
     missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:SUGGESTED])
     reason = f"no passage mentions {missing}" if missing else "no passage answers the question"
     return Confidence(
-        round(min(relevance.probability, LOW), 3), "low", reason if retrieved.considered else "the library is empty"
+        round(min(relevance.probability, LOW), 3),
+        "low",
+        reason if retrieved.considered else "there is nothing to search in",
     )
 
 

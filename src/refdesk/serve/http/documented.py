@@ -14,7 +14,7 @@ from refdesk.serve.http.shapes import Problem
 
 Responses = dict[int | str, dict[str, Any]]
 
-# What any request under /api and /v1 may come to, whatever the route; a change also to a full disk.
+# What any request under /api and /v1 may come to, whatever the route; a change also to 408 and to a full disk.
 ANYWHERE = (400, 401, 403, 413, 429, 500, 503)
 CHANGING = ("post", "put", "patch", "delete")
 WORDS: Mapping[int, str] = {
@@ -22,6 +22,7 @@ WORDS: Mapping[int, str] = {
     401: "No key, or one that is not known",
     403: "The key may not do this, or the request comes from another site",
     404: "It is not there, or not for this caller",
+    408: "The body did not come",
     413: "Over a limit on size",
     415: "A type that is not read",
     422: "The document cannot be read",
@@ -38,6 +39,7 @@ SAID: Mapping[int, tuple[str, str]] = {
     401: ("not_signed_in", "this library needs a key"),
     403: ("access_denied", "a reader may not do this"),
     404: ("not_found", "there is no document 'price-list.pdf'"),
+    408: ("request_timeout", "nothing came for 60 seconds"),
     413: ("too_large", "a request has 4 MB at most; send less, or upload it as a document"),
     415: ("unsupported_format", "files of this type are not read"),
     422: ("needs_password", "it is encrypted"),
@@ -48,7 +50,7 @@ SAID: Mapping[int, tuple[str, str]] = {
     503: ("library_busy", "the database is locked by another program"),
     507: ("disk_full", "the disk that holds the library is full"),
 }
-TRY_AGAIN = frozenset((429, 503, 507))
+TRY_AGAIN = frozenset((408, 429, 503, 507))
 REQUEST_ID = {"description": "Of this request, as the log has it", "schema": {"type": "string"}}
 RETRY_AFTER = {"description": "Seconds until another try may succeed", "schema": {"type": "integer"}}
 # Where a route does not say it itself.
@@ -219,4 +221,4 @@ def _complete(operation: dict[str, Any], path: str, method: str) -> None:
 def _anywhere(path: str, method: str) -> tuple[int, ...]:
     if not path.startswith(("/api/", "/v1/")):
         return (400, 401, 403, 500)
-    return (*ANYWHERE, 507) if method in CHANGING else ANYWHERE
+    return (*ANYWHERE, 408, 507) if method in CHANGING else ANYWHERE

@@ -74,7 +74,13 @@ STATUS: Mapping[type[RefdeskError], int] = {
     DiskFull: 507,
 }
 # What is not an error of the engine: codes of Starlette's own refusals.
-CODES: Mapping[int, str] = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_format"}
+CODES: Mapping[int, str] = {
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "too_large",
+    415: "unsupported_format",
+}
 
 
 def status_of(error: RefdeskError) -> int:
@@ -162,7 +168,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
         "code": CODES.get(status, "usage_error" if status < 500 else "internal_error"),
         "message": sentence,
         "stage": "",
-        "retryable": status >= 500,
+        "retryable": status >= 500 or status == 408,
         "hint": "docs/http.md lists the routes" if status in (404, 405) else "",
         "request_id": request.state.request_id,
     }
