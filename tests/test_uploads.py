@@ -282,7 +282,7 @@ def test_what_is_old_is_cleared_away_and_nothing_else(desk: Refdesk) -> None:
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(desk: Refdesk) -> None:
-    with pytest.raises(DiskFull), desk.spool.receiving() as (_, file):
+    with pytest.raises(DiskFull, match="the server's disk is full"), desk.spool.receiving() as (_, file):
         file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
     assert list(desk.spool.folder.iterdir()) == []

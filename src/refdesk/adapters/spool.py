@@ -26,6 +26,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from refdesk.adapters.files import explain
+from refdesk.errors import DiskFull, LibraryError
 from refdesk.types import Upload
 
 SETTLED_S = 0.05  # seconds after which a folder's time stamp tells two changes apart, whatever the clock's tick
@@ -62,7 +63,7 @@ class Spool:
             with part.open("xb") as file:
                 yield upload_id, file
         except OSError as error:
-            raise explain(error, part) from error
+            raise _refused(error, part) from error
         finally:
             part.unlink(missing_ok=True)
 
@@ -78,7 +79,7 @@ class Spool:
             _sync_folder(self.folder)
         except OSError as error:
             self.remove(upload.id)
-            raise explain(error, part) from error
+            raise _refused(error, part) from error
         return accepted
 
     # the records
@@ -100,7 +101,7 @@ class Spool:
             building.replace(record)
         except OSError as error:
             building.unlink(missing_ok=True)
-            raise explain(error, record) from error
+            raise _refused(error, record) from error
         return Upload(**held)
 
     def all(self, *, anew: bool = False) -> dict[str, Upload]:
@@ -164,7 +165,7 @@ class Spool:
         try:
             stop.touch()
         except OSError as error:
-            raise explain(error, stop) from error
+            raise _refused(error, stop) from error
 
     def taken_back(self) -> set[str]:
         return {path.stem for path in self.folder.glob("*.stop")}
@@ -211,6 +212,14 @@ class Spool:
             yield True
         finally:
             lock.release()
+
+
+def _refused(error: OSError, path: Path) -> LibraryError:
+    """In words for whoever sent the file: where the server keeps it is none of his business."""
+    said = explain(error, path)
+    if isinstance(said, DiskFull):
+        return DiskFull("the server's disk is full", hint="try again when there is space on it")
+    return said
 
 
 def _is_settled(changed_ns: int) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from refdesk.access import Caller
 from refdesk.arguments import sound
 from refdesk.engine import Refdesk
-from refdesk.errors import LibraryBusy, NotFound, RefdeskError, UsageError
+from refdesk.errors import DiskFull, LibraryBusy, NotFound, RefdeskError, UsageError
 from refdesk.intake import Handed
 from refdesk.types import Added, Document, Progress, Upload
 
@@ -297,8 +297,10 @@ class Uploads:
         except TakenBack:
             return
         except RefdeskError as error:  # of the library, not of a file: a full disk, another embedder
+            is_full = isinstance(error, DiskFull)
+            reason = "the server's disk is full; try again when there is space on it" if is_full else error.sentence
             for upload in known.values():
-                self._end(replace(upload, status="failed", reason=error.sentence))
+                self._end(replace(upload, status="failed", reason=reason))
             return
         for upload in known.values():  # what the pipeline said nothing of must not be tried for ever
             self._end(replace(upload, status="failed", reason="it was not taken in; try again"))
