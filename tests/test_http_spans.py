@@ -7,11 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from http_server import serving
 from refdesk import Refdesk
+from wire_server import WireServer
 
 pytest.importorskip("opentelemetry.sdk")
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -71,6 +73,30 @@ def test_a_question_is_a_span_with_its_stages_below(examples: Refdesk, monkeypat
         assert span.parent_span_id == request.span_id and span.end_time_unix_nano > span.start_time_unix_nano
     assert spans["refdesk.understand"].end_time_unix_nano <= spans["refdesk.retrieve"].start_time_unix_nano + 10**6
     assert "tide gauge" not in str(heard)
+
+
+def test_a_question_that_fails_is_a_span_that_failed(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a stream, whose response is 200; and a path that is none gives no name of its own."""
+    with collector() as (address, heard), WireServer() as model:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        for name, value in model.openai_env("tiny-1b").items():
+            monkeypatch.setenv(name, value)
+        model.fail(401, times=3)
+        with Refdesk(own_folder) as desk, serving(desk) as server:
+            events = server.events("/api/chat/stream", {"message": "Write a poem.", "mode": "general"})
+            assert events[-1][0] == "error"
+            server.get("/api/no/such/place")
+    spans = {
+        span.name: span
+        for one in heard
+        for resource in one.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    }
+    request = spans["POST /api/chat/stream"]
+    assert request.status.code == 2  # ERROR
+    assert {one.key: one.value.string_value for one in request.attributes}["error.type"] == "provider_refused"
+    assert "GET" in spans and "GET /api/no/such/place" not in spans
 
 
 def test_without_an_endpoint_nothing_is_loaded(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:

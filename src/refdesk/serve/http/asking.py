@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -209,6 +209,10 @@ async def counted(
                     await _spans(request, service, event.answer.id)
                 elif isinstance(event, Failed):
                     service.figures.failure(event.error.code)
+                    if service.spans is not None:
+                        service.spans.failed(request.state.span, event.error.code)
+                        with suppress(NotFound):  # nothing was written down of it
+                            await _spans(request, service, event.trace_id)
                 yield event
     finally:
         service.figures.ended()

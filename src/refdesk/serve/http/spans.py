@@ -29,7 +29,7 @@ class Spans:
         carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         above = self._propagate.extract(carrier)
         kind = self._api.SpanKind.SERVER
-        span = self._tracer.start_span(f"{scope['method']} {scope['path']}", context=above, kind=kind)
+        span = self._tracer.start_span(scope["method"], context=above, kind=kind)  # its route is known at the end
         scope["state"]["span"] = span
         return span
 
@@ -61,6 +61,11 @@ class Spans:
             if one["error"]:
                 span.set_status(self._api.StatusCode.ERROR)
             span.end(first + int(one["took_ms"] * 1e6))
+
+    def failed(self, span: Any, code: str) -> None:
+        """A question that ended in an error; in a stream the status of the response is 200 all the same."""
+        span.set_attribute("error.type", code)
+        span.set_status(self._api.StatusCode.ERROR)
 
     def close(self) -> None:
         self._provider.shutdown()
