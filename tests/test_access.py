@@ -304,6 +304,15 @@ def test_hidden_letters_of_a_name_are_left_out(tmp_path: Path) -> None:
         assert desk.rename("a.txt", "report\u202efdp.exe\x07").name == "reportfdp.exe"
 
 
+def test_metadata_do_not_fill_every_list(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        with pytest.raises(UsageError, match="20,000 characters"):
+            desk.add_texts([{"name": "a.txt", "text": "The quay is long.", "metadata": {"x": "y" * 20_000}}])
+        with pytest.raises(UsageError) as told:
+            desk.add_texts([{"name": "a.txt", "text": "The quay is long.", "metadata": "y" * 20_000}])
+        assert len(told.value.sentence) < 300
+
+
 def test_a_library_of_two_processes_sees_the_same(tmp_path: Path) -> None:
     with two_collections(tmp_path / "library") as desk, two_collections(tmp_path / "library") as other:
         desk.move("board-minutes.md", "harbour")

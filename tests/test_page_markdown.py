@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
 from refdesk.serve.http.markdown import html_of
+from refdesk.serve.http.page import FOLDER
 
 
 def test_claims_and_markers() -> None:
@@ -99,3 +101,19 @@ def test_a_text_of_nothing_but_markup_takes_no_longer_than_another(content: str)
     began = time.perf_counter()
     html_of(content, [(place, place + 20) for place in range(0, 80_000, 20)], range(500))
     assert time.perf_counter() - began < 3  # 20 seconds when every claim went through all of it
+
+
+SINKS = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|setTimeout\(\""
+)
+
+
+def test_the_page_makes_html_in_one_place() -> None:
+    """Names, titles, headings, metadata, corrections: all else goes in as text, whatever it holds."""
+    found = [
+        (path.name, line.strip())
+        for path in sorted(FOLDER.glob("*.js"))
+        for line in path.read_text("utf-8").splitlines()
+        if SINKS.search(line)
+    ]
+    assert found == [("dom.js", "template.innerHTML = html;")]

@@ -22,6 +22,7 @@ NOT_BUILT: tuple[Mode, ...] = ("agent", "vision")
 ROLES: tuple[Role, ...] = get_args(Role)
 
 LONGEST_NAME = 500  # characters; file systems allow 255 bytes, names of texts may be paths
+LONGEST_METADATA = 20_000  # characters; every list of documents carries them
 # Control characters, and those that turn the order of letters about: "report\u202efdp.exe" looks like "reportexe.pdf".
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -92,8 +93,11 @@ def checked_name(name: Any) -> str:
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise UsageError(f"metadata is a mapping of names to values, not {metadata!r}")
-    return {sound(name): sound(value) for name, value in (metadata or {}).items()}
+        raise UsageError(f"metadata is a mapping of names to values, not {metadata!r:.100}")
+    found = {sound(name): sound(value) for name, value in (metadata or {}).items()}
+    if sum(len(name) + len(value) for name, value in found.items()) > LONGEST_METADATA:
+        raise UsageError(f"the metadata of a document have {LONGEST_METADATA:,} characters at most")
+    return found
 
 
 def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
