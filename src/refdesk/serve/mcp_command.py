@@ -29,7 +29,7 @@ def mcp(
     ] = False,
 ) -> None:
     """Offer the library to a model as tools (Model Context Protocol), over stdio. With --http, over the network."""
-    with desk_of(context) as desk:
+    with desk_of(context) as desk, desk.at_work():
         if http is None:
             import_module(SERVER).make_server(desk).run("stdio")
             return
