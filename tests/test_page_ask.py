@@ -137,6 +137,37 @@ def test_zoom_and_leafing(page: Page) -> None:
     expect(page.locator(".leaf.text")).to_contain_text("Buoy shackle")
 
 
+def test_what_grows_stays_sharp(page: Page) -> None:
+    ask(page, ANCHOR)
+    page.locator(".source").first.click()
+    expect(page.locator(".viewer .mark").first).to_be_visible()
+    pixels = "document.querySelector('.leaf img').naturalWidth"
+    before = page.evaluate(pixels)
+    for _ in range(3):
+        page.keyboard.press("+")
+    page.wait_for_function(f"{pixels} > {1.5 * before}")
+    expect(page.locator(".viewer .mark")).to_have_count(1)  # the lines are not marked twice
+
+
+def test_the_focus_stays_where_one_works(page: Page) -> None:
+    """Next citation, next page, a renamed conversation: what was drawn anew has the focus again."""
+    ask(page, "How long does the battery of the WB-7 buoy last?")
+    page.locator(".source").first.click()
+    following = page.get_by_role("button", name="Next citation")
+    following.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".viewer-cite")).to_contain_text("Citation 2 of")
+    assert page.evaluate("document.getElementById('viewer').contains(document.activeElement)")
+    page.keyboard.press("Escape")
+    talk = page.locator(".talk[data-current]")
+    expect(talk.get_by_role("link")).to_have_attribute("aria-current", "true")
+    talk.get_by_role("button", name="Rename").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Title").fill("Batteries")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Batteries")).to_be_focused()
+
+
 def test_formats_without_pages_show_their_text(page: Page) -> None:
     ask(page, "How long is parental leave?")
     page.locator(".answer .chip").first.click()

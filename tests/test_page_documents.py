@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.pdfgen.canvas import Canvas
 
-from browser import ask, browsing, tab
+from browser import ask, browsing, edges, tab
 from http_server import Server, serving
 from refdesk import Refdesk
 
@@ -76,6 +81,7 @@ def test_the_way_of_documents(page: Page, server: Server) -> None:
     page.get_by_role("button", name="Delete third.md").click()
     page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("heading", name="Nothing fits")).to_be_visible()
+    expect(page.get_by_label("Search by name")).to_be_focused()  # its row, and so its button, is gone
     left = {one["name"]: one["status"] for one in server.get("/api/documents").json()["documents"]}
     assert [name for name, status in left.items() if status == "ready"] == ["note-1.md", "note-2.md", "note-4.md"]
 
@@ -102,3 +108,98 @@ def test_an_empty_library_begins_with_the_examples(browser: Browser, tmp_path: P
         expect(page.locator("article.turn[data-answer] .chip").first).to_be_visible()
         ask(page, "And what does it weigh?")
         expect(page.locator("article.turn")).to_have_count(2)
+
+
+def test_a_password_is_asked_for(page: Page, server: Server) -> None:
+    page.get_by_label("Choose files").set_input_files([{"name": "locked.pdf", "mimeType": "", "buffer": locked()}])
+    row = page.locator(".upload[data-name='locked.pdf']")
+    expect(row).to_contain_text("This PDF needs a password.", timeout=60_000)
+    assert "--" not in row.inner_text()  # options of the command line are of no use here
+    row.get_by_role("button", name="Give the password").click()
+    page.get_by_label("Its password").fill("wrong")
+    page.get_by_role("dialog").get_by_role("button", name="Try again").click()
+    expect(row).to_contain_text("The password does not open this PDF.", timeout=60_000)
+    listed = page.locator(".doc", has_text="locked.pdf")
+    listed.get_by_role("button", name="Give the password").click()
+    page.get_by_label("Its password").fill("secret")
+    page.get_by_role("dialog").get_by_role("button", name="Try again").click()
+    expect(page.locator(".doc[data-status=ready]", has_text="locked.pdf")).to_be_visible(timeout=60_000)
+    expect(page.locator(".upload[data-status=failed]", has_text="locked.pdf")).to_have_count(0)
+    found = server.get("/api/documents?q=locked").json()["documents"][0]
+    assert "noon" in server.get(f"/api/documents/{found['id']}/pages/1/text").json()["text"]
+
+
+def locked() -> bytes:
+    data = io.BytesIO()
+    canvas = Canvas(data, encrypt=StandardEncryption("secret", "owner"))
+    canvas.drawString(100, 700, "The vault opens at noon.")
+    canvas.save()
+    return data.getvalue()
+
+
+class Site(BaseHTTPRequestHandler):
+    """Any address gives the same page."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>Tides</title><p>High water at the pier is at nine.</p>")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_from_the_web(page: Page, server: Server) -> None:
+    server.request("PATCH", "/api/settings", json={"serve.fetch_networks": "127.0.0.1/32"})
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        page.get_by_role("button", name="Add from the web").click()
+        page.get_by_label("Address of a page or a file").fill(f"http://127.0.0.1:{site.server_port}/tides.html")
+        page.keyboard.press("Enter")
+        expect(page.locator(".doc[data-status=ready]", has_text="tides")).to_be_visible(timeout=60_000)
+        site.shutdown()
+
+
+def test_an_address_that_may_not_be_fetched(browser: Browser, tmp_path: Path) -> None:
+    with (
+        Refdesk(tmp_path / "library") as desk,
+        serving(desk) as server,
+        tab(browser, f"{server.url}/#/documents", allowed=("400",)) as page,
+    ):
+        page.get_by_role("button", name="Add from the web").click()
+        page.get_by_label("Address of a page or a file").fill("http://127.0.0.1:9/secret")
+        page.keyboard.press("Enter")
+        expect(page.locator(".toast, .upload[data-status=failed]").first).to_contain_text("not on the public web")
+        expect(page.locator(".doc[data-status=ready]")).to_have_count(0)
+
+
+def test_many_files_stay_in_their_frame(browser: Browser, tmp_path: Path) -> None:
+    """Sixty at once, one with a name that does not end: a sum over a list that scrolls, failures first."""
+    name = "Jahresbericht \N{SHIP} " + "\N{LATIN SMALL LETTER A WITH DIAERESIS}" * 80 + " report" * 12 + ".md"
+    notes = [[f"note-{number}.md", f"# Note {number}\n\nBerth {number} is free."] for number in range(60)]
+    with (
+        Refdesk(tmp_path / "library") as desk,
+        serving(desk) as server,
+        tab(browser, f"{server.url}/#/documents") as page,
+    ):
+        expect(page.get_by_role("heading", name="No documents yet")).to_be_visible()
+        page.evaluate(DROP, [".drop", [*notes, [name, "# Report\n\nAll is well."], ["empty.txt", ""]]])
+        expect(page.locator(".uploads-head")).to_contain_text("to go")
+        expect(page.get_by_role("progressbar", name="All files")).to_be_visible()
+        (frame,), (whole,) = edges(page, ".uploads"), edges(page, ".view")
+        assert frame["bottom"] - frame["top"] < 400 and frame["right"] <= whole["right"]
+        assert max(one["right"] for one in edges(page, ".upload")) <= frame["right"]
+        expect(page.locator(".upload").first).to_have_attribute("data-name", "empty.txt", timeout=60_000)
+        expect(page.locator(".folders")).to_contain_text("62", timeout=120_000)
+        expect(page.locator(".uploads-head")).to_be_hidden(timeout=120_000)
+        page.get_by_role("button", name="Show more (12)").click()
+        expect(page.locator(".doc")).to_have_count(62)
+        page.locator(".upload").get_by_role("button", name="Take empty.txt off this list").click()
+        expect(page.locator(".upload[data-status=failed]")).to_have_count(0)
+
+
+def test_a_question_to_try_adds_the_examples_first(browser: Browser, tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk, serving(desk) as server, tab(browser, server.url) as page:
+        page.get_by_role("button", name="How long does the battery").click()
+        expect(page.locator("article.turn[data-answer] .chip").first).to_be_visible(timeout=60_000)

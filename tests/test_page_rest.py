@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from browser import ask, browsing, tab
 from http_server import Server, serving
 from refdesk import Refdesk
-from wire_server import WireServer
+from wire_server import Reply, WireServer
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,42 @@ def test_a_wrong_value_is_explained(browser: Browser, server: Server) -> None:
         row.get_by_role("textbox").fill("lots")
         row.get_by_role("textbox").press("Enter")
         expect(row.get_by_role("alert")).to_contain_text("rag.top_k must be a whole number")
+
+
+def test_a_model_is_tested(browser: Browser, tmp_path: Path) -> None:
+    """One word from the model that stands in the box, or why there is none; said beside the button."""
+    with WireServer() as model, pytest.MonkeyPatch.context() as patch, Refdesk(tmp_path / "library") as desk:
+        for name, value in model.openai_env().items():
+            if name != "REFDESK_LLM":
+                patch.setenv(name, value)
+        with serving(desk) as server, tab(browser, f"{server.url}/#/settings", allowed=("400", "502")) as page:
+            row = page.locator(".setting[data-name='llm.answer']")
+            row.get_by_role("button", name="Test").click()
+            expect(row.get_by_role("status")).to_contain_text("Name a model first")
+            row.get_by_role("textbox").fill("openai:test-model")
+            row.get_by_role("textbox").press("Enter")
+            expect(row.get_by_text("Changed")).to_be_visible()
+            model.answer_by(lambda request: "Ready")
+            row.get_by_role("button", name="Test").click()
+            expect(row.get_by_role("status")).to_have_text(re.compile(r"It answered in .+ m?s\."))
+            model.answer_by(lambda request: Reply(status=401, message="wrong key"))
+            row.get_by_role("button", name="Test").click()
+            expect(row.locator(".bad[role=status]")).to_be_visible(timeout=60_000)
+            expect(row.get_by_role("button", name="Test")).to_be_focused()
+
+
+def test_presets_and_sections_are_marked(page: Page) -> None:
+    page.get_by_role("link", name="Settings").click()
+    expect(page.get_by_role("button", name="Balanced")).to_have_attribute("aria-pressed", "true")
+    row = page.locator(".setting[data-name='rag.top_k']")
+    row.get_by_role("textbox").fill("7")
+    row.get_by_role("textbox").press("Enter")
+    expect(page.get_by_role("button", name="Balanced")).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_text("settings is changed")).to_be_visible()
+    row.get_by_role("button", name="Put back").click()
+    expect(page.get_by_role("button", name="Balanced")).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("navigation", name="Sections").get_by_role("button", name="Keys").click()
+    expect(page.get_by_role("heading", name="Keys")).to_be_in_viewport()
 
 
 def test_a_preset(page: Page, server: Server) -> None:

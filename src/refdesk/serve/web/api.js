@@ -16,7 +16,7 @@ export class Failure extends Error {
 
 export function failureOf(error) {
   if (error instanceof Failure) return error;
-  if (!/fetch|network|import|ended early/i.test(error.message)) console.error(error); // a defect of the page itself
+  if (!/fetch|network|import/i.test(error.message)) console.error(error); // a defect of the page itself
   return new Failure(0, { message: "The service cannot be reached", hint: "check that it is running, then try again", retryable: true });
 }
 
@@ -73,6 +73,9 @@ function parse(block) {
   return found;
 }
 
+/** A stream whose work was ended because nobody listened, or which broke twice. */
+export const CUT = { message: "this answer was cut off before it was whole", hint: "ask again", retryable: true };
+
 /** A stream by POST (or GET), taken up again once where it broke; ends when `isLast` says so or `signal` aborts.
  *  `last`: the event after which it goes on; `begun` is told the id of the first event. */
 export async function* stream(path, body, { signal, isLast = () => false, last = "", begun = () => {} } = {}) {
@@ -97,7 +100,7 @@ export async function* stream(path, body, { signal, isLast = () => false, last =
       if (tries > 0) throw failureOf(error);
     }
     if (signal?.aborted) return;
-    if (tries > 0) throw failureOf(new Error("ended early"));
+    if (tries > 0) throw new Failure(0, CUT);
     await new Promise((resolve) => setTimeout(resolve, 400));
   }
 }

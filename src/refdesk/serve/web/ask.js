@@ -1,5 +1,5 @@
 // Asking: the box, the stages while it works, the text as it comes, the whole conversation.
-import { arrive, failureOf, get, may, send, stream } from "./api.js";
+import { arrive, CUT, Failure, failureOf, get, may, send, stream } from "./api.js";
 import { around, offerList, readAs, showBody } from "./answer.js";
 import { bones, calmly, emptyState, failureState, h, icon, say, toast } from "./dom.js";
 import { draft, dropRunning, keepDraft, keepRunning, leftOver } from "./running.js";
@@ -238,7 +238,7 @@ async function tooLate(mine, turn, request) {
     await showMessages(mine, kept.messages);
     return "answered";
   }
-  failed(mine, turn, { text: "The page was closed before this answer was whole." }, request);
+  failed(mine, turn, new Failure(404, CUT), request);
   return "failed";
 }
 

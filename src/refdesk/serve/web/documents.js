@@ -23,8 +23,8 @@ export async function show(main, [id, page]) {
   const status = h("select.field.short", { "aria-label": "Status", onchange: () => { state.status = status.value; load(state); } },
     [["", "Every status"], ["ready", "Ready"], ["processing", "Being read"], ["pending", "Waiting"], ["failed", "Failed"]].map(([value, text]) => h("option", { value }, text)));
   const view = h("div.view", {},
-    h("div.view-head", {}, h("div.spread", {}, h("h1", {}, "Documents"), h("p", { "data-total": "" }, " ")), may("editor") && h("button.button", { type: "button", onclick: () => byUrl(state, uploading) }, "Add from the web")),
-    may("editor") && dropZone((files) => uploading.add(files)), uploading.list,
+    h("div.view-head", {}, h("div.spread", {}, h("h1", {}, "Documents"), h("p", { "data-total": "" }, " "))),
+    may("editor") && dropZone((files) => uploading.add(files), h("button.button", { type: "button", onclick: () => byUrl(state, uploading) }, "Add from the web")), uploading.list,
     h("div.library", {}, h("nav", { "aria-label": "Collections" }, state.folders), h("div", {}, h("div.row.finding", {}, h("div.spread", {}, find), status), state.list, state.more)));
   state.total = view.querySelector("[data-total]");
   main.replaceChildren(view);
@@ -84,7 +84,7 @@ function row(one, state) {
     if (location.hash === address) stays([one.id]); // closed in the meantime
     else location.hash = address;
   } }, one.name);
-  const facts = [titleOf(one), one.page_count ? pages(one.page_count) : "", one.size ? bytes(one.size) : "", one.collection, when(one.created_at)].filter(Boolean).join(" · ");
+  const facts = [titleOf(one), one.page_count ? pages(one.page_count) : "", one.size ? bytes(one.size) : "", state.collection === one.collection ? "" : one.collection, when(one.created_at)].filter(Boolean).join(" · ");
   const acts = may("editor") ? h("div.acts", {},
     one.status === "failed" && !needsPassword(one.error) && iconButton("again", `Try ${one.name} again`, () => again(one, state)),
     iconButton("pen", `Rename or move ${one.name}`, () => change(one, state)), iconButton("bin", `Delete ${one.name}`, () => remove(one, state))) : h("span");

@@ -50,7 +50,7 @@ export const calmly = () => (matchMedia("(prefers-reduced-motion: reduce)").matc
 export function toast(text) {
   const one = h("div.toast", {}, text);
   document.getElementById("toasts").append(one);
-  setTimeout(() => one.remove(), 4500);
+  setTimeout(() => one.remove(), 4000 + 40 * text.length); // as long as it takes to read
 }
 
 /** A question over the page; gives what `read` makes of it, or null when it is dismissed. */
@@ -104,8 +104,11 @@ export const bytes = (value) => (value >= 1e6 ? `${number(value / 1e6, 1)} MB` :
 /** A document's title, where it says more than its name: "report.pdf", "report" -> "" */
 export const titleOf = ({ name, title }) => (title && title !== name && title !== name.replace(/\.\w+$/, "") ? title : "");
 export const pages = (count) => (count === 1 ? "1 page" : `${number(count)} pages`);
+/** A moment, as far away as it is: "10:01" today, "3 Nov" this year, "3 Nov 2024". */
 export function when(text) {
   const date = new Date(text);
   if (!text || Number.isNaN(date.getTime())) return "";
-  return date.toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+  const now = new Date();
+  if (date.toDateString() === now.toDateString()) return date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: date.getFullYear() === now.getFullYear() ? undefined : "numeric" });
 }

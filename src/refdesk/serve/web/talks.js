@@ -1,6 +1,6 @@
 // The conversations on the left: open, rename, delete.
 import { failureOf, get, send } from "./api.js";
-import { ask, askText, h, iconButton, toast } from "./dom.js";
+import { ask, askText, h, iconButton, toast, when } from "./dom.js";
 
 const list = document.getElementById("talks");
 
@@ -38,7 +38,7 @@ function row(talk) {
   const title = talk.title || "Untitled";
   const open = current() === encodeURIComponent(talk.id);
   return h("div.talk", { role: "listitem", "data-id": talk.id, "data-current": open },
-    h("a", { href: `#/ask/${encodeURIComponent(talk.id)}`, title, "aria-current": open ? "true" : undefined }, title),
+    h("a", { href: `#/ask/${encodeURIComponent(talk.id)}`, title: [title, when(talk.updated_at)].filter(Boolean).join(" · "), "aria-current": open ? "true" : undefined }, title),
     waiting.has(talk.id) && h("span.spinner", { role: "img", "aria-label": "An answer is on its way" }),
     !talk.isNew && [iconButton("pen", `Rename “${title}”`, () => rename(talk)), iconButton("bin", `Delete “${title}”`, () => remove(talk))]);
 }

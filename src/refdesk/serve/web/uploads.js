@@ -2,13 +2,14 @@
 import { failureOf, send, stream } from "./api.js";
 import { h, icon, iconButton, needsPassword, number, retryWith, say, toast, whyOf } from "./dom.js";
 
-export function dropZone(add) {
-  const picker = h("input", { type: "file", multiple: true, class: "hidden-text", tabindex: "-1", "aria-label": "Choose files", onchange: () => { add([...picker.files]); picker.value = ""; } });
+/** Where files are dropped or chosen; `more` stands beside the button. */
+export function dropZone(add, more) {
+  const picker = h("input", { type: "file", multiple: true, hidden: true, "aria-label": "Choose files", onchange: () => { add([...picker.files]); picker.value = ""; } });
   const zone = h("div.drop", {
     ondragover: (event) => { event.preventDefault(); zone.classList.add("over"); },
     ondragleave: () => zone.classList.remove("over"),
     ondrop: (event) => { event.preventDefault(); zone.classList.remove("over"); add([...event.dataTransfer.files]); },
-  }, h("button.button", { type: "button", onclick: () => picker.click() }, icon("upload"), "Choose files"), picker, h("p.small", {}, "or drop them here, as many as you like"));
+  }, h("div.row", {}, h("button.button", { type: "button", onclick: () => picker.click() }, icon("upload"), "Choose files"), more), picker, h("p.small", {}, "or drop them here, as many as you like"));
   return zone;
 }
 

@@ -1,0 +1,236 @@
+"""What comes between a question and its answer: another view, a reload, a stop, an ended sign-in, a stopped server."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from browser import ask, browsing, tab
+from http_server import Server, free_port, served, serving
+from refdesk import Refdesk
+from wire_server import Reply, WireServer
+
+QUOTE = "The anchor is a cast iron sinker of 350 kg."
+LONG = f"{QUOTE} [1] " + "Look at the chain of the mooring often. " * 12 + "That is all."
+BOX = "Question"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[WireServer]:
+    with WireServer() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def library(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page") / "library"
+    shutil.copytree(examples_folder, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(library: Path, model: WireServer) -> Iterator[Server]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in model.openai_env().items():
+            patch.setenv(name, value)
+        with Refdesk(library) as desk, serving(desk) as found:
+            yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+def writes(model: WireServer, text: str = LONG, delay: float = 0.0) -> None:
+    """Whatever the model is asked from now on, it writes this, a word every `delay` seconds."""
+    pieces = re.findall(r"\S+\s*", text)
+    model.answer_by(lambda request: Reply(pieces=pieces, delay=delay))
+
+
+def put(page: Page, question: str) -> None:
+    """Asks and waits until the first words stand there."""
+    page.get_by_label(BOX, exact=True).fill(question)
+    page.keyboard.press("Enter")
+    expect(page.locator(".answer").last).to_contain_text("The anchor")
+
+
+def test_an_answer_goes_on_while_one_looks_elsewhere(browser: Browser, server: Server, model: WireServer) -> None:
+    writes(model, delay=0.03)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor while I look elsewhere")
+        address = page.url
+        assert re.search("#/ask/[0-9a-f]{32}$", address)  # from the first word on, so that Back finds it
+        page.get_by_role("link", name="Documents").click()
+        expect(page.locator(".doc").first).to_be_visible()
+        waiting = page.locator(".talk", has_text="while I look elsewhere")
+        expect(waiting.get_by_role("img", name="An answer is on its way")).to_be_visible()
+        waiting.get_by_role("link").click()
+        expect(page.locator(".answer")).to_contain_text("The anchor")
+        assert page.url == address
+        expect(page.locator("article.turn[data-answer]")).to_have_count(1)
+        expect(page.locator(".answer")).to_contain_text("That is all.")
+        assert not model.requests[-1].disconnected
+
+
+def test_it_says_when_an_answer_is_ready_elsewhere(browser: Browser, server: Server, model: WireServer) -> None:
+    writes(model, delay=0.01)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor and let me know")
+        page.get_by_role("link", name="Documents").click()
+        expect(page.locator(".toast")).to_contain_text("Answered: Tell me about the anchor and let me know")
+        page.go_back()
+        expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("That is all.")
+
+
+def test_a_reload_in_the_middle_goes_on(browser: Browser, server: Server, model: WireServer) -> None:
+    """The page comes back to the same stream: the model is not asked twice, and no word is missing."""
+    writes(model, delay=0.03)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor while I reload")
+        before = len(model.requests)
+        page.reload()
+        expect(page.locator(".asked")).to_have_text("Tell me about the anchor while I reload")
+        expect(page.locator("article.turn[data-answer]")).to_have_count(1)
+        expect(page.locator(".answer")).to_contain_text(QUOTE)
+        expect(page.locator(".answer")).to_contain_text("That is all.")
+        assert len(model.requests) == before and not model.requests[-1].disconnected
+        writes(model, delay=0.03)
+        put(page, "And a follow-up about the anchor, reloaded as well?")
+        page.reload()
+        expect(page.locator("article.turn[data-answer]")).to_have_count(2)
+        page.reload()
+        expect(page.locator("article.turn[data-answer]")).to_have_count(2)
+
+
+def test_a_reload_that_comes_too_late_offers_to_ask_again(browser: Browser, server: Server, model: WireServer) -> None:
+    writes(model, delay=0.2)
+    with tab(browser, server.url, allowed=("404",)) as page:
+        put(page, "Tell me about the anchor, I am leaving")
+        address = page.url
+        page.goto("about:blank")
+        until = time.monotonic() + 15
+        while not model.requests[-1].disconnected and time.monotonic() < until:
+            page.wait_for_timeout(100)
+        page.goto(address)
+        expect(page.get_by_role("alert")).to_contain_text("cut off before it was whole")
+        writes(model, f"{QUOTE} [1]")
+        page.get_by_role("button", name="Try again").click()
+        expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("350 kg")
+
+
+def test_a_stopped_question_can_be_put_again(browser: Browser, server: Server, model: WireServer) -> None:
+    writes(model, delay=0.1)
+    with tab(browser, server.url, allowed=("404",)) as page:
+        put(page, "Tell me about the anchor and stop")
+        page.get_by_role("button", name="Stop").click()
+        expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
+        page.reload()
+        expect(page.get_by_role("heading", name="This conversation is not here")).to_be_visible()
+        page.locator("#main").get_by_role("link", name="New conversation").click()
+        expect(page.get_by_label(BOX, exact=True)).to_be_focused()
+
+
+def test_two_conversations_at_once(browser: Browser, server: Server, model: WireServer) -> None:
+    with tab(browser, server.url) as page:
+        for name, delay in (("first", 0.15), ("second", 0.05)):
+            writes(model, f"{QUOTE} [1] This is the {name} one. " + "Look at it often. " * 10, delay=delay)
+            page.get_by_role("link", name="New conversation").last.click()
+            expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+            put(page, f"Tell me about the anchor in the {name} conversation")
+        expect(page.get_by_role("img", name="An answer is on its way")).to_have_count(2)
+        expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("the second one")
+        page.locator(".talk", has_text="in the first conversation").get_by_role("link").click()
+        expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("the first one")
+        expect(page.get_by_role("img", name="An answer is on its way")).to_have_count(0)
+
+
+def test_what_is_typed_survives_a_reload(browser: Browser, server: Server) -> None:
+    with tab(browser, server.url) as page:
+        page.get_by_label(BOX, exact=True).fill("How heavy is the")
+        page.reload()
+        expect(page.get_by_label(BOX, exact=True)).to_have_value("How heavy is the")
+        expect(page.get_by_role("button", name="Ask", exact=True)).to_be_enabled()
+
+
+def test_a_sign_in_that_has_ended_loses_nothing(browser: Browser, tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_text("note.md", "The harbour has four cranes.", format="markdown")
+        _, secret = desk.keys.add("Rita", "reader")
+        with serving(desk) as server, tab(browser, server.url, allowed=("401", "404")) as page:
+            page.get_by_label("Key").fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.locator("#who")).to_have_text("Rita · reader")
+            page.context.clear_cookies()
+            page.get_by_label(BOX, exact=True).fill("How many cranes has the harbour?")
+            page.keyboard.press("Enter")
+            page.wait_for_url(re.compile(r"/sign-in\?ended#"))
+            expect(page.get_by_text("Your sign-in has ended.")).to_be_visible()
+            page.get_by_label("Key").fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_label(BOX, exact=True)).to_have_value("How many cranes has the harbour?")
+            page.get_by_role("button", name="Ask", exact=True).click()
+            expect(page.locator("article.turn[data-answer]")).to_have_count(1)
+
+
+def test_a_server_that_stops_and_comes_back(browser: Browser, examples_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(examples_folder, tmp_path / "library")
+    port = free_port()
+    with WireServer() as model, tab(browser, "about:blank", allowed=("ERR_", "502", "503")) as page:
+        writes(model, delay=0.2)
+        with served(tmp_path / "library", port=port, **model.openai_env()) as server:
+            page.goto(server.url)
+            put(page, "Tell me about the anchor until you stop")
+            server.process.send_signal(signal.SIGINT)  # type: ignore[union-attr]
+            server.process.wait(20)  # type: ignore[union-attr]
+        expect(page.get_by_role("alert")).to_be_visible()
+        expect(page.locator(".answer")).to_contain_text("The anchor")  # what had come stays there
+        with served(tmp_path / "library", port=port, **model.openai_env()):
+            writes(model, f"{QUOTE} [1]")
+            page.get_by_role("button", name="Try again").click()
+            expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("350 kg")
+
+
+def test_those_who_listen_hear_the_answer_once(browser: Browser, server: Server, model: WireServer) -> None:
+    """Stages and the whole answer go to one live region; the words as they come are in none."""
+    writes(model, delay=0.02)
+    with tab(browser, server.url) as page:
+        page.evaluate("""() => { window.heard = [];
+            new MutationObserver(() => window.heard.push(document.getElementById("said").textContent))
+                .observe(document.getElementById("said"), {childList: true, characterData: true, subtree: true}); }""")
+        put(page, "Tell me about the anchor, I am listening")
+        assert page.locator("[aria-live] .answer, [role=log] .answer, [role=status] .answer").count() == 0
+        assert page.locator(".answer[aria-live]").count() == 0
+        expect(page.locator(".answer")).to_have_attribute("aria-busy", "true")
+        expect(page.locator("article.turn[data-answer]")).to_have_count(1)
+        expect(page.locator("#said")).to_contain_text("Answer: The anchor is a cast iron sinker")
+        heard = page.evaluate("window.heard")
+        assert 3 <= len(heard) <= 10 and sum(text.startswith("Answer:") for text in heard) == 1
+
+
+def test_markers_are_chips_before_the_answer_is_whole(browser: Browser, server: Server, model: WireServer) -> None:
+    writes(model, delay=0.05)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor with its citations")
+        chip = page.locator(".answer.streaming .chip").first
+        expect(chip).to_have_attribute("aria-label", re.compile("Citation 1: .+, page"))
+        page.get_by_role("button", name="Stop").click()
+
+
+def test_a_follow_up_is_seen(browser: Browser, server: Server, model: WireServer) -> None:
+    """The new question stands at the top, with its answer in sight, however long the answer before it is."""
+    writes(model, "\n\n".join([f"{QUOTE} [1]"] * 20))
+    with tab(browser, server.url, reduced_motion="reduce", viewport={"width": 375, "height": 700}) as page:
+        ask(page, "Tell me about the anchor at length")
+        writes(model, f"{QUOTE} [1]")
+        ask(page, "And once more, in one sentence about the anchor?")
+        expect(page.locator(".asked").nth(1)).to_be_in_viewport(ratio=1)
+        expect(page.locator(".answer").nth(1)).to_be_in_viewport(ratio=1)
