@@ -162,6 +162,8 @@ def test_names_are_never_paths(server: Server, desk: Refdesk) -> None:
     assert {one["status"] for one in finished(server)} == {"ready"}
     assert not outside.exists() and not list(desk.folder.parent.glob("**/escaped*"))
     assert all(".." not in one["name"] for one in server.get("/api/documents").json()["documents"])
+    quoted = send(server, ('the "old" quay.txt', b"The old quay is of oak.")).json()["uploads"]
+    assert [one["name"] for one in quoted] == ['the "old" quay.txt'], "a form writes a quote as %22"
 
 
 # by address
@@ -217,6 +219,20 @@ def test_rename_move_delete(server: Server, desk: Refdesk) -> None:
     assert server.request("DELETE", place).json() == {"deleted": [one["document_id"]]}
     problem(server.request("DELETE", place), 404)
     assert desk.documents() == [] and server.get("/api/documents").json()["total"] == 0
+
+
+def test_renamed_and_moved_at_once_or_not_at_all(server: Server, desk: Refdesk) -> None:
+    for name, place in (("a.md", "here"), ("b.md", "here"), ("a.md", "there")):
+        desk.add_text(name, f"The lamp of {name} {place} is lit.", collection=place)
+    first = next(one for one in desk.documents(collection="here") if one.name == "a.md")
+    address = f"/api/documents/{first.id}"
+    assert "already" in problem(server.client.patch(address, json={"name": "a.md", "collection": "there"}), 400)
+    assert "already" in problem(server.client.patch(address, json={"name": "b.md", "collection": "here"}), 400)
+    assert desk.document(first.id).name == "a.md" and desk.document(first.id).collection == "here"
+    # "b.md" is taken here and "a.md" is taken there, and "b.md" there is not.
+    moved = server.client.patch(address, json={"name": "b.md", "collection": "there"}).json()
+    assert (moved["name"], moved["collection"]) == ("b.md", "there")
+    assert desk.search("lamp", collection="there", document=first.id)[0].document.name == "b.md"
 
 
 def locked_pdf() -> bytes:

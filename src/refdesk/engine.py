@@ -283,10 +283,18 @@ class Refdesk:
         """Gives a document another name; gives it as it is now. A changed file that is added again brings its own."""
         return self.writer.rename(self.document(document, access=access).id, checked_name(name))
 
-    def move(self, document: str, collection: str, *, access: Access = None) -> Document:
-        """Puts a document, with what is attached to it, into another collection; gives it as it is now."""
+    def move(self, document: str, collection: str, *, name: str | None = None, access: Access = None) -> Document:
+        """Puts a document, with what is attached to it, into another collection; gives it as it is now.
+
+        With a `name`, under that name: both or neither.
+        """
+        found, place = self.document(document, access=access), checked_collection(collection)
+        if name is not None:
+            name = checked_name(name)
+            if found.collection == place:
+                return self.writer.rename(found.id, name)
         self.reader.heal()
-        moved = self.writer.move(self.document(document, access=access).id, checked_collection(collection))
+        moved = self.writer.move(found.id, place, name)
         self.maintenance.settle()
         return moved
 

@@ -216,14 +216,14 @@ class LibraryWriter:
             bump(connection, "generation")
             return by_key(connection, row.key)
 
-    def move(self, document_id: str, collection: str) -> Document:
-        """A document, with what is attached to it, in another collection; gives it as it is now."""
+    def move(self, document_id: str, collection: str, name: str | None = None) -> Document:
+        """A document, with what is attached to it, in another collection, perhaps with another name; as it is now."""
         with self.locked():
             with self._engine.begin() as connection:
                 row = self._row(connection, document_id)
                 if row.collection == collection:
                     return by_key(connection, row.key)
-                check_place(connection, row, collection, row.name)
+                check_place(connection, row, collection, name or row.name)
                 relatives = family(connection, document_id)
                 for one in relatives[1:]:
                     check_place(connection, one, one.collection, one.name)
@@ -234,6 +234,8 @@ class LibraryWriter:
                 # Rows first, index second, commit last, as in a store.
                 for one, start in zip(relatives, starts, strict=False):
                     move_rows(connection, one, collection, start)
+                if name:
+                    connection.execute(update(documents).where(documents.c.key == row.key).values(name=name))
                 lexical = (
                     entry
                     for one, start in zip(relatives, starts, strict=False)

@@ -264,10 +264,10 @@ def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bo
         caller.require("move", found.collection)
         caller.require("move", checked_collection(body.collection))
     _settled(queue, found)
-    if body.name is not None:
-        found = desk.rename(found.id, body.name)
     if body.collection is not None:
-        found = desk.move(found.id, body.collection)
+        found = desk.move(found.id, body.collection, name=body.name)
+    elif body.name is not None:
+        found = desk.rename(found.id, body.name)
     return reply(document_shown(found))
 
 

@@ -104,7 +104,8 @@ class Form:
         if len(self.files) >= MOST_FILES:
             raise TooLarge(f"a request has {MOST_FILES:,} files at most", hint="send the others in a second one")
         upload_id, file = self._stack.enter_context(self._spool.receiving())
-        self._file = Received(upload_id, options[b"filename"].decode("utf-8", "replace"), file)
+        name = options[b"filename"].decode("utf-8", "replace").replace("%22", '"')  # as browsers write a quote
+        self._file = Received(upload_id, name, file)
 
     def _take(self, data: bytes, start: int, end: int) -> None:
         piece = data[start:end]
