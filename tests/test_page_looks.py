@@ -96,6 +96,50 @@ def test_no_sideways_scrolling_on_a_phone(browser: Browser, server: Server) -> N
         expect(page.get_by_label("Question", exact=True)).to_be_in_viewport()
 
 
+def test_large_letters(browser: Browser, server: Server) -> None:
+    """Twice the size of letters in a window of a laptop: nothing is cut off sideways, and the box can be reached."""
+    with tab(browser, server.url, viewport={"width": 1280, "height": 800}) as page:
+        for view in (*VIEWS, "ask/pier"):
+            page.goto(f"{server.url}/#/{view}")
+            page.reload()
+            settled(page)
+            page.evaluate("document.documentElement.style.fontSize = '200%'")
+            over = "[document.documentElement, document.getElementById('main')].map(e => e.scrollWidth - e.clientWidth)"
+            assert max(page.evaluate(over)) <= 0, view
+        expect(page.get_by_label("Question", exact=True)).to_be_in_viewport()
+
+
+def test_every_button_has_a_name(browser: Browser, server: Server) -> None:
+    nameless = """all => all.filter(one => !(one.getAttribute("aria-label") || one.textContent.trim())).length"""
+    with tab(browser, server.url) as page:
+        for view in (*VIEWS, "ask/pier"):
+            page.goto(f"{server.url}/#/{view}")
+            page.reload()
+            settled(page)
+            assert page.title() != "Refdesk" and page.title().endswith(" · Refdesk")
+            assert page.eval_on_selector_all("button, a", nameless) == 0, view
+
+
+def test_beside_the_viewer_the_list_can_be_read(browser: Browser, server: Server) -> None:
+    with tab(browser, f"{server.url}/#/documents") as page:
+        page.locator(".doc-name").first.click()
+        expect(page.locator(".leaf").first).to_be_visible()
+        widths = page.eval_on_selector_all(".doc-name", "all => all.map(one => one.parentElement.clientWidth)")
+        assert min(widths) > 220
+
+
+def test_the_menu_of_a_phone(browser: Browser, server: Server) -> None:
+    with tab(browser, server.url, viewport={"width": 375, "height": 700}) as page:
+        settled(page)
+        page.get_by_role("button", name="Open the menu").click()
+        expect(page.locator("#main")).to_have_attribute("inert", "")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("button", name="Open the menu")).to_be_focused()
+        page.get_by_role("button", name="Open the menu").click()
+        page.mouse.click(360, 400)  # beside it
+        expect(page.locator("#side")).to_be_hidden()
+
+
 def test_light_and_dark(browser: Browser, server: Server) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     with tab(browser, server.url, color_scheme="dark") as page:

@@ -161,7 +161,7 @@ function composer(mine) {
 
 function newTurn(mine, question) {
   const turn = { question, stages: h("ol.stages", { "aria-label": "Progress" }), body: h("div.answer", { "aria-busy": "false" }), cites: [], notes: h("div"), before: h("div") };
-  turn.element = h("article.turn", {}, h("h2.asked", { class: question.length > 160 ? "long" : "" }, question), turn.stages, turn.before, turn.body, turn.notes);
+  turn.element = h("article.turn", {}, h(mine.thread.querySelector(".asked") ? "h2.asked" : "h1.asked", { class: question.length > 160 ? "long" : "" }, question), turn.stages, turn.before, turn.body, turn.notes);
   mine.thread.append(turn.element);
   return turn;
 }
