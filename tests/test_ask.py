@@ -102,7 +102,7 @@ def test_conflicts_are_named(examples: Refdesk, asked: Mapping[str, Any]) -> Non
 
 def test_an_empty_library_says_so(desk: Refdesk) -> None:
     answer = desk.ask_sync("What is the warranty?")
-    assert not answer.is_answered and "empty" in answer.confidence.reason
+    assert not answer.is_answered and "no documents" in answer.confidence.reason
 
 
 def test_small_talk_searches_nothing(examples: Refdesk) -> None:

@@ -156,7 +156,7 @@ def test_a_body_that_does_not_come_is_told_so(server: Server, monkeypatch: pytes
 
 def test_a_scope_without_documents(server: Server) -> None:
     answer = server.post("/api/query", json={"q": QUESTION, "collection": "nowhere"}).json()
-    assert not answer["is_answered"] and answer["confidence"]["reason"] == "there is nothing to search in"
+    assert not answer["is_answered"] and answer["confidence"]["reason"] == "there are no documents to search in"
 
 
 def test_a_document_that_is_not_there(server: Server) -> None:

@@ -203,8 +203,8 @@ class Citation:
     boxes: tuple[Box, ...]
     located: bool
     quote: str
-    relevance_score: float
-    similarity_score: float
+    relevance_score: float  # how well it proves what cites it; before the answer is written, its score in the search
+    similarity_score: float  # the cosine of the question and the chunk
     origin: Range = (0, 0)
     url: str = ""
 

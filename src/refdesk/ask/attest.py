@@ -176,7 +176,7 @@ class Sheet:
 
     # --- citations ----------------------------------------------------------------------------------------------------
 
-    def cite(self, marker: int, line: tuple[int, int, int], score: float, cosine: float) -> int:
+    def cite(self, marker: int, line: tuple[int, int, int], score: float) -> int:
         """The place of the citation of this sentence under this marker; made once."""
         number, place, index = line
         key = (marker, number, place, index)
@@ -187,7 +187,7 @@ class Sheet:
             return at
         self._places[key] = len(self.citations)
         passage = self.passages[number]
-        self.citations.append(_citation(marker, passage, passage.chunks[place], index, score, cosine))
+        self.citations.append(_citation(marker, passage, passage.chunks[place], index, score))
         return self._places[key]
 
     def cite_best(self, marker: int, text: str) -> None:
@@ -196,7 +196,7 @@ class Sheet:
         lines = self.lines(numbers, self.embed(text))
         if lines:
             best = max(lines, key=lambda line: line.cosine)
-            self.cite(marker, (best.passage, best.chunk, best.sentence), 0.0, best.cosine)
+            self.cite(marker, (best.passage, best.chunk, best.sentence), 0.0)
         elif numbers:  # a figure without words: the whole of it
             passage = self.passages[numbers[0]]
             self.citations.append(_whole(marker, passage, passage.hit.chunk))
@@ -228,9 +228,9 @@ def _judge(statement: Statement, sheet: Sheet) -> Judged:
     own = sheet.cited(statement.markers)
     others = [number for number in sheet.passages if number not in own]
     if found := sheet.literal(statement.text, own):
-        return Judged("supported", 1.0, "", (found,), (1.0,))
+        return Judged("supported", 1.0, "", (found,))
     if not own and (found := sheet.literal(statement.text, others)):
-        return Judged("supported", 1.0, _elsewhere(sheet, found[0], own), (found,), (1.0,))
+        return Judged("supported", 1.0, _elsewhere(sheet, found[0], own), (found,))
     vector = sheet.embed(statement.text)
     judged = _against(statement.text, own, sheet, vector)
     if judged.verdict in ("supported", "contradicted") or not others:
@@ -246,7 +246,7 @@ def _judge(statement: Statement, sheet: Sheet) -> Judged:
 
 def _against(text: str, passages: Sequence[int], sheet: Sheet, vector: NDArray[np.float32]) -> Judged:
     if not passages:
-        return Judged("unsupported", 0.0, "carries no citation", (), ())
+        return Judged("unsupported", 0.0, "carries no citation", ())
     language = sheet.passages[passages[0]].document.language or "en"
     claim = read(text, language)
     found = support(claim, sheet.lines(passages, vector), sheet.surroundings(passages), language)
@@ -261,27 +261,25 @@ def _elsewhere(sheet: Sheet, number: int, own: Sequence[int]) -> str:
 def _cite(statement: Statement, judged: Judged, sheet: Sheet) -> tuple[int, ...]:
     """The citations of a claim: under each marker the sentences that were found, at least one."""
     placed: list[int] = []
-    proofs = dict(zip(judged.lines, judged.cosines, strict=True))
     for marker in statement.markers:
         for number in sheet.cited([marker]):
-            own = [line for line in proofs if line[0] == number]
+            own = [line for line in judged.lines if line[0] == number]
             score = judged.score
             if not own:  # another passage proves it: this one is cited for what it is worth
                 alone = _against(statement.text, [number], sheet, sheet.embed(statement.text))
                 own, score = list(alone.lines[:1]), min(alone.score, score)
-                proofs |= dict(zip(alone.lines, alone.cosines, strict=True))
-            placed += [sheet.cite(marker, line, score, proofs[line]) for line in own]
+            placed += [sheet.cite(marker, line, score) for line in own]
     if not statement.markers and judged.verdict == "supported":
-        for line, cosine in proofs.items():
+        for line in judged.lines:
             if line[0] in sheet.order:
-                placed.append(sheet.cite(sheet.order.index(line[0]) + 1, line, judged.score, cosine))
+                placed.append(sheet.cite(sheet.order.index(line[0]) + 1, line, judged.score))
     return tuple(dict.fromkeys(placed))
 
 
 # --- one citation -----------------------------------------------------------------------------------------------------
 
 
-def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: float, cosine: float) -> Citation:
+def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: float) -> Citation:
     sentence = chunk.sentences[index]
     origin = origin_of(chunk, sentence.start, sentence.end)
     return replace(
@@ -292,7 +290,6 @@ def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: fl
         or (passage.document.format not in _PAGED and origin is not None and not _has_boxes(chunk)),
         quote=chunk.text[sentence.start : sentence.end],
         relevance_score=round(score, 4),
-        similarity_score=round(cosine, 4),
         origin=origin or (0, 0),
     )
 

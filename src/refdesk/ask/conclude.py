@@ -86,7 +86,7 @@ def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
     return Confidence(
         round(min(relevance.probability, LOW), 3),
         "low",
-        reason if retrieved.considered else "there is nothing to search in",
+        reason if retrieved.considered else "there are no documents to search in",
     )
 
 

@@ -28,22 +28,20 @@ class Judged:
     score: float
     note: str
     lines: tuple[tuple[int, int, int], ...]
-    cosines: tuple[float, ...]
 
 
 def judge_claim(found: Support) -> Judged:
     """The verdict, a score in 0..1, and what does not fit in plain words."""
     lines = tuple((line.passage, line.chunk, line.sentence) for line in found.lines)
-    cosines = tuple(line.cosine for line in found.lines)
     if not found.lines:
-        return Judged("unsupported", 0.0, "the passage has no sentences", (), ())
+        return Judged("unsupported", 0.0, "the passage has no sentences", ())
     score = probability(found.features, COEFFICIENTS)
     verdict, note = _verdict(found, score)
     if verdict == "contradicted":
         score = 0.2 * score
     elif verdict != "supported":
         score = min(score, 0.49)
-    return Judged(verdict, score, note, lines, cosines)
+    return Judged(verdict, score, note, lines)
 
 
 def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
