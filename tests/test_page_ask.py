@@ -145,7 +145,10 @@ def test_what_grows_stays_sharp(page: Page) -> None:
     before = page.evaluate(pixels)
     for _ in range(3):
         page.keyboard.press("+")
-    page.wait_for_function(f"{pixels} > {1.5 * before}")
+    until = time.monotonic() + 15
+    while page.evaluate(pixels) <= 1.5 * before and time.monotonic() < until:
+        page.wait_for_timeout(100)
+    assert page.evaluate(pixels) > 1.5 * before
     expect(page.locator(".viewer .mark")).to_have_count(1)  # the lines are not marked twice
 
 

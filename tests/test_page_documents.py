@@ -70,7 +70,10 @@ def test_the_way_of_documents(page: Page, server: Server) -> None:
     page.get_by_label("Collection", exact=True).fill("harbour/notes")
     page.get_by_role("button", name="Save").click()
     page.get_by_label("Search by name").fill("")
-    page.get_by_role("button", name="harbour/notes 1").click()
+    expect(page.get_by_role("button", name="notes 1")).to_have_count(0)  # inside a folder that is shut
+    page.get_by_role("button", name="harbour 1").click()
+    page.get_by_role("button", name="notes 1").click()
+    expect(page.locator(".drop")).to_contain_text("they go into harbour/notes")
     expect(page.locator(".doc")).to_have_count(1)
     expect(page.locator(".doc-name")).to_have_text("third.md")
 

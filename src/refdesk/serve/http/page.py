@@ -40,6 +40,7 @@ FIRST = (
     "scope.js",
     "running.js",
     "writer.js",
+    "folders.js",
 )  # before app.js asks
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "

@@ -1,6 +1,7 @@
 // The library: collections as folders, documents with their status, and everything one does to them.
 import { failureOf, get, may, query, send } from "./api.js";
 import { ask, askText, bones, bytes, emptyState, failureState, h, icon, iconButton, needsPassword, number, pages, retryWith, titleOf, toast, when, whyOf } from "./dom.js";
+import { foldersOf, inSight } from "./folders.js";
 import { dropZone, Uploading } from "./uploads.js";
 import { closeViewer, forget, openDocument } from "./viewer.js";
 
@@ -43,8 +44,10 @@ async function loadFolders(state) {
     const collections = found.collections;
     state.names = collections.map((one) => one.name);
     const count = collections.reduce((sum, one) => sum + (one.documents), 0);
-    const entry = (name, label, amount) => h("li", {}, h("button.plain", { type: "button", "aria-pressed": String(state.collection === name), onclick: () => { state.collection = name; refresh(state); } }, icon("folder"), h("span", {}, label), h("small", {}, number(amount))));
-    state.folders.replaceChildren(entry("", "Everything", count), ...collections.map((one) => entry(one.name, one.name, one.documents)));
+    const entry = (name, label, amount, depth = 0) => h("li", { "data-depth": Math.min(depth, 4) }, h("button.plain", { title: name || label, type: "button", "aria-pressed": String(state.collection === name), onclick: () => { state.collection = name; refresh(state); } }, icon("folder"), h("span", {}, label), h("small", {}, number(amount))));
+    state.folders.replaceChildren(entry("", "Everything", count), ...inSight(foldersOf(collections), state.collection).map((one) => entry(one.name, one.label, one.documents, one.depth)));
+    const place = state.folders.closest(".view")?.querySelector(".drop p");
+    if (place) place.textContent = state.collection ? `or drop them here; they go into ${state.collection}` : "or drop them here, as many as you like";
   } catch { state.folders.replaceChildren(); }
 }
 

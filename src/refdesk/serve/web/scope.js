@@ -1,6 +1,7 @@
 // What is searched: everything, or some collections and documents.
 import { failureOf, get } from "./api.js";
 import { ask, bones, failureState, h } from "./dom.js";
+import { foldersOf } from "./folders.js";
 
 export function scopeName(scope = { collections: [], documents: [] }) {
   const all = [...scope.collections, ...scope.documents.map((one) => one.name)];
@@ -26,7 +27,7 @@ export async function pickScope(scope) {
     try {
       const [collections, documents] = await Promise.all([get("/api/collections"), get(`/api/documents?limit=100&q=${encodeURIComponent(text)}`)]);
       if (mine !== round) return;
-      const names = collections.collections.map((one) => one.name).filter((name) => name.toLowerCase().includes(text.toLowerCase()));
+      const names = foldersOf(collections.collections).map((one) => one.name).filter((name) => name.toLowerCase().includes(text.toLowerCase()));
       list.replaceChildren(h("h3", {}, "Collections"), ...names.map((name) => tick(name, chosen.collections.has(name), (on) => (on ? chosen.collections.add(name) : chosen.collections.delete(name)))),
         h("h3", {}, "Documents"), ...documents.documents.map((one) => tick(one.name, chosen.documents.has(one.id), (on) => (on ? chosen.documents.set(one.id, { id: one.id, name: one.name }) : chosen.documents.delete(one.id)))));
     } catch (error) { list.replaceChildren(failureState(failureOf(error), () => load(text))); }
