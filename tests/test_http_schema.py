@@ -122,6 +122,13 @@ def test_every_operation_has_a_summary_and_an_example(server: Server) -> None:
                 assert "example" in str(body) or _has_example(schema, body), where
 
 
+def test_every_operation_has_a_name_of_its_own_that_clients_can_use(server: Server) -> None:
+    paths = server.client.get("/openapi.json").json()["paths"]
+    names = [operation["operationId"] for path in paths.values() for operation in path.values()]
+    assert len(set(names)) == len(names) > 40 and {"asking_query", "documents_upload"} <= set(names)
+    assert all(re.fullmatch(r"[A-Za-z]+(_[a-z]+)+", name) for name in names)
+
+
 def test_an_answer_is_described_to_its_last_part(server: Server) -> None:
     schema = server.get("/openapi.json").json()
     parts = schema["components"]["schemas"]

@@ -92,6 +92,8 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
         docs_url=None,  # FastAPI's page loads its scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
+        # `asking_query`: what generated clients call their functions.
+        generate_unique_id_function=lambda route: "_".join((*map(str, route.tags[:1]), route.name)),
     )
     app.state.service = service
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]

@@ -22,7 +22,7 @@ Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of it
     summary="A figure of a document",
     responses=bytes_of("image/png", description="The figure") | UNCHANGED | failures(404),
 )
-def image(request: Request, desk: Library, caller: Who, image: Hash) -> Response:
+def figure(request: Request, desk: Library, caller: Who, image: Hash) -> Response:
     """As PNG, for those who may read a document that holds it; for the others it is not there."""
     path = desk.figure(image, access=caller.access)
     headers = {

@@ -55,7 +55,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(app.state.uploads.stop)
 
 
-router = APIRouter(prefix="/api/uploads", tags=["documents"], lifespan=lifespan)
+router = APIRouter(prefix="/api/uploads", tags=["uploads"], lifespan=lifespan)
 
 
 async def _uploads(request: Request) -> Uploads:
