@@ -84,7 +84,7 @@ def views(page: Page, url: str) -> None:
         ask(page, url, question)
         page.click("[aria-label='This is wrong']" if number == 3 else "[aria-label='This is correct']")
     page.wait_for_selector(".toast")
-    page.wait_for_selector(".toast", state="detached")
+    page.locator(".toast").last.wait_for(state="detached")
     page.evaluate("document.activeElement.blur()")
     shoot(page, "answer")
     page.click(".source:has-text('.pdf')")
