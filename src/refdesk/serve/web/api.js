@@ -20,11 +20,16 @@ export function failureOf(error) {
   return new Failure(0, { message: "The service cannot be reached", hint: "check that it is running, then try again", retryable: true });
 }
 
+let leaving = false;
+
 async function checked(response) {
   if (response.ok) return response;
   let body = {};
   try { body = await response.json(); } catch { /* not one of ours */ }
-  if (response.status === 401 && location.pathname !== "/sign-in") location.assign(`/sign-in${me.id ? "?ended" : ""}${location.hash}`);
+  if (response.status === 401 && location.pathname !== "/sign-in" && !leaving) {
+    leaving = true; // several requests may be refused at once
+    location.assign(`/sign-in${me.id ? "?ended" : ""}${location.hash}`);
+  }
   throw new Failure(response.status, body.error && typeof body.error === "object" ? body.error : body);
 }
 
