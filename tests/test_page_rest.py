@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from browser import ask, browsing, tab
 from http_server import Server, serving
-from refdesk import Refdesk
+from library_samples import open_desk
+from refdesk import Refdesk, UsageError
 from wire_server import Reply, WireServer
 
 
@@ -123,6 +124,20 @@ def test_traces_and_analytics(page: Page) -> None:
     page.get_by_role("link", name="Analytics").click()
     expect(page.locator(".figure").first).to_contain_text("questions")
     expect(page.get_by_role("img", name="questions in 30 days")).to_be_visible()
+
+
+def test_a_question_that_failed_is_seen_in_traces_and_analytics(browser: Browser, tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        with pytest.raises(UsageError):
+            desk.ask_sync("What makes the tides?", mode="general")  # needs a model
+        with serving(desk) as server, tab(browser, f"{server.url}/#/traces") as page:
+            expect(page.get_by_text("failed", exact=True)).to_be_visible()
+            page.get_by_role("link", name="What makes the tides?").click()
+            expect(page.get_by_role("heading", level=1)).to_have_text("What makes the tides?")
+            expect(page.locator(".notice.bad")).to_contain_text("model")
+            assert not {"null", "undefined"} & set(page.locator("main").inner_text().split())
+            page.get_by_role("link", name="Analytics").click()
+            expect(page.locator(".figure", has_text="ended in an error")).to_contain_text("1")
 
 
 # signing in

@@ -105,7 +105,7 @@ class Asking:
                 trace.id,
                 question=question.text,
                 answer=b"",
-                trace=trace.to_dict() | {"error": error.to_dict()},
+                trace=trace.to_dict() | {"question": question.text, "error": error.to_dict()},
                 conversation_id=question.conversation_id,
                 owner=question.owner,
                 error=error.code,

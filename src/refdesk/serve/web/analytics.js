@@ -21,13 +21,14 @@ async function draw(view, days) {
   const cached = (found.cache.exact_share ?? 0) + (found.cache.semantic_share ?? 0);
   view.replaceChildren(head,
     h("div.figures", {}, figure(number(found.questions), "questions"), figure(found.latency.total.p50_ms === null ? "–" : milliseconds(found.latency.total.p50_ms), "median time"), figure(found.latency.total.p95_ms === null ? "–" : milliseconds(found.latency.total.p95_ms), "95th percentile"),
-      figure(percent(cached), "from the cache"), figure(percent(found.abstentions.share), "not in the documents"), figure(`$${number(found.cost.total_usd, 4)}`, found.cost.unknown ? `cost, ${found.cost.unknown} unknown` : "cost"), figure(percent(found.feedback.accuracy), "judged correct")),
+      figure(percent(cached), "from the cache"), figure(percent(found.abstentions.share), "not in the documents"), found.failures.failed ? figure(number(found.failures.failed), "ended in an error") : "", figure(`$${number(found.cost.total_usd, 4)}`, found.cost.unknown ? `cost, ${found.cost.unknown} unknown` : "cost"), figure(percent(found.feedback.accuracy), "judged correct")),
     h("div.charts", {},
       chart("Questions per day", columns(found.per_day.map((one) => ({ label: day(one.day), value: one.questions, part: one.abstained })), "questions", "not in the documents"), found.abstentions.abstained ? h("p.quiet.small", {}, "The pale part: the documents did not say.") : ""),
       chart("Time per stage, median and 95th percentile", lanes(Object.entries(found.latency.stages).filter(([, one]) => one.count).map(([name, one]) => ({ label: name.replace(/_ms$/, "").replaceAll("_", " "), value: one.p50_ms, most: one.p95_ms })), milliseconds)),
       chart("Confidence", lanes(["high", "medium", "low"].map((name) => ({ label: name, value: found.confidence[name] })), number)),
       chart("Where answers come from", lanes([["no", "made anew"], ["exact", "same question"], ["semantic", "similar question"]].map(([name, label]) => ({ label, value: found.cache[name] })), number)),
       chart("Accuracy by collection", found.feedback.by_collection.length ? lanes(found.feedback.by_collection.map((one) => ({ label: one.collection, value: one.accuracy })), percent, 1) : h("p.quiet", {}, "Nobody has judged an answer yet.")),
+      found.failures.failed ? chart("Errors", lanes(Object.entries(found.failures.codes).map(([label, value]) => ({ label: label.replaceAll("_", " "), value })), number)) : "",
       chart("Models", lanes(found.models.map((one) => ({ label: { extractive: "quoted", none: "no answer" }[one.model] || one.model, value: one.questions })), number))));
 }
 

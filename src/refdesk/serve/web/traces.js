@@ -14,21 +14,21 @@ async function list(view) {
   const found = await get("/api/answers?limit=100");
   const answers = found.answers;
   view.append(h("div.view-head", {}, h("div", {}, h("h1", {}, "Traces"), h("p", {}, "What happened between a question and its answer."))),
-    answers.length ? h("ul.answers", {}, answers.map((answer) => h("li", {}, h("a", { href: `#/traces/${answer.id}` }, h("span", { title: answer.question }, answer.question), h("span.quiet.small", {}, when(answer.created_at)))))) : emptyState("trace", "Nothing has been asked yet", "Every answer leaves a trace here."));
+    answers.length ? h("ul.answers", {}, answers.map((answer) => h("li", {}, h("a", { href: `#/traces/${answer.id}` }, h("span", { title: answer.question }, answer.question), answer.error ? h("span.tag.bad", {}, "failed") : "", h("span.quiet.small", {}, when(answer.created_at)))))) : emptyState("trace", "Nothing has been asked yet", "Every answer leaves a trace here."));
 }
 
 async function one(view, id) {
-  const [found, kept] = await Promise.all([get(`/api/traces/${encodeURIComponent(id)}`), get(`/api/answers/${encodeURIComponent(id)}`).catch(() => null)]);
-  const trace = found;
-  const answer = kept;
+  const trace = await get(`/api/traces/${encodeURIComponent(id)}`);
+  const answer = trace.error ? null : await get(`/api/answers/${encodeURIComponent(id)}`); // none where it failed
   const total = Math.max(trace.total_ms || 0, ...trace.stages.map((stage) => stage.started_ms + stage.took_ms), 0.001);
   const text = h("div.answer");
   if (answer) await showBody(text, answer);
   view.append(
-    h("div.view-head", {}, h("div", {}, h("p", {}, h("a", { href: "#/traces" }, "All traces")), h("h1", {}, answer?.question || "Trace"),
+    h("div.view-head", {}, h("div", {}, h("p", {}, h("a", { href: "#/traces" }, "All traces")), h("h1", {}, answer?.question || trace.question || "Trace"),
       h("p", {}, [milliseconds(total), answer?.level && `level ${answer.level}`, answer?.strategy && `${answer.strategy} search`, answer?.intent && `${answer.intent} question`, answer?.model !== "none" && answer?.model, answer?.cached && answer.cached !== "no" && "from the cache"].filter(Boolean).join(" · ")))),
+    trace.error ? h("p.notice.bad", {}, [trace.error.message, trace.error.hint].filter(Boolean).join("; ")) : "",
     h("ul.fall", { "aria-label": "Stages" }, trace.stages.map((stage) => h("li", {}, row(stage, total)))),
-    answer && h("div.card", {}, h("h2", {}, "Answer"), text, answer.conversation_id ? h("a", { href: `#/ask/${encodeURIComponent(answer.conversation_id)}` }, "Open the conversation") : ""));
+    answer ? h("div.card", {}, h("h2", {}, "Answer"), text, answer.conversation_id ? h("a", { href: `#/ask/${encodeURIComponent(answer.conversation_id)}` }, "Open the conversation") : "") : "");
 }
 
 function row(stage, total) {
