@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
-BENCHES := retrieval search pdf boxes embedding formats filings remembering uploads http
+BENCHES := retrieval search pdf boxes embedding formats filings remembering uploads http page
 
 .PHONY: help demo test lint types unit eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -51,6 +51,8 @@ bench-uploads: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.uploads
 bench-http: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.http_speed
+bench-page: $(VENV)/.dev
+	env $$(scripts/find_browser.sh) $(BIN)/python -m benchmarks.page
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
