@@ -68,7 +68,7 @@ def _start(library: Path, rounds: int = 5) -> Figure:
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
-        with _served(library) as port:
+        with served(library) as port:
             times.append(time.perf_counter() - began)
             assert port
     middle = statistics.median(times)
@@ -133,7 +133,7 @@ async def _read_elsewhere(port: int) -> None:
 
 
 def _cached(library: Path, seconds: float) -> Figure:
-    with _served(library, "--workers", str(WORKERS)) as port:
+    with served(library, "--workers", str(WORKERS)) as port:
         body = json.dumps({"q": "What does the annual inspection of a tide gauge cost?"}).encode()
         asyncio.run(Load(port, body).run(2.0, connections=8))  # both workers have it
         load = Load(port, body)
@@ -159,7 +159,7 @@ def _streams(library: Path, count: int) -> Iterator[Figure]:
         "OPENAI_API_KEY": "sk-none",
     }
     try:
-        with _served(library, "--workers", str(WORKERS), **environment) as port:
+        with served(library, "--workers", str(WORKERS), **environment) as port:
             asyncio.run(ask_many(port, count))  # loads what is loaded once
             rounds = []
             memory = []
@@ -212,7 +212,7 @@ def _resident(pid: int) -> int:
 
 
 @contextmanager
-def _served(library: Path, *arguments: str, **environment: str) -> Iterator[int]:
+def served(library: Path, *arguments: str, **environment: str) -> Iterator[int]:
     """`refdesk serve` on a copy of the environment; gives the port once it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -19,7 +19,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.common import Figure, write
-from benchmarks.http_speed import DOCUMENTS, _served
+from benchmarks.http_speed import DOCUMENTS, served
 from refdesk import Refdesk
 from refdesk.serve.http.page import FOLDER
 
@@ -41,7 +41,7 @@ def figures(rounds: int) -> list[Figure]:
         with Refdesk(library) as desk:
             desk.add(DOCUMENTS, collection="examples")
             desk.ask_sync(QUESTION, conversation_id="drift")
-        with _served(library) as port, browsing() as browser:
+        with served(library) as port, browsing() as browser:
             url = f"http://127.0.0.1:{port}"
             return [*_first_load(browser, url, rounds), _weight(), *_axe(browser, url), _hosts(browser, url)]
 
