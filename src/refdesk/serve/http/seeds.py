@@ -1,4 +1,4 @@
-"""How do the five systems that Refdesk joins say an answer? Their keys stand beside those of `Answer`.
+"""How do the five designs that Refdesk joins (docs/seeds.md) say an answer? Their keys stand beside those of `Answer`.
 
 Where two of them use one key for different things (`sources`, `citations`, `confidence`, `metrics`), each entry
 carries the keys of both. Where they spell one value differently (`confidence.level` is "high" in seed 001 and "High" in
