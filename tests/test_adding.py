@@ -367,8 +367,11 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert refdesk(library, "doctor").returncode == 0
 
 
+MANY = 1500  # notes; more than can be added before the test has seen the first
+
+
 def test_interrupted_add_keeps_what_is_finished(tmp_path: Path) -> None:
-    library, notes = tmp_path / "library", write_notes(tmp_path / "notes", 400)
+    library, notes = tmp_path / "library", write_notes(tmp_path / "notes", MANY)
     environment = os.environ | {"REFDESK_LIBRARY": str(library)}
     process = start(COMMAND, "--set", "ingest.workers=1", "add", notes, env=environment)
     with open_desk(library) as desk:
@@ -379,12 +382,12 @@ def test_interrupted_add_keeps_what_is_finished(tmp_path: Path) -> None:
         assert "Traceback" not in errors and "Stopped" in errors
         assert wait_until(lambda: not left_behind(process.pid), 1.0)
         documents = desk.documents()
-        assert 0 < len(documents) < 400
+        assert 0 < len(documents) < MANY
         assert {document.status for document in documents} == {"ready"}
         assert list((library / "runs").iterdir()) == []
         assert_repaired(desk)
         finished = {document.name for document in documents}
-        assert all((f"note-{n}.md" in finished) == bool(found_by(desk, word(n))) for n in range(0, 400, 20))
+        assert all((f"note-{n}.md" in finished) == bool(found_by(desk, word(n))) for n in range(0, MANY, 50))
 
 
 def test_interrupt_from_a_callback_stops_the_add(tmp_path: Path) -> None:

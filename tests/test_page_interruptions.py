@@ -142,7 +142,7 @@ def test_a_stopped_question_can_be_put_again(browser: Browser, server: Server, m
 def test_two_conversations_at_once(browser: Browser, server: Server, model: WireServer) -> None:
     with tab(browser, server.url) as page:
         for name, delay in (("first", 0.15), ("second", 0.05)):
-            writes(model, f"{QUOTE} [1] This is the {name} one. " + "Look at it often. " * 10, delay=delay)
+            writes(model, f"{QUOTE} [1] This is the {name} one. " + "Look at it often. " * 5, delay=delay)
             page.get_by_role("link", name="New conversation").last.click()
             expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
             put(page, f"Tell me about the anchor in the {name} conversation")
