@@ -108,6 +108,18 @@ def test_a_new_question_that_no_document_answers_keeps_its_own_words() -> None:
     assert stand_alone(question, asked("What does the WB-7 buoy cost?"), nearness()).text == question
 
 
+def test_another_matter_is_not_completed_with_the_one_before() -> None:
+    turns = asked("What causes drift in pressure sensors?")
+    far = {"chess": FAR - 0.2, "winter": FAR - 0.1, "drift": 0.8, "pressure": 0.7}
+    strange = nearness(**far)
+
+    def near(text: str) -> float:  # completed, the one about winter stays near the documents, the other does not
+        return 0.75 if "winter" in text and "drift" in text else strange(text)
+
+    assert stand_alone("Who won the chess championship?", turns, strange).text == "Who won the chess championship?"
+    assert "drift" in stand_alone("How large in winter?", turns, near).text
+
+
 def test_a_pronoun_with_little_else_leans_whatever_is_near() -> None:
     turns = asked("What does the WB-7 buoy cost?")
     assert stand_alone("How heavy is it?", turns, lambda text: 0.9).text == "How heavy is the WB-7 buoy?"
