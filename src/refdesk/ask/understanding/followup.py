@@ -30,9 +30,9 @@ LONGEST_BEFORE = 150  # characters of the question before that are put beside "W
 TWO_TOPICS = 0.1  # salience that two topics in one question cost
 CLEAR_SIGNS = ("bare", "ellipsis", "pronoun")
 UNCLEAR_SIGNS = ("far", "short")
-# Cosine that a question may take from its topic and still belong to it. "Who won the chess championship? (drift)" is much
-# further from the documents than "drift" is: another matter. At .1 recall on MTRAG is what it was without asking, and 9 %
-# of questions from elsewhere are completed instead of 27 % (docs/log.md).
+# Cosine that a question may take from its topic and still belong to it. "Who won the chess championship? (drift)" is
+# much further from the documents than "drift" is: another matter. At .1 recall on MTRAG is what it was without this,
+# and 9 % of questions from elsewhere are completed instead of 27 % (docs/log.md).
 STRANGE = 0.1
 
 
