@@ -89,7 +89,7 @@ _OF = re.compile(r"\s+of\b", re.I)  # "a third of them" is a share, "a third cou
 _RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|bis|through)\s*", re.I)
 
 
-@lru_cache(maxsize=2048)  # the sentences of a passage are read again for every claim
+@lru_cache(maxsize=512)  # the sentences of a passage are read again for every claim; one may have a hundred figures
 def figures(text: str) -> tuple[Quantity, ...]:
     """The figures of a text, in order.
 
