@@ -15,6 +15,25 @@ from typing import Any
 from refdesk import Refdesk
 
 SETTINGS: dict[str, Any] = {"ingest.workers": 1, "ingest.ocr": False}
+# Part of a program that ends, as kill -9 does, at the nth call of a function: before it, or after.
+DYING_AT = """
+import os
+
+def die_at(owner, name, nth, when):
+    original, calls = getattr(owner, name), 0
+
+    def dying(*arguments, **options):
+        nonlocal calls
+        calls += 1
+        if calls == nth and when == "before":
+            os._exit(9)
+        result = original(*arguments, **options)
+        if calls == nth and when == "after":
+            os._exit(9)
+        return result
+
+    setattr(owner, name, dying)
+"""
 
 # Adds the folders that are named after the library, and says when it has opened the library.
 ADDING = f"""

@@ -14,6 +14,7 @@ import pytest
 
 from library_samples import (
     ADDING,
+    DYING_AT,
     SETTINGS,
     assert_repaired,
     assert_whole,
@@ -97,22 +98,11 @@ from refdesk.adapters import files, lexical_tantivy, maintenance, rows, vectors_
 
 change, place, name, nth, when = json.loads(sys.argv[2])
 owner = eval(place)
-original, calls = getattr(owner, name), 0
-
-def dying(*arguments, **options):
-    global calls
-    calls += 1
-    if calls == nth and when == "before":
-        os._exit(9)
-    result = original(*arguments, **options)
-    if calls == nth and when == "after":
-        os._exit(9)
-    return result
-
+{DYING_AT}
 maintenance.EXACT_BELOW = 2  # so that a snapshot is made of a library this small
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
 desk.index.refresh()
-setattr(owner, name, dying)
+die_at(owner, name, nth, when)
 if change == "add":
     desk.add_texts([(f"new {{n}}", f"The lamp zq{{n}}v7 was lit at dusk.") for n in range(3)])
 elif change == "replace":

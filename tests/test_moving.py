@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 
-from library_samples import SETTINGS, assert_repaired, assert_whole, found_by, open_desk, start, word, write_mail
+from library_samples import (
+    DYING_AT,
+    SETTINGS,
+    assert_repaired,
+    assert_whole,
+    found_by,
+    open_desk,
+    start,
+    word,
+    write_mail,
+)
 from refdesk import Refdesk, UsageError
 from refdesk.adapters.schema import documents
 from refdesk.errors import NotFound
@@ -217,20 +227,8 @@ from refdesk.adapters import lexical_tantivy, writer
 place, name, nth, when = json.loads(sys.argv[2])
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
 desk.index.refresh()
-owner = eval(place)
-original, calls = getattr(owner, name), 0
-
-def dying(*arguments, **options):
-    global calls
-    calls += 1
-    if calls == nth and when == "before":
-        os._exit(9)
-    result = original(*arguments, **options)
-    if calls == nth and when == "after":
-        os._exit(9)
-    return result
-
-setattr(owner, name, dying)
+{DYING_AT}
+die_at(eval(place), name, nth, when)
 desk.move("text 1", "archive")
 os._exit(0)
 """
