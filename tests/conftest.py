@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,10 @@ from refdesk import Refdesk
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("search", max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# Shells let what runs in their background ignore Ctrl-C, and every program that a test starts and interrupts would too.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ROOT / "examples" / "documents"
