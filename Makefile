@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
 BENCHES := retrieval search pdf boxes embedding formats filings remembering uploads http page
 
-.PHONY: help demo test lint types unit eval bench $(addprefix bench-,$(BENCHES)) lock clean
+.PHONY: help demo test lint types unit kills eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,9 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	env $$(scripts/find_browser.sh) $(BIN)/python -m pytest
+
+kills: $(VENV)/.dev  ## kill an add fifty times at random and look at what it left
+	REFDESK_KILLS=50 $(BIN)/python -m pytest tests/test_crash.py
 
 bench: $(addprefix bench-,$(BENCHES))  ## every figure, written to benchmarks/results (needs the data in REFDESK_DATA)
 

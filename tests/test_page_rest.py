@@ -115,6 +115,7 @@ def test_traces_and_analytics(page: Page) -> None:
     ask(page, "How heavy is the anchor of the standard wave buoy mooring?")
     page.get_by_role("link", name="How this was answered").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("How heavy is the anchor")
+    expect(page.locator(".fall summary", has_text="attest")).to_be_visible()
     stages = page.locator(".fall .name").all_inner_texts()
     assert {"understand", "retrieve", "generate", "attest"} <= set(stages)
     page.locator(".fall summary", has_text="retrieve").click()
