@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
 BENCHES := retrieval search pdf boxes embedding formats filings remembering uploads http page
 
-.PHONY: help demo test lint types unit kills eval bench $(addprefix bench-,$(BENCHES)) lock clean
+.PHONY: help demo test lint types unit slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -14,7 +14,7 @@ help:  ## show what there is
 demo: $(VENV)/.run  ## add the example documents and ask three questions
 	$(BIN)/refdesk --library $(DEMO_LIBRARY) demo
 
-test: lint types unit  ## linters, types and the whole test suite
+test: lint types unit  ## linters, types and the tests, without the slow ones
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -24,10 +24,10 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	env $$(scripts/find_browser.sh) $(BIN)/python -m pytest
+	env $$(scripts/find_browser.sh) $(BIN)/python -m pytest -m "not slow"
 
-kills: $(VENV)/.dev  ## kill an add fifty times at random and look at what it left
-	REFDESK_KILLS=50 $(BIN)/python -m pytest tests/test_crash.py
+slow: $(VENV)/.dev  ## the tests that take long: fifty kills at random, made-up requests to every route
+	REFDESK_KILLS=50 $(BIN)/python -m pytest -m slow
 
 bench: $(addprefix bench-,$(BENCHES))  ## every figure, written to benchmarks/results (needs the data in REFDESK_DATA)
 

@@ -32,7 +32,7 @@ from library_samples import (
 )
 from refdesk import Refdesk
 
-ROUNDS = int(os.environ.get("REFDESK_KILLS", "20"))  # `make kills` has fifty
+ROUNDS = int(os.environ.get("REFDESK_KILLS", "20"))  # `make slow` has fifty
 NOTES = 32
 MAILS = 3
 
