@@ -64,6 +64,7 @@ class Heard:
     failed: int = 0
     delays: list[float] = field(default_factory=list)
     took: list[float] = field(default_factory=list)
+    wrote: list[float] = field(default_factory=list)  # from the first token to the last
 
     @classmethod
     def together(cls, rounds: Sequence[Heard]) -> Heard:
@@ -71,6 +72,7 @@ class Heard:
             sum(one.failed for one in rounds),
             [delay for one in rounds for delay in one.delays],
             [took for one in rounds for took in one.took],
+            [wrote for one in rounds for wrote in one.wrote],
         )
 
     def delay_ms(self, percent: int) -> float:
@@ -89,6 +91,7 @@ async def _listen(port: int, number: int, heard: Heard) -> None:
     body = json.dumps({"message": QUESTION.format(number=number), "cache": False}).encode()
     head = "POST /api/chat/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close"
     began, last = time.time(), ""
+    tokens: list[float] = []
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
         writer.write(f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -98,12 +101,14 @@ async def _listen(port: int, number: int, heard: Heard) -> None:
                 last = line[7:].strip()
             elif line.startswith("data: ") and last == "content":
                 moment = time.time()
+                tokens.append(moment)
                 heard.delays += [moment - float(stamp) for stamp in _STAMP.findall(line)]
         writer.close()
     except OSError:
         last = ""
     heard.failed += last != "done"
     heard.took.append(time.time() - began)
+    heard.wrote += [tokens[-1] - tokens[0]] if tokens else []
 
 
 def slow_model(port: Any, ready: Any) -> None:

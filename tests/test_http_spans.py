@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,16 @@ def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
         server.server_close()
 
 
+def by_name(heard: list[Any]) -> dict[str, Any]:
+    return {
+        span.name: span
+        for one in heard
+        for resource in one.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    }
+
+
 def test_a_question_is_a_span_with_its_stages_below(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
     with collector() as (address, heard):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
@@ -56,13 +67,7 @@ def test_a_question_is_a_span_with_its_stages_below(examples: Refdesk, monkeypat
             response = server.post("/api/query", json=QUESTION, headers=headers)
             assert response.status_code == 200
         # The server has ended and sent what it had.
-    spans = {
-        span.name: span
-        for one in heard
-        for resource in one.resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    }
+    spans = by_name(heard)
     request = spans["POST /api/query"]
     assert request.trace_id.hex() == TRACE and request.parent_span_id.hex() == "00f067aa0ba902b7"
     said = {one.key: one.value for one in request.attributes}
@@ -86,13 +91,7 @@ def test_a_question_that_fails_is_a_span_that_failed(own_folder: Path, monkeypat
             events = server.events("/api/chat/stream", {"message": "Write a poem.", "mode": "general"})
             assert events[-1][0] == "error"
             server.get("/api/no/such/place")
-    spans = {
-        span.name: span
-        for one in heard
-        for resource in one.resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    }
+    spans = by_name(heard)
     request = spans["POST /api/chat/stream"]
     assert request.status.code == 2  # ERROR
     assert {one.key: one.value.string_value for one in request.attributes}["error.type"] == "provider_refused"
