@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from types import MappingProxyType
 from typing import Any
 
@@ -33,6 +32,7 @@ from refdesk.answer import Answer, Citation, Turn
 from refdesk.answer_codec import answer_from_dict, decode_answer, encode_answer
 from refdesk.errors import DiskFull, UsageError
 from refdesk.settings import Settings
+from timing import quickest
 
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
 
@@ -75,12 +75,9 @@ def test_answers_of_other_versions_are_read() -> None:
 
 def test_a_typical_answer_is_read_quickly() -> None:
     data = encode_answer(TYPICAL)
-    times = []
-    for _ in range(200):
-        began = time.perf_counter()
-        answer_from_dict(orjson.loads(data))  # what is decoded twice comes from memory
-        times.append(time.perf_counter() - began)
-    assert median(times) < 0.3e-3  # measured .12 ms; an answer from the cache has 2 ms in all
+    # Not `decode`: what is decoded twice comes from memory.
+    took = quickest(lambda: answer_from_dict(orjson.loads(data)), 200)
+    assert took < 0.3e-3  # measured .12 ms; an answer from the cache has 2 ms in all
 
 
 # keeping them
@@ -219,7 +216,7 @@ def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) 
         began = time.perf_counter()
         for number in range(20):
             put(store, f"answer {number}")
-        assert time.perf_counter() - began < 0.2
+        assert time.perf_counter() - began < 5, "the lock is waited for much longer"
         time.sleep(0.5)  # the writer's thread now waits for the lock
     assert len(store.recent()) == 20
 

@@ -14,7 +14,20 @@ from PIL import Image
 
 from conftest import DOCUMENTS, REFDESK, run_refdesk
 
-COMMANDS = ("add", "search", "list", "show", "remove", "doctor", "reindex", "backup", "restore", "demo")
+COMMANDS = (
+    "add",
+    "search",
+    "list",
+    "show",
+    "rename",
+    "move",
+    "remove",
+    "doctor",
+    "reindex",
+    "backup",
+    "restore",
+    "demo",
+)
 
 
 @pytest.fixture(scope="module")
@@ -266,6 +279,24 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path, arguments: list[str])
 
 
 # looking after it
+
+
+def test_rename_and_move(own_folder: Path) -> None:
+    assert refdesk(own_folder, "rename", "budget-2026.xlsx", "plan.xlsx") == "it is called plan.xlsx\n"
+    assert refdesk(own_folder, "move", "plan.xlsx", "--to", "finance/2026") == "moved plan.xlsx to finance/2026\n"
+    moved = refdesk(own_folder, "move", "--collection", "finance", "--to", "archive", "--json")
+    assert [(one["name"], one["collection"]) for one in json.loads(moved)] == [("plan.xlsx", "archive/2026")]
+    for wrong in (["move", "--to", "x"], ["move", "plan.xlsx", "-c", "archive", "--to", "x"], ["remove"]):
+        assert complaint(own_folder, *wrong, code=2).startswith("Name documents, or a collection")
+    assert complaint(own_folder, "remove", "-c", "finance", code=2).startswith("There is no collection 'finance'")
+
+
+def test_a_whole_collection_is_removed_after_a_question(own_folder: Path) -> None:
+    refdesk(own_folder, "move", "budget-2026.xlsx", "--to", "finance/2026")
+    done = run_refdesk("--library", own_folder, "remove", "-c", "finance")  # nobody is there to say yes
+    assert done.returncode == 1 and "Remove 1 document of finance?" in done.stderr
+    assert "budget-2026.xlsx" in refdesk(own_folder, "list")
+    assert refdesk(own_folder, "remove", "-c", "finance", "--yes") == "removed budget-2026.xlsx\n"
 
 
 def test_remove(own_folder: Path) -> None:

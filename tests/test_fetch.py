@@ -190,7 +190,7 @@ def test_limits_of_size_and_time(site: Quiet, monkeypatch: pytest.MonkeyPatch) -
     began = time.monotonic()
     with pytest.raises(UnreadableFile, match="longer than"):
         fetched(site, "/drip")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_what_comes_packed_is_unpacked_piece_by_piece(site: Quiet) -> None:

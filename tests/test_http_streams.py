@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,11 +41,14 @@ def open_streams(server: Server) -> float:
 
 
 def test_tokens_come_as_the_model_writes_them(server: Server, model: WireServer) -> None:
-    model.say(pieces=["It ", "costs ", "1,240 euros. ", "[1]"], delay=0.15)
-    arrived = []
+    arrived: list[str] = []
+    pieces = ["It ", "costs ", "1,240 euros. ", "[1]"]
+    model.say(pieces=pieces, when=lambda: len(arrived) >= model.requests[0].pieces_sent)
     with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
-        arrived += [time.monotonic() for name, _, _ in read_events(response) if name == "content"]
-    assert len(arrived) >= 3 and arrived[-1] - arrived[0] > 0.25
+        for name, _, _ in read_events(response):
+            if name == "content":
+                arrived.append(name)
+    assert len(arrived) >= 3
 
 
 def test_who_leaves_ends_the_work(server: Server, model: WireServer) -> None:
@@ -54,7 +56,7 @@ def test_who_leaves_ends_the_work(server: Server, model: WireServer) -> None:
     events = server.events("/api/chat/stream", BODY, most=5)
     assert events
     assert not model.wait_for_disconnect(timeout=sse.GRACE_S / 2)  # he may come back
-    assert model.wait_for_disconnect(timeout=sse.GRACE_S + 3)
+    assert model.wait_for_disconnect(timeout=sse.GRACE_S + 30)
     assert model.wait_until(lambda: open_streams(server) == 0)
 
 
@@ -84,7 +86,7 @@ def test_two_readers_of_one_stream(server: Server, model: WireServer) -> None:
         other = threading.Thread(target=lambda: others.extend(server.events("/api/chat/stream", BODY, last=first[2])))
         other.start()
         own = list(reading)
-        other.join(10)
+        other.join(30)
     assert others == own
 
 

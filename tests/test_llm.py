@@ -86,14 +86,16 @@ def test_text_comes_piece_by_piece_and_usage_with_the_last(server: WireServer, w
 
 @BOTH
 def test_the_first_piece_comes_before_the_last_is_written(server: WireServer, wire: str) -> None:
-    server.say(pieces=["a", "b", "c"], delay=0.2)
+    come: list[str] = []  # read while it grows
+    server.say(pieces=["a", "b", "c"], when=lambda: len(come) >= server.requests[0].pieces_sent)
 
-    async def run() -> list[float]:
-        began = time.monotonic()
-        return [time.monotonic() - began async for piece in make(server, wire).stream(REQUEST) if piece.text]
+    async def run() -> None:
+        nonlocal come
+        async for piece in make(server, wire, timeout_s=20).stream(REQUEST):
+            come += [piece.text]
 
-    first, *_, last = asyncio.run(run())
-    assert last - first > 0.3
+    asyncio.run(run())
+    assert come == ["a", "b", "c", ""]
 
 
 @BOTH
@@ -357,33 +359,33 @@ def test_time_out_to_the_first_word_and_between_words(server: WireServer, wire: 
     server.hang("The anchor")
     for text, kind in (("", ProviderUnavailable), ("The anchor", ProviderInterrupted)):
         began = time.monotonic()
-        got, error = collect_until_error(make(server, wire, timeout_s=0.3))
+        got, error = collect_until_error(make(server, wire, timeout_s=1.0))
         assert (got, type(error)) == (text, kind)
-        assert 0.2 < time.monotonic() - began < 2
-        assert "0.3 s" in str(error)
+        assert 0.9 < time.monotonic() - began < 20
+        assert "1 s" in str(error)
     assert server.wait_for_disconnect(0) and server.wait_for_disconnect(1)
 
 
 @BOTH
 def test_a_slow_stream_is_no_time_out(server: WireServer, wire: str) -> None:
-    server.say("a b c d e f", delay=0.15)
-    assert text_of(collect(make(server, wire, timeout_s=0.5))) == "a b c d e f"
+    server.say("a b c d e f", delay=0.4)
+    assert text_of(collect(make(server, wire, timeout_s=1.8))) == "a b c d e f"
 
 
 @pytest.mark.parametrize("sign", [b": keep-alive\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'])
 def test_keep_alives_are_no_sign_of_life(server: WireServer, sign: bytes) -> None:
-    server.raw(*[sign] * 40, delay=0.1)
+    server.raw(*[sign] * 400, delay=0.1)
     began = time.monotonic()
     _, error = collect_until_error(make(server, "anthropic", timeout_s=0.4))
     assert isinstance(error, ProviderUnavailable)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
 
 
 def test_thoughts_are_a_sign_of_life(server: WireServer) -> None:
     thought = b'data: {"choices": [{"delta": {"reasoning": "hm"}}]}\n\n'
     answer = b'data: {"choices": [{"delta": {"content": "yes"}, "finish_reason": "stop"}]}\n\n'
-    server.raw(*[thought] * 8, answer, delay=0.1)
-    assert text_of(collect(make(server, timeout_s=0.4))) == "yes"
+    server.raw(*[thought] * 5, answer, delay=0.4)
+    assert text_of(collect(make(server, timeout_s=1.8))) == "yes"
 
 
 @BOTH
@@ -394,8 +396,8 @@ def test_a_connection_left_open_after_the_last_event_is_not_waited_for(server: W
         last = delta + b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
     server.raw(last, ending="hang")
     began = time.monotonic()
-    assert text_of(collect(make(server, wire, timeout_s=10))) == "a"
-    assert time.monotonic() - began < 3
+    assert text_of(collect(make(server, wire, timeout_s=60))) == "a"
+    assert time.monotonic() - began < 30
 
 
 # --- the connection ends with the reader

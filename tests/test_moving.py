@@ -25,6 +25,7 @@ from library_samples import (
     write_mail,
 )
 from refdesk import Refdesk, UsageError
+from refdesk.adapters import writer
 from refdesk.adapters.schema import documents
 from refdesk.errors import NotFound
 
@@ -216,6 +217,74 @@ def test_what_is_no_name_is_refused(desk: Refdesk, name: Any) -> None:
         desk.rename("text 1", name)
 
 
+# several, and whole collections
+
+
+def collections(desk: Refdesk) -> dict[str, str]:
+    return {one.name: one.collection for one in desk.documents()}
+
+
+@pytest.mark.parametrize("at_once", [2_000, 1], ids=["in_one_step", "in_several"])
+def test_a_collection_is_renamed_with_what_is_inside_it(
+    desk: Refdesk, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(writer, "MOVED_AT_ONCE", at_once)
+    desk.move_all(["text 1", "text 2"], "finance/2024")
+    desk.move("text 3", "finances")
+    desk.move("text 0", "finance")
+    moved = desk.rename_collection("finance", " archive/money ")
+    assert {one.name for one in moved} == {"text 0", "text 1", "text 2"}
+    assert collections(desk) == {
+        "text 0": "archive/money",
+        "text 1": "archive/money/2024",
+        "text 2": "archive/money/2024",
+        "text 3": "finances",
+    }
+    for number in (1, 2):
+        assert places(desk, number, access=("archive",)) == {"archive/money/2024"}
+        assert places(desk, number, access=("finance",)) == set()
+    assert_whole(desk)
+
+
+def test_a_collection_goes_into_itself(desk: Refdesk) -> None:
+    """The documents that leave their places stand in nobody's way."""
+    desk.add_text("text 1", f"The crane {word(1)} was greased.", collection="default/old")
+    desk.rename_collection("default", "default/old")
+    found = sorted((one.name, one.collection) for one in desk.documents() if one.name == "text 1")
+    assert found == [("text 1", "default/old"), ("text 1", "default/old/old")]
+    assert places(desk, 1) == {"default/old", "default/old/old"}
+
+
+@pytest.mark.parametrize("how", ["taken_there", "twice"])
+def test_when_one_cannot_go_none_does(desk: Refdesk, how: str) -> None:
+    if how == "taken_there":
+        desk.add_text("text 2", "Here already.", collection="archive")
+    else:
+        desk.add_text("text 2", "Of the same name.", collection="default/old")
+    before = sorted((one.name, one.collection) for one in desk.documents())
+    wanted = [one.id for one in desk.documents() if one.collection != "archive"]
+    with pytest.raises(UsageError, match="there is a document 'text 2' in 'archive' already"):
+        desk.move_all(wanted, "archive")
+    assert sorted((one.name, one.collection) for one in desk.documents()) == before
+
+
+def test_a_collection_is_removed_with_what_is_inside_it(desk: Refdesk) -> None:
+    desk.move("text 1", "finance/2024")
+    desk.move("text 2", "finances")
+    assert [one.name for one in desk.remove_collection("finance")] == ["text 1"]
+    assert set(collections(desk)) == {"text 0", "text 2", "text 3"} and places(desk, 1) == set()
+    for gone in (lambda: desk.remove_collection("finance"), lambda: desk.rename_collection("finance", "archive")):
+        with pytest.raises(NotFound, match="there is no collection 'finance'"):
+            gone()
+
+
+def test_a_name_that_becomes_too_long(desk: Refdesk) -> None:
+    desk.move("text 1", "a/" + "b" * 300)
+    with pytest.raises(UsageError, match="500 characters at most"):
+        desk.rename_collection("a", "c" * 300)
+    assert collections(desk)["text 1"] == "a/" + "b" * 300
+
+
 # killed
 
 # Moves a document and ends, as kill -9 does, at the nth call of a function: before it, or after.
@@ -233,7 +302,7 @@ desk.move("text 1", "archive")
 os._exit(0)
 """
 POINTS = [
-    ("writer", "family", 1, "after"),
+    ("writer", "departures", 1, "after"),
     ("writer.LibraryWriter", "_reserve", 1, "after"),
     ("writer", "move_rows", 1, "after"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "before"),

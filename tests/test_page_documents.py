@@ -89,6 +89,47 @@ def test_the_way_of_documents(page: Page, server: Server) -> None:
     assert [name for name, status in left.items() if status == "ready"] == ["note-1.md", "note-2.md", "note-4.md"]
 
 
+def test_several_at_once_and_whole_folders(browser: Browser, tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_texts([(f"note {number}", f"The harbour has {number} cranes.") for number in range(5)])
+        with serving(desk) as server, tab(browser, f"{server.url}/#/documents") as page:
+            for name in ("note 1", "note 2"):
+                page.get_by_label(f"Choose {name}").check()
+            bar = page.get_by_role("group", name="Chosen documents")
+            expect(bar).to_contain_text("2 documents chosen")
+            bar.get_by_role("button", name="Move").click()
+            page.get_by_label("Collection", exact=True).fill("harbour/2024")
+            page.get_by_role("button", name="Save").click()
+            expect(bar).to_contain_text("2 documents chosen")  # so that more can be done to them
+            page.get_by_label("Search by name").fill("note 1")
+            expect(bar).to_contain_text("1 document chosen")  # what is out of sight is no longer chosen
+            page.get_by_label("Search by name").fill("")
+            expect(page.locator(".doc")).to_have_count(5)
+            bar.get_by_role("button", name="Choose all shown").click()
+            bar.get_by_role("button", name="Choose none").click()
+            expect(bar).to_be_hidden()
+
+            page.get_by_role("button", name="harbour 2").click()
+            page.get_by_role("button", name="Rename the collection harbour").click()
+            page.get_by_label("Name, or path").fill("port")
+            page.get_by_role("button", name="Save").click()
+            expect(page.get_by_role("button", name="port 2")).to_be_focused()
+            expect(page.locator(".doc")).to_have_count(2)
+            assert {one.collection for one in desk.documents()} == {"default", "port/2024"}
+            page.get_by_role("button", name="Delete the collection port").click()
+            expect(page.get_by_role("dialog")).to_contain_text("2 documents in it can no longer be searched")
+            page.get_by_role("button", name="Delete", exact=True).click()
+            expect(page.locator(".doc")).to_have_count(3)
+
+            for number in (0, 3):
+                page.get_by_label(f"Choose note {number}").check()
+            bar.get_by_role("button", name="Delete").click()
+            page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+            expect(page.locator(".doc")).to_have_count(1)
+            expect(page.get_by_label("Search by name")).to_be_focused()
+            assert [one.name for one in desk.documents()] == ["note 4"]
+
+
 def test_leafing_through_a_pdf(page: Page) -> None:
     page.get_by_label("Choose files").set_input_files(DOCUMENTS / "tg4-drift-report.pdf")
     name = page.get_by_role("button", name="tg4-drift-report.pdf", exact=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from evidence_samples import add, ask, find
 from refdesk import Refdesk
 from refdesk.answer import Retrieved
 from refdesk.ask.evidence.relevance import LOOKED_AT, Relevance, judge, probability
+from timing import quickest
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +96,5 @@ def test_what_was_looked_at_counts_beside_the_hits(desk: Refdesk) -> None:
 def test_judging_is_quick(desk: Refdesk) -> None:
     query = ask(desk, "How heavy is the anchor of the mooring?")
     found = find(desk, query)
-    times = []
-    for _ in range(20):
-        begin = time.perf_counter()
-        judge(query, found)
-        times.append(time.perf_counter() - begin)
-    assert min(times) < 0.003 * len(found.hits)  # a slow machine may take longer than the 3 ms for all of them
+    # A slow machine may take longer than the 3 ms for all of them.
+    assert quickest(lambda: judge(query, found)) < 0.003 * len(found.hits)

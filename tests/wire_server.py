@@ -73,6 +73,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     first_delay: float = 0.0  # before anything is sent, headers included
     delay: float = 0.0  # before each piece but the first
+    when: Callable[[], bool] | None = None  # each piece but the first waits until this holds
     split: int = 0  # bytes per write; 0: an event per write
     usage: tuple[int, int] | None = (11, 7)  # prompt, completion; None: the server does not say
     finish: str = "stop"
@@ -162,11 +163,11 @@ class WireServer:
         own = {"REFDESK_LLM": f"anthropic:{model}", "ANTHROPIC_BASE_URL": self.url}
         return own | {"ANTHROPIC_API_KEY": "sk-ant-test-key"} | named
 
-    def wait_for_disconnect(self, number: int = -1, timeout: float = 5.0) -> bool:
+    def wait_for_disconnect(self, number: int = -1, timeout: float = 30.0) -> bool:
         """Whether the client leaves this request (the last one, if not said) within the time."""
         return self.wait_until(lambda: bool(self.requests) and self.requests[number].disconnected, timeout)
 
-    def wait_until(self, condition: Callable[[], bool], timeout: float = 5.0) -> bool:
+    def wait_until(self, condition: Callable[[], bool], timeout: float = 30.0) -> bool:
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
@@ -270,6 +271,8 @@ async def _send(request: Recorded, reply: Reply, writer: asyncio.StreamWriter) -
     for event, is_piece in _events(request, reply):
         if is_piece and request.pieces_sent:
             await asyncio.sleep(reply.delay)
+            while reply.when is not None and not reply.when():
+                await asyncio.sleep(0.005)
         for start in range(0, len(event), reply.split or len(event)):
             part = event[start : start + (reply.split or len(event))]
             writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")

@@ -19,6 +19,7 @@ from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.keys import KeyStore
 from refdesk.adapters.maintenance import Maintenance, Report
+from refdesk.adapters.moving import Move
 from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.render import IMAGE_FORMATS, page_image
 from refdesk.adapters.runs import Run, clear_dead
@@ -293,8 +294,38 @@ class Refdesk:
             name = checked_name(name)
             if found.collection == place:
                 return self.writer.rename(found.id, name)
+        return self._moved([Move(found.id, place, name)])[0]
+
+    def move_all(self, documents: Iterable[str], collection: str, *, access: Access = None) -> list[Document]:
+        """Puts documents into another collection: all of them, or none when one cannot go."""
+        place = checked_collection(collection)
+        return self._moved([Move(self.document(one, access=access).id, place) for one in dict.fromkeys(documents)])
+
+    def rename_collection(self, collection: str, name: str, *, access: Access = None) -> list[Document]:
+        """Gives a collection, with those inside it, another name or place; gives its documents as they are now.
+
+        Keys are not changed: whoever may read the old name does not see the new one by it.
+        """
+        old, new = checked_collection(collection), checked_collection(name)
+        moves = [Move(one.id, new + one.collection[len(old) :]) for one in self._held(old, access)]
+        for one in moves:
+            checked_collection(one.collection)  # the longest of them may have become too long
+        return self._moved(moves)
+
+    def remove_collection(self, collection: str, *, access: Access = None) -> list[Document]:
+        """Removes every document of a collection and of those inside it; gives what went."""
+        return self.writer.remove([one.id for one in self._held(checked_collection(collection), access)])
+
+    def _held(self, collection: str, access: Access) -> list[Document]:
+        """What lies in a collection, without what is attached to it."""
+        found = [one for one in self.documents(collection=collection, access=access) if one.parent_id is None]
+        if not found:
+            raise NotFound(f"there is no collection '{collection}'", hint="`refdesk list` shows what there is")
+        return found
+
+    def _moved(self, moves: list[Move]) -> list[Document]:
         self.reader.heal()
-        moved = self.writer.move(found.id, place, name)
+        moved = self.writer.move(moves)
         self.maintenance.settle()
         return moved
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 from refdesk.adapters import codec
 from refdesk.adapters.lexical_tantivy import LexicalEntry
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state
+from refdesk.errors import NotFound
 from refdesk.terms import terms
 from refdesk.types import Document, Outcome, Prepared
 
@@ -87,6 +88,13 @@ def upsert(connection: Connection, prepared: Prepared, modified: float, start: i
 def drop_chunks(connection: Connection, row: Any) -> None:
     if row.last_chunk >= row.first_chunk:
         connection.execute(insert(dropped).values(first_chunk=row.first_chunk, last_chunk=row.last_chunk, purged=0))
+
+
+def row_of(connection: Connection, document_id: str) -> Any:
+    row = connection.execute(select(documents).where(documents.c.id == document_id)).first()
+    if row is None:  # removed this very moment
+        raise NotFound(f"there is no document '{document_id}'")
+    return row
 
 
 def family(connection: Connection, document_id: str) -> list[Any]:

@@ -28,7 +28,7 @@ from refdesk.adapters.catalogue import Catalogue, read_standing
 from refdesk.adapters.database import explain_sql, writing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
-from refdesk.adapters.moving import check_place, move_rows, moved_entries
+from refdesk.adapters.moving import Departure, Move, check_place, departures, move_rows, moved_entries
 from refdesk.adapters.rows import (
     bump,
     by_key,
@@ -40,15 +40,17 @@ from refdesk.adapters.rows import (
     kept_files,
     now,
     remove_family,
+    row_of,
     set_state,
     unused,
     upsert,
 )
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state, vectors
-from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, NotFound, UsageError
+from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, UsageError
 from refdesk.ports import Embedded
 from refdesk.types import Document, Outcome, Prepared, Range
 
+MOVED_AT_ONCE = 2_000  # chunks; a transaction that moves more would keep other writers waiting for seconds
 LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
 
 
@@ -210,50 +212,51 @@ class LibraryWriter:
     def rename(self, document_id: str, name: str) -> Document:
         """Another name for a document; gives it as it is now."""
         with self.locked(), self._engine.begin() as connection:
-            row = self._row(connection, document_id)
+            row = row_of(connection, document_id)
             check_place(connection, row, row.collection, name)
             connection.execute(update(documents).where(documents.c.key == row.key).values(name=name, updated_at=now()))
             bump(connection, "generation")
             return by_key(connection, row.key)
 
-    def move(self, document_id: str, collection: str, name: str | None = None) -> Document:
-        """A document, with what is attached to it, in another collection, perhaps with another name; as it is now."""
+    def move(self, moves: Sequence[Move]) -> list[Document]:
+        """Documents, with what is attached to them, in other collections; gives them as they are now.
+
+        When one of them cannot go, none does. Many go in several steps: a run killed in between has moved some.
+        """
         with self.locked():
             with self._engine.begin() as connection:
-                row = self._row(connection, document_id)
-                if row.collection == collection:
-                    return by_key(connection, row.key)
-                check_place(connection, row, collection, name or row.name)
-                relatives = family(connection, document_id)
-                for one in relatives[1:]:
-                    check_place(connection, one, one.collection, one.name)
-            sizes = [one.last_chunk - one.first_chunk + 1 for one in relatives]
-            first = self._reserve(sum(sizes))
-            starts = [first + before for before in accumulate(sizes, initial=0)]
-            with self._engine.begin() as connection:
-                # Rows first, index second, commit last, as in a store.
-                for one, start in zip(relatives, starts, strict=False):
-                    move_rows(connection, one, collection, start)
-                if name:
-                    connection.execute(update(documents).where(documents.c.key == row.key).values(name=name))
-                lexical = (
-                    entry
-                    for one, start in zip(relatives, starts, strict=False)
-                    for entry in moved_entries(one, self._catalogue.chunks_of(one.id), collection, start)
-                )
-                self._index.lexical_index.write(lexical)
-                connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
-                bump(connection, "generation")
-                moved = by_key(connection, row.key)
-            self._purge()
-            self._index.lexical_index.merge()
-        return moved
+                going = departures(connection, moves)
+            for some in _portions(going):
+                self._move(some)
+            if going:
+                self._purge()
+                self._index.lexical_index.merge()
+            with self._engine.connect() as connection:
+                return [codec.unpack_document(row_of(connection, one.document_id)._mapping) for one in moves]
 
-    def _row(self, connection: Connection, document_id: str) -> Any:
-        row = connection.execute(select(documents).where(documents.c.id == document_id)).first()
-        if row is None:  # removed this very moment
-            raise NotFound(f"there is no document '{document_id}'")
-        return row
+    def _move(self, going: Sequence[Departure]) -> None:
+        relatives = [(row, one.to.collection) for one in going for row in one.rows]
+        sizes = [row.last_chunk - row.first_chunk + 1 for row, _ in relatives]
+        first = self._reserve(sum(sizes))
+        placed = [
+            (row, collection, start)
+            for (row, collection), start in zip(relatives, accumulate(sizes, initial=first), strict=False)
+        ]
+        with self._engine.begin() as connection:
+            # Rows first, index second, commit last, as in a store.
+            for row, collection, start in placed:
+                move_rows(connection, row, collection, start)
+            for one in going:
+                if one.to.name:
+                    named = update(documents).where(documents.c.key == one.rows[0].key)
+                    connection.execute(named.values(name=one.to.name))
+            self._index.lexical_index.write(
+                entry
+                for row, collection, start in placed
+                for entry in moved_entries(row, self._catalogue.chunks_of(row.id), collection, start)
+            )
+            connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
+            bump(connection, "generation")
 
     def clear_unused(self) -> None:
         """Removes files that no document names: a run was killed between keeping them and naming them."""
@@ -344,6 +347,20 @@ class LibraryWriter:
                 for place in range(0, len(firsts), 500):
                     some = dropped.c.first_chunk.in_(firsts[place : place + 500])
                     connection.execute(update(dropped).where(some).values(purged=1))
+
+
+def _portions(going: Sequence[Departure]) -> Iterator[list[Departure]]:
+    """Each of about as many chunks as are moved at once."""
+    some: list[Departure] = []
+    held = 0
+    for one in going:
+        some.append(one)
+        held += one.chunk_count
+        if held >= MOVED_AT_ONCE:
+            yield some
+            some, held = [], 0
+    if some:
+        yield some
 
 
 def other_embedder(space: str, embedder: str) -> UsageError:

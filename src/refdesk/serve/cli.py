@@ -38,6 +38,7 @@ from refdesk.serve.mcp_command import mcp
 from refdesk.serve.progress import AddProgress, CountProgress
 from refdesk.serve.serve_command import serve
 from refdesk.serve.settings_command import app as settings_app
+from refdesk.serve.shelf_commands import move, remove, rename
 from refdesk.serve.show import escape
 
 app = typer.Typer(
@@ -237,20 +238,9 @@ def show_document(
             show.document(out, document)
 
 
-@app.command()
-def remove(
-    context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Names or ids.", show_default=False)],
-    as_json: AsJson = False,
-) -> None:
-    """Remove documents, and what was attached to them."""
-    with desk_of(context) as desk:
-        gone = desk.remove(*names)
-    if as_json:
-        print_json([document.to_dict() for document in gone])
-    else:
-        for document in gone:
-            out.print(f"removed {escape(document.name)}")
+app.command()(rename)
+app.command()(move)
+app.command()(remove)
 
 
 @app.command()

@@ -22,6 +22,7 @@ from refdesk import __version__
 from refdesk.engine import Refdesk
 from refdesk.serve.http import (
     asking,
+    changing,
     collections,
     conversations,
     documents,
@@ -49,6 +50,7 @@ THREADS = 4
 ROUTERS = (
     asking.router,
     documents.router,
+    changing.router,
     pages.router,
     images.router,
     uploads.router,

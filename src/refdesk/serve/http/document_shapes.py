@@ -14,6 +14,7 @@ Metadata = Annotated[
 ]
 
 DocumentId = Annotated[str, Path(min_length=1, max_length=100, description="The document's id.")]
+CollectionName = Annotated[str, Path(min_length=1, max_length=1000, description="Its whole path: `finance/2024`.")]
 UploadId = Annotated[str, Path(min_length=1, max_length=100, description="The upload's id.")]
 
 
@@ -36,6 +37,25 @@ class ChangeIn(Shape):
         if self.name is None and self.collection is None:
             raise ValueError("name a new name or a new collection")
         return self
+
+
+class DocumentsIn(Shape):
+    documents: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=100)]], Field(min_length=1, max_length=1000)
+    ]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"documents": ["b4f2c6d1a0937e55"]}]})
+
+
+class MoveIn(DocumentsIn):
+    collection: Name
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"documents": ["b4f2c6d1a0937e55"], "collection": "finance/2024"}]}
+    )
+
+
+class RenameIn(Shape):
+    name: Name
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "finance/2024"}]})
 
 
 class RetryIn(Shape):

@@ -1,4 +1,4 @@
-"""Documents over HTTP: handed in, listed, renamed, moved, deleted, tried again, and given back as they came.
+"""Documents over HTTP: handed in, listed, given back as they came, and tried again.
 
 A caller sees the documents of his collections; another one's is answered as if it were not there.
 """
@@ -22,13 +22,13 @@ from refdesk.engine import DEFAULT_COLLECTION, STATUSES, Refdesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
 from refdesk.serve.http.desk import Library
-from refdesk.serve.http.document_shapes import ChangeIn, DocumentId, RetryIn, UrlIn
+from refdesk.serve.http.document_shapes import DocumentId, RetryIn, UrlIn
 from refdesk.serve.http.documented import bytes_of, failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.multipart import receive
 from refdesk.serve.http.reply import reply
 from refdesk.serve.http.uploads import UPLOAD, Queue, shown
-from refdesk.serve.uploads import ACTIVE, Uploads, new_upload
+from refdesk.serve.uploads import new_upload
 from refdesk.types import Document
 
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
@@ -252,37 +252,7 @@ def _is_range(header: str, size: int) -> bool:
     return True
 
 
-# changing
-
-
-@router.patch("/{document_id}", summary="Rename or move", responses=gives(DOCUMENT) | failures(404))
-def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: ChangeIn) -> Response:
-    found = seen(desk, caller, document_id)
-    if body.name is not None:
-        caller.require("rename", found.collection)
-    if body.collection is not None:
-        caller.require("move", found.collection)
-        caller.require("move", checked_collection(body.collection))
-    _settled(queue, found)
-    if body.collection is not None:
-        found = desk.move(found.id, body.collection, name=body.name)
-    elif body.name is not None:
-        found = desk.rename(found.id, body.name)
-    return reply(document_shown(found))
-
-
-@router.delete("/{document_id}", summary="Delete", responses=gives({"deleted": ["b4f2c6d1a0937e55"]}) | failures(404))
-def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) -> Response:
-    """With what is attached to it, at once and for everyone. One that is being added is put down."""
-    found = seen(desk, caller, document_id)
-    caller.require("delete", found.collection)
-    if queue.take_back(found):
-        return reply({"deleted": [found.id]})
-    _settled(queue, found)
-    gone = desk.remove(found.id)
-    for one in gone:
-        queue.document_removed(one.source)
-    return reply({"deleted": [one.id for one in gone]})
+# once more
 
 
 @router.post(
@@ -295,10 +265,3 @@ def retry(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bod
     """From the file that was kept of the upload, or from its place on the server."""
     found = seen(desk, caller, document_id)
     return reply(shown(queue.retry_document(found, caller, body.password if body else None)), 202)
-
-
-def _settled(queue: Uploads, document: Document) -> None:
-    """What is being added this moment would come back under its old name and place."""
-    upload = queue.of_document(document.source)
-    if upload is not None and upload.status in ACTIVE:
-        raise UsageError(f"{document.name} is being added this moment", hint="wait until it is ready")

@@ -3,12 +3,13 @@
 /** [{name: "finance/2024", documents: 3}] -> finance (3) and, inside it, finance/2024 (3), in the order of a tree. */
 export function foldersOf(collections) {
   const all = new Map();
-  for (const { name, documents } of collections) {
+  for (const { name, documents, may_edit } of collections) {
     const parts = name.split("/");
     parts.forEach((label, depth) => {
       const path = parts.slice(0, depth + 1).join("/");
-      const one = all.get(path) || { name: path, label, depth, inside: parts.slice(0, depth).join("/"), documents: 0 };
+      const one = all.get(path) || { name: path, label, depth, inside: parts.slice(0, depth).join("/"), documents: 0, mayEdit: true };
       one.documents += documents;
+      one.mayEdit &&= may_edit;
       all.set(path, one);
     });
   }
