@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -24,6 +25,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 # Shells let what runs in their background ignore Ctrl-C, and every program that a test starts and interrupts would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Three thousand tests are half a million objects. Looking through them again and again takes .4 s each time."""
+    gc.collect()
+    gc.freeze()
+
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ROOT / "examples" / "documents"

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,6 @@ class ShippedTokenizer:
 
     def __init__(self, assets: Path = ASSETS) -> None:
         self._assets = assets
-        self._lock = threading.Lock()
-        self._tokenizer: Any = None
 
     def count(self, texts: Sequence[str]) -> list[int]:
         tokenizer = self._load()
@@ -61,14 +60,8 @@ class ShippedTokenizer:
         return text[: int(starts[limit])] if len(starts) > limit else text
 
     def _load(self) -> Any:
-        with self._lock:
-            if self._tokenizer is None:
-                from tokenizers import Tokenizer
-
-                tokenizer = Tokenizer.from_buffer(read_asset(self._assets / TOKENIZER_FILE))
-                tokenizer.encode_special_tokens = True  # "[SEP]" in a document is text
-                self._tokenizer = tokenizer
-            return self._tokenizer
+        with _loading:
+            return _tokenizer(self._assets)
 
 
 class OnnxEmbedder:
@@ -88,8 +81,6 @@ class OnnxEmbedder:
         self._threads = threads if threads > 0 else _cores()
         self._assets = assets
         self._tokenizer = ShippedTokenizer(assets)
-        self._lock = threading.Lock()
-        self._session: Any = None
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return self._tokenizer.count(texts)
@@ -125,20 +116,36 @@ class OnnxEmbedder:
         return states
 
     def _load(self) -> Any:
-        with self._lock:
-            if self._session is None:
-                import onnxruntime
+        with _loading:
+            return _session(self._assets)
 
-                options = onnxruntime.SessionOptions()
-                # One thread per pass, on the caller's: 2 chunks on 2 cores beat 1 chunk on both, and nothing spins.
-                options.intra_op_num_threads = 1
-                options.inter_op_num_threads = 1
-                options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-                options.enable_mem_pattern = False  # a plan is kept for each length of text, 254 of them
-                options.log_severity_level = 3
-                model = read_asset(self._assets / MODEL_FILE)
-                self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-            return self._session
+
+# Loaded once in a process, however many libraries it opens: the model is 60 MB, and a tenth of a second to load.
+_loading = threading.Lock()
+
+
+@cache
+def _tokenizer(assets: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_buffer(read_asset(assets / TOKENIZER_FILE))
+    tokenizer.encode_special_tokens = True  # "[SEP]" in a document is text
+    return tokenizer
+
+
+@cache
+def _session(assets: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # One thread per pass, on the caller's: 2 chunks on 2 cores beat 1 chunk on both, and nothing spins.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.enable_mem_pattern = False  # a plan is kept for each length of text, 254 of them
+    options.log_severity_level = 3
+    model = read_asset(assets / MODEL_FILE)
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def well_formed(text: str) -> str:
