@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from refdesk import Box, Document, LibraryError, Refdesk, RefdeskError, UsageError
+from refdesk.adapters.drawn import DrawnPages
 from refdesk.adapters.files import FileStore
 from refdesk.adapters.render import MARK, page_image
 
@@ -29,21 +32,41 @@ def stored(folder: Path, data: bytes, format: str = "pdf", pages: int = 1) -> tu
     return files, Document("id", f"name.{format}", "c", files.put(data), "ready", format=format, page_count=pages)
 
 
+def draw(files: FileStore, document: Document, number: int, width: int, boxes: Sequence[Box] = ()) -> bytes:
+    return page_image(files, DrawnPages(files.renders), document, number, width, boxes)
+
+
 def opened(png: bytes) -> Image.Image:
     return Image.open(io.BytesIO(png)).convert("RGB")
 
 
 def test_a_page_is_as_wide_as_asked_and_kept(tmp_path: Path) -> None:
     files, document = stored(tmp_path, pdf())
-    first = page_image(files, document, 1, 400)
+    first = draw(files, document, 1, 400)
     assert opened(first).size == (400, 200)
     assert [path.name for path in files.renders.rglob("*.png")] == ["1-400.png"]
-    assert page_image(files, document, 1, 400) == first
+    assert draw(files, document, 1, 400) == first
+
+
+def test_the_images_not_asked_for_longest_go_first(tmp_path: Path) -> None:
+    files, document = stored(tmp_path, pdf())
+    drawn = DrawnPages(files.renders, most_bytes=20_000)
+    for page in range(1, 6):
+        drawn.put("a", f"{page}-100.png", bytes(3_000))
+        os.utime(files.renders / "a" / f"{page}-100.png", (page, page))
+    assert drawn.get("a", "1-100.png") == bytes(3_000)  # and so it is the newest
+    for page in range(1, 6):
+        drawn.put("b", f"{page}-100.png", bytes(3_000))
+    kept = {f"{path.parent.name}{path.name[0]}" for path in files.renders.glob("*/*.png")}
+    assert sum(path.stat().st_size for path in files.renders.glob("*/*.png")) <= 25_000  # it looks now and then
+    assert {"a1", "b5"} <= kept and not {"a2", "a3"} & kept
+    assert drawn.get("a", "2-100.png") is None
+    assert page_image(files, drawn, document, 1, 400) == page_image(files, drawn, document, 1, 400)
 
 
 def test_boxes_are_marked_on_their_page_only(tmp_path: Path) -> None:
     files, document = stored(tmp_path, pdf())
-    marked = opened(page_image(files, document, 1, 400, [Box(1, 50, 0, 25, 20), Box(2, 0, 0, 100, 100)]))
+    marked = opened(draw(files, document, 1, 400, [Box(1, 50, 0, 25, 20), Box(2, 0, 0, 100, 100)]))
     assert marked.getpixel((250, 20)) != (255, 255, 255)
     assert marked.getpixel((190, 20)) == marked.getpixel((310, 20)) == marked.getpixel((250, 60)) == (255, 255, 255)
     assert MARK[3] < 255, "the words show through"
@@ -57,7 +80,7 @@ def test_a_picture_that_was_taken_sideways_stands_upright(tmp_path: Path) -> Non
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", exif=exif)
     files, document = stored(tmp_path, buffer.getvalue(), "image")
-    assert opened(page_image(files, document, 1, 20)).size == (20, 60)
+    assert opened(draw(files, document, 1, 20)).size == (20, 60)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +95,7 @@ def test_a_picture_that_was_taken_sideways_stands_upright(tmp_path: Path) -> Non
 def test_wrong_pages_and_sizes(tmp_path: Path, number: int, width: int, message: str) -> None:
     files, document = stored(tmp_path, pdf())
     with pytest.raises(UsageError, match=message):
-        page_image(files, document, number, width)
+        draw(files, document, number, width)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +110,14 @@ def test_wrong_pages_and_sizes(tmp_path: Path, number: int, width: int, message:
 def test_what_cannot_be_drawn_gets_one_sentence(tmp_path: Path, data: bytes, format: str) -> None:
     files, document = stored(tmp_path, data, format)
     with pytest.raises(RefdeskError, match="page 1 of name"):
-        page_image(files, document, 1, 4000)
+        draw(files, document, 1, 4000)
 
 
 def test_a_missing_original(tmp_path: Path) -> None:
     files, document = stored(tmp_path, pdf())
     files.path(document.content_hash).unlink()
     with pytest.raises(LibraryError, match=r"the original of name\.pdf is missing"):
-        page_image(files, document, 1, 100)
+        draw(files, document, 1, 100)
 
 
 def test_formats_without_pages_have_no_images(examples: Refdesk) -> None:

@@ -14,6 +14,7 @@ from refdesk.adapters import backup as backups
 from refdesk.adapters.analytics import analytics
 from refdesk.adapters.catalogue import Catalogue, PageText
 from refdesk.adapters.database import open_database
+from refdesk.adapters.drawn import DrawnPages
 from refdesk.adapters.feedback import FeedbackStore
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
@@ -81,6 +82,7 @@ class Refdesk:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._files = FileStore(self.folder)
+            self._drawn = DrawnPages(self._files.renders)
         except OSError as error:
             raise explain(error, self.folder) from error
         self.embedder: Embedder = make_embedder(self.config)
@@ -348,7 +350,8 @@ class Refdesk:
     ) -> bytes:
         """A page as PNG or WebP, these boxes marked on it."""
         one_of("image format", format, IMAGE_FORMATS)
-        return page_image(self._files, self.document(name, access=access), number, width, boxes, format)
+        document = self.document(name, access=access)
+        return page_image(self._files, self._drawn, document, number, width, boxes, format)
 
     def original(self, name: str, *, access: Access = None) -> Path:
         """The file that a document was made from, as it came."""

@@ -114,7 +114,7 @@ class UnsupportedFormat(DocumentError):
 
 
 class NeedsPassword(DocumentError):
-    hint = "give it with --password"
+    hint = "give it with --password, or over HTTP in the field password"
 
 
 class BrokenFile(DocumentError):

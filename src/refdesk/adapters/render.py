@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageDraw, ImageOps
 
-from refdesk.adapters.files import FileStore, put_aside
+from refdesk.adapters.drawn import DrawnPages
+from refdesk.adapters.files import FileStore
 from refdesk.errors import LibraryError, UsageError
 from refdesk.geometry import Box
 from refdesk.types import Document
@@ -26,7 +26,13 @@ _pdfium = threading.Lock()  # PDFium must not be entered by two threads at once
 
 
 def page_image(
-    files: FileStore, document: Document, number: int, width: int, boxes: Sequence[Box] = (), format: str = "png"
+    files: FileStore,
+    drawn: DrawnPages,
+    document: Document,
+    number: int,
+    width: int,
+    boxes: Sequence[Box] = (),
+    format: str = "png",
 ) -> bytes:
     """A page as PNG or WebP, `width` pixels wide; unmarked images are kept and not drawn twice."""
     if document.format not in ("pdf", "image"):
@@ -37,15 +43,12 @@ def page_image(
         raise UsageError(f"a page image can be 1 to {WIDEST} pixels wide, not {width}")
     # Whoever asks for every width there is must not fill the disk.
     is_kept = width % KEPT_STEP == 0
-    kept = files.renders / document.content_hash / f"{number}-{width}.{format}"
-    if kept.is_file():
-        plain = kept.read_bytes()
-    else:
+    name = f"{number}-{width}.{format}"
+    plain = drawn.get(document.content_hash, name) if is_kept else None
+    if plain is None:
         plain = _encoded(_drawn(files, document, number, width), format)
         if is_kept:
-            with suppress(OSError, LibraryError):  # a full disk costs time, not the image
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                put_aside(plain, kept.parent).replace(kept)
+            drawn.put(document.content_hash, name, plain)
     return _marked(plain, [box for box in boxes if box.page == number], format)
 
 

@@ -78,7 +78,7 @@ export const needsPassword = (reason) => /needs a password|password does not ope
 
 /** Why a file failed, as a sentence of this page: the command line's options are of no use here. */
 export function whyOf(reason = "") {
-  const text = reason.replace("; give it with --password", "").trim().replace(/[.;]$/, "");
+  const text = reason.replace(/; give it with --password.*/, "").trim().replace(/[.;]$/, "");
   return text && `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
