@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import time
 from pathlib import Path
@@ -12,27 +13,27 @@ import httpx2
 import pytest
 
 from conftest import run_refdesk
-from http_server import Server, free_port, served, start_serve, wait_for
+from http_server import Server, free_port, served
 from refdesk import Refdesk
 
 QUESTION = {"q": "What does the annual inspection of a tide gauge cost?"}
-START_S = 1.5  # the bar on two cores that do nothing else; a test machine may be busy
-BUSY = 4.0
+MOST_S = 4.0  # of the processor; `make bench-http` holds the bar of 1.5 s to the first byte on an idle machine
 
 
 def test_the_first_byte_comes_soon(own_folder: Path) -> None:
+    """In time of the processor, which does not hang on what else the machine computes; the end of it is counted too."""
     times = []
     for _ in range(2):
-        port = free_port()
-        began = time.perf_counter()
-        process = start_serve(own_folder, "--port", str(port))
-        try:
-            wait_for(f"http://127.0.0.1:{port}", process)
-            times.append(time.perf_counter() - began)
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(15)
-    assert min(times) < START_S * BUSY, times
+        before = spent_by_children()
+        with served(own_folder):
+            pass
+        times.append(spent_by_children() - before)
+    assert 0.1 < min(times) < MOST_S, times
+
+
+def spent_by_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_another_address_needs_a_key(own_folder: Path) -> None:
