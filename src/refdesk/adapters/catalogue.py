@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from sqlalchemy import Connection, Engine, PoolProxiedConnection, and_, func, or
 from refdesk.adapters import codec
 from refdesk.adapters.collections import within
 from refdesk.adapters.database import file_of
+from refdesk.adapters.own_connections import OwnConnections
 from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
 from refdesk.errors import LibraryDamaged
 from refdesk.geometry import Geometry
@@ -60,30 +60,27 @@ class Catalogue:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._per_thread = threading.local()
-        self._readers: list[PoolProxiedConnection] = []
+        self._readers = OwnConnections(self._connect)
         self._known: dict[int, Document] = {}  # by key, valid for one generation
         self._known_generation = -1
         self._file = file_of(engine)
 
     def close(self) -> None:
-        for reader in self._readers:
-            reader.close()
-        self._readers.clear()
-        self._per_thread = threading.local()
+        self._readers.close()
+
+    def _connect(self) -> PoolProxiedConnection:
+        reader = self.engine.raw_connection()
+        # Halves the reading of twenty chunks from all over a large file.
+        reader.cursor().execute(f"PRAGMA mmap_size = {_MAPPED}")
+        reader.detach()  # the pool would keep it open, and so mapped, for whoever comes next
+        return reader
 
     def _quick(self, statement: str) -> list[Any]:
         """Rows straight from the driver, on a connection of this thread's own: what every search asks.
 
         SQLAlchemy's checkout, BEGIN, compilation and ROLLBACK would double the time of a search.
         """
-        reader = getattr(self._per_thread, "reader", None)
-        if reader is None:
-            reader = self._per_thread.reader = self.engine.raw_connection()
-            self._readers.append(reader)
-            # Halves the reading of twenty chunks from all over a large file.
-            reader.cursor().execute(f"PRAGMA mmap_size = {_MAPPED}")
-        cursor = reader.cursor()
+        cursor = self._readers.get().cursor()
         try:
             cursor.execute(statement)
             return list(cursor.fetchall())

@@ -5,10 +5,11 @@ SQLAlchemy's checkout, BEGIN, execution and ROLLBACK take 0.2 ms; an answer from
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from sqlalchemy import Connection, Delete, Engine, Insert, PoolProxiedConnection, Select
+
+from refdesk.adapters.own_connections import OwnConnections
 
 
 class Prepared:
@@ -33,33 +34,25 @@ class QuickReader:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._per_thread = threading.local()
-        self._open: list[PoolProxiedConnection] = []
+        self._connections = OwnConnections(self._connect)
 
     def prepare(self, statement: Select[Any]) -> Prepared:
         return Prepared(self.engine, statement)
 
     def rows(self, prepared: Prepared, **values: Any) -> list[Any]:
-        cursor = self._connection().cursor()
+        cursor = self._connections.get().cursor()
         try:
             cursor.execute(prepared.text, prepared.parameters(values))
             return list(cursor.fetchall())
         finally:
             cursor.close()
 
-    def _connection(self) -> PoolProxiedConnection:
-        found: PoolProxiedConnection | None = getattr(self._per_thread, "connection", None)
-        if found is None:
-            found = self.engine.raw_connection()
-            if self.engine.dialect.name != "sqlite":  # SQLite's are opened so, see database.py
-                found.driver_connection.autocommit = True  # type: ignore[union-attr]
-            found.detach()  # never goes back to the pool with a mode of its own
-            self._per_thread.connection = found
-            self._open.append(found)
+    def _connect(self) -> PoolProxiedConnection:
+        found = self.engine.raw_connection()
+        if self.engine.dialect.name != "sqlite":  # SQLite's are opened so, see database.py
+            found.driver_connection.autocommit = True  # type: ignore[union-attr]
+        found.detach()  # never goes back to the pool with a mode of its own
         return found
 
     def close(self) -> None:
-        for connection in self._open:
-            connection.close()
-        self._open.clear()
-        self._per_thread = threading.local()
+        self._connections.close()
