@@ -64,6 +64,27 @@ def test_the_images_not_asked_for_longest_go_first(tmp_path: Path) -> None:
     assert page_image(files, drawn, document, 1, 400) == page_image(files, drawn, document, 1, 400)
 
 
+def test_an_image_that_goes_while_it_is_read_leaves_none_behind(tmp_path: Path) -> None:
+    """Two readers and two writers, and room for a few: nobody ever sees an empty image."""
+    drawn = DrawnPages(tmp_path, most_bytes=20_000)
+    names = [f"{page}-100.png" for page in range(1, 12)]
+
+    def work(is_writing: bool) -> set[bytes | None]:
+        seen: set[bytes | None] = set()
+        for place in range(1500):
+            name = names[place % len(names)]
+            if is_writing:
+                drawn.put("a", name, b"x" * 3_000)
+            else:
+                seen.add(drawn.get("a", name))
+        return seen
+
+    with ThreadPoolExecutor(4) as pool:
+        seen = set().union(*pool.map(work, (True, True, False, False)))
+    assert seen <= {None, b"x" * 3_000}
+    assert all(path.stat().st_size for path in tmp_path.rglob("*.png"))
+
+
 def test_boxes_are_marked_on_their_page_only(tmp_path: Path) -> None:
     files, document = stored(tmp_path, pdf())
     marked = opened(draw(files, document, 1, 400, [Box(1, 50, 0, 25, 20), Box(2, 0, 0, 100, 100)]))

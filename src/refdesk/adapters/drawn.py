@@ -26,9 +26,10 @@ class DrawnPages:
         path = self._folder / content_hash / name
         try:
             data = path.read_bytes()
-            path.touch()  # asked for just now
-        except OSError:  # never drawn, or gone this very moment
+        except OSError:  # never drawn
             return None
+        with suppress(OSError):  # gone this very moment
+            os.utime(path)  # asked for just now; not `touch`, which would make an empty one
         return data
 
     def put(self, content_hash: str, name: str, data: bytes) -> None:
@@ -53,8 +54,9 @@ class DrawnPages:
         for _, bytes_held, path in found:
             if size <= 0.9 * self._most_bytes:
                 return
-            path.unlink(missing_ok=True)
-            size -= bytes_held
+            with suppress(OSError):
+                path.unlink()
+                size -= bytes_held
 
     def _files(self) -> list[tuple[Path, os.stat_result]]:
         found = []

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from refdesk.errors import DiskFull, LibraryError
@@ -55,6 +55,12 @@ class FileStore:
     def hashes(self) -> set[str]:
         """Of all that is kept."""
         return {path.name for path in self.files.glob("??/*")}
+
+    def clear_renders(self, kept: Collection[str]) -> None:
+        """Removes page images of documents that are gone: one may have been drawn while its document went."""
+        for folder in self.renders.iterdir():
+            if folder.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def remove(self, hashes: Iterable[str]) -> None:
         for content_hash in hashes:

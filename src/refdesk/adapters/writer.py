@@ -263,6 +263,7 @@ class LibraryWriter:
         with self.locked(), self._engine.connect() as connection:
             kept = kept_files(connection)
             self._files.remove(self._files.hashes() - kept.originals - kept.pictures)
+            self._files.clear_renders(kept.originals | kept.pictures)
 
     def original(self, document: Document) -> Path:
         """Where the bytes of a document lie."""
