@@ -19,11 +19,13 @@ from refdesk.answer_codec import answer_from_dict
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
 from refdesk.serve.http.desk import Service, Serving
-from refdesk.serve.http.documented import ANSWER, EVENTS, failures, gives
+from refdesk.serve.http.documented import failures, gives
+from refdesk.serve.http.documented_answers import ANSWER, EVENTS
 from refdesk.serve.http.errors import ServerStopping, problem
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.response_shapes import Cleared
 from refdesk.serve.http.seeds import answer_shape, citation_shape
 from refdesk.serve.http.shapes import ChatRequest, QueryRequest
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, new_id
@@ -44,7 +46,7 @@ async def query(request: Request, service: Serving, caller: Who, body: QueryRequ
     return reply(answer_shape(answer))
 
 
-@router.post("/api/query/clear-cache", summary="Forget known answers", responses=gives({"cleared": True}))
+@router.post("/api/query/clear-cache", summary="Forget known answers", responses=gives(Cleared, {"cleared": True}))
 def clear_cache(service: Serving, caller: Who) -> Response:
     caller.require("clear_cache")
     service.desk.asking.cache.clear()

@@ -17,19 +17,22 @@ from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.documents import DOCUMENT, document_shown, seen
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.response_shapes import DeletedDocuments, MovedDocuments
+from refdesk.serve.http.response_shapes import Document as ShownDocument
 from refdesk.serve.http.uploads import Queue
 from refdesk.serve.uploads import ACTIVE, Uploads
 from refdesk.types import Document
 
 router = APIRouter(prefix="/api", tags=["documents"])
-DELETED = {"deleted": ["b4f2c6d1a0937e55"]}
-MOVED = {"documents": [DOCUMENT]}
+CHANGED = gives(ShownDocument, DOCUMENT) | failures(404)
+DELETED = gives(DeletedDocuments, {"deleted": ["b4f2c6d1a0937e55"]}) | failures(404)
+MOVED = gives(MovedDocuments, {"documents": [DOCUMENT]}) | failures(404)
 
 
 # one
 
 
-@router.patch("/documents/{document_id}", summary="Rename or move", responses=gives(DOCUMENT) | failures(404))
+@router.patch("/documents/{document_id}", summary="Rename or move", responses=CHANGED)
 def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: ChangeIn) -> Response:
     found = seen(desk, caller, document_id)
     if body.name is not None:
@@ -45,7 +48,7 @@ def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bo
     return reply(document_shown(found))
 
 
-@router.delete("/documents/{document_id}", summary="Delete", responses=gives(DELETED) | failures(404))
+@router.delete("/documents/{document_id}", summary="Delete", responses=DELETED)
 def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) -> Response:
     """With what is attached to it, at once and for everyone. One that is being added is put down."""
     found = seen(desk, caller, document_id)
@@ -56,7 +59,7 @@ def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) ->
 # several
 
 
-@router.post("/documents/move", summary="Move several", responses=gives(MOVED) | failures(404))
+@router.post("/documents/move", summary="Move several", responses=MOVED)
 def move(desk: Library, queue: Queue, caller: Who, body: MoveIn) -> Response:
     """All of them, or none when one cannot go."""
     found = [seen(desk, caller, one) for one in body.documents]
@@ -66,7 +69,7 @@ def move(desk: Library, queue: Queue, caller: Who, body: MoveIn) -> Response:
     return _moved(desk.move_all([one.id for one in found], body.collection))
 
 
-@router.post("/documents/delete", summary="Delete several", responses=gives(DELETED) | failures(404))
+@router.post("/documents/delete", summary="Delete several", responses=DELETED)
 def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) -> Response:
     """With what is attached to them. When the caller may not delete one of them, none goes."""
     found = [seen(desk, caller, one) for one in dict.fromkeys(body.documents)]
@@ -78,7 +81,7 @@ def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) 
 # a collection
 
 
-@router.patch("/collections/{name:path}", summary="Rename a collection", responses=gives(MOVED) | failures(404))
+@router.patch("/collections/{name:path}", summary="Rename a collection", responses=MOVED)
 def rename_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName, body: RenameIn) -> Response:
     """With the collections inside it: all its documents go, or none. Keys are not changed by it.
 
@@ -91,7 +94,7 @@ def rename_collection(desk: Library, queue: Queue, caller: Who, name: Collection
     return _moved(desk.rename_collection(name, body.name))
 
 
-@router.delete("/collections/{name:path}", summary="Delete a collection", responses=gives(DELETED) | failures(404))
+@router.delete("/collections/{name:path}", summary="Delete a collection", responses=DELETED)
 def delete_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName) -> Response:
     """Every document in it and in the collections inside it, at once and for everyone."""
     found = _held(desk, caller, name)

@@ -12,17 +12,25 @@ from refdesk.serve.http.desk import Library
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.response_shapes import Conversation, ConversationList, Deleted, Message, MessageList
 from refdesk.serve.http.shapes import TitleIn
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
-CONVERSATION = {
+CONVERSATION: Conversation = {
     "id": "tuesday",
     "title": "When is the price list revised?",
+    "owner": "3c9a1f",
     "message_count": 2,
     "created_at": "2026-01-31T09:00:00.000+00:00",
     "updated_at": "2026-01-31T09:00:04.000+00:00",
 }
-MESSAGE = {"role": "user", "content": "When is the price list revised?", "answer_id": "", "key": 1, "created_at": ""}
+MESSAGE: Message = {
+    "key": 1,
+    "role": "user",
+    "content": "When is the price list revised?",
+    "answer_id": "",
+    "created_at": "2026-01-31T09:00:00.000+00:00",
+}
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
@@ -31,13 +39,15 @@ def _owner(caller: Caller) -> str | None:
     return caller.id or None
 
 
-@router.get("", summary="The last conversations", responses=gives({"conversations": [CONVERSATION]}))
+@router.get("", summary="The last conversations", responses=gives(ConversationList, {"conversations": [CONVERSATION]}))
 def recent(desk: Library, caller: Who, limit: Limit = 50) -> Response:
     found = desk.asking.conversations.recent(limit, owner=_owner(caller))
     return reply({"conversations": [one.to_dict() for one in found]})
 
 
-@router.get("/{conversation_id}", summary="One conversation", responses=gives(CONVERSATION) | failures(404))
+@router.get(
+    "/{conversation_id}", summary="One conversation", responses=gives(Conversation, CONVERSATION) | failures(404)
+)
 def conversation(desk: Library, caller: Who, conversation_id: str) -> Response:
     return reply(desk.asking.conversations.conversation(conversation_id, owner=_owner(caller)).to_dict())
 
@@ -45,7 +55,7 @@ def conversation(desk: Library, caller: Who, conversation_id: str) -> Response:
 @router.get(
     "/{conversation_id}/messages",
     summary="What was said in it",
-    responses=gives({"messages": [MESSAGE]}) | failures(404),
+    responses=gives(MessageList, {"messages": [MESSAGE]}) | failures(404),
 )
 def messages(desk: Library, caller: Who, conversation_id: str, limit: Limit = 200) -> Response:
     store, owner = desk.asking.conversations, _owner(caller)
@@ -54,7 +64,9 @@ def messages(desk: Library, caller: Who, conversation_id: str, limit: Limit = 20
     return reply({"messages": [one.to_dict() for one in found]})
 
 
-@router.patch("/{conversation_id}", summary="Give it a title", responses=gives(CONVERSATION) | failures(404))
+@router.patch(
+    "/{conversation_id}", summary="Give it a title", responses=gives(Conversation, CONVERSATION) | failures(404)
+)
 def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> Response:
     store, owner = desk.asking.conversations, _owner(caller)
     store.rename(conversation_id, body.title, owner=owner)
@@ -62,7 +74,9 @@ def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> R
 
 
 @router.delete(
-    "/{conversation_id}", summary="Remove it, with its answers", responses=gives({"deleted": "tuesday"}) | failures(404)
+    "/{conversation_id}",
+    summary="Remove it, with its answers",
+    responses=gives(Deleted, {"deleted": "tuesday"}) | failures(404),
 )
 def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
     desk.asking.conversations.delete(conversation_id, owner=_owner(caller))

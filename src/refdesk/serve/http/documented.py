@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from refdesk.serve.http.schemas import answer_schemas
+from refdesk.serve.http.reply import json_bytes
+from refdesk.serve.http.schemas import PLACE, response_schemas
 from refdesk.serve.http.shapes import Problem
 
 Responses = dict[int | str, dict[str, Any]]
@@ -65,58 +67,35 @@ PARAMETERS: Mapping[str, str] = {
     "days": "How many days back",
     "format": "png or webp",
 }
-PROBLEM = {"$ref": "#/components/schemas/Problem"}
-CITATION: dict[str, Any] = {
-    "marker": 1,
-    "document_id": "b4f2c6d1",
-    "document_name": "price-list.pdf",
-    "chunk_id": 17,
-    "chunk_sequence": 3,
-    "heading_path": ["Prices", "Revision"],
-    "page": 2,
-    "boxes": [{"page": 2, "x": 10.0, "y": 41.5, "width": 63.0, "height": 1.6}],
-    "located": True,
-    "quote": "The price list is revised every January.",
-    "relevance_score": 0.91,
-    "similarity_score": 0.83,
-    "doc_id": "b4f2c6d1",
-    "similarity": 0.83,
-}
-ANSWER_EXAMPLE: dict[str, Any] = {
-    "id": "0f3a9c",
-    "question": "When is the price list revised?",
-    "content": "The price list is revised every January. [1]",
-    "answer": "The price list is revised every January. [1]",
-    "claims": [
-        {
-            "text": "The price list is revised every January.",
-            "start": 0,
-            "end": 44,
-            "markers": [1],
-            "citations": [0],
-            "verdict": "supported",
-            "score": 0.97,
-            "note": "",
-        }
-    ],
-    "citations": [CITATION],
-    "sources": [{"document_id": "b4f2c6d1", "document_name": "price-list.pdf", "doc_name": "price-list.pdf"}],
-    "confidence": {"score": 0.9, "level": "high", "reason": "one passage says it in the question's words"},
-    "metrics": {"total_ms": 31.4, "retrieval_latency_ms": 12.2, "chunks_retrieved": 10},
-    "query_id": "0f3a9c",
-    "cached": "no",
-}
 
 
-def gives(example: Any, status: int = 200, description: str = "Done") -> Responses:
-    """A JSON answer, shown by an example; its schema is an object or an array."""
-    kind = "array" if isinstance(example, list) else "object"
-    schema: dict[str, Any] = {"type": kind}
-    if isinstance(example, dict):
-        schema["required"] = sorted(example)
-    return {
-        status: {"description": description, "content": {"application/json": {"schema": schema, "example": example}}}
-    }
+def gives(shape: type | str, example: Any, status: int = 200, description: str = "Done") -> Responses:
+    """A JSON answer: one of the shapes of response_shapes.py, or the name of a component, shown by an example."""
+    name = shape if isinstance(shape, str) else shape.__name__
+    # As text until `_complete`: FastAPI leaves out of an example whatever is null.
+    shown = {"schema": {"$ref": PLACE.format(model=name)}, "example": json_bytes(example).decode()}
+    return {status: {"description": description, "content": {"application/json": shown}}}
+
+
+def streams(events: Mapping[str, type], example: str) -> dict[str, Any]:
+    """What one event of a text/event-stream is: the shape of its data by its name, "" for one that has none.
+
+    OpenAPI 3.1 does not say what the schema of a stream describes; this is an event as OpenAPI 3.2 writes it down.
+    """
+    return {"schema": {"oneOf": [_event(name, shape) for name, shape in events.items()]}, "example": example}
+
+
+def _event(name: str, shape: type) -> dict[str, Any]:
+    inside = {"contentMediaType": "application/json", "contentSchema": {"$ref": PLACE.format(model=shape.__name__)}}
+    data = {"data": {"type": "string", **inside}}
+    named = {"id": {"type": "string"}, "event": {"type": "string", "const": name}} if name else {}
+    parts: dict[str, Any] = named | data
+    return {"type": "object", "title": name or shape.__name__, "properties": parts, "required": list(parts)}
+
+
+def gives_events(events: Mapping[str, type], example: str) -> Responses:
+    content = {"text/event-stream": streams(events, example)}
+    return {200: {"description": "Server-Sent Events; see docs/http.md", "content": content}}
 
 
 def failures(*statuses: int) -> Responses:
@@ -129,7 +108,16 @@ def _failure(status: int) -> dict[str, Any]:
     code, message = SAID.get(status, ("usage_error", words))
     example = {"code": code, "message": message, "stage": "", "retryable": status in TRY_AGAIN, "hint": ""}
     example |= {"request_id": "4f1c8a12be90d377"}
-    return {"description": words, "content": {"application/json": {"schema": PROBLEM, "example": example}}}
+    return gives("Problem", example, status, words)[status]
+
+
+def _as_openai(response: dict[str, Any], status: int) -> None:
+    """Under /v1 a failure is said twice."""
+    shown = response["content"]["application/json"]
+    said = shown["example"]
+    kind = "invalid_request_error" if status < 500 else "api_error"
+    error = {"message": said["message"], "type": kind, "code": said["code"], "param": None}
+    shown |= {"schema": {"$ref": PLACE.format(model="CompletionProblem")}, "example": said | {"error": error}}
 
 
 def bytes_of(*types: str, description: str = "Done") -> Responses:
@@ -138,51 +126,13 @@ def bytes_of(*types: str, description: str = "Done") -> Responses:
     return {200: {"description": description, "content": content}}
 
 
-# What of it is long is cut.
-TOLD = (
-    ("thinking", '{"step":"retrieve","text":"Searching 9 documents"}'),
-    ("sources", '{"citations":[{"marker":1,"chunk_id":17,"page":2,"text":"The price list is revised …"}]}'),
-    ("content", '{"token":"The price list is revised every January. "}'),
-    ("content", '{"token":"[1]"}'),
-    ("verification", '{"status":"checking","notes":[]}'),
-    ("verification", '{"status":"verified","notes":["every sentence was checked against the lines it cites"]}'),
-    (
-        "done",
-        '{"answer":{"id":"0f3a9c","content":"The price list is … [1]"},"traceUrl":"/api/traces/0f3a9c"}',
-    ),
-)
-
-
-def _answer() -> Responses:
-    made = gives(ANSWER_EXAMPLE, description="The answer")
-    made[200]["content"]["application/json"]["schema"] = {"$ref": "#/components/schemas/Answer"}
-    return made
-
-
-ANSWER: Responses = _answer()
-EVENTS: Responses = {
-    200: {
-        "description": "Server-Sent Events; see docs/http.md",
-        "content": {
-            "text/event-stream": {
-                "schema": {},  # of each event; what it carries is in docs/http.md
-                "example": "".join(
-                    f"id: 19a85c3e5f04f1c8a12be90-{number}\nevent: {name}\ndata: {data}\n\n"
-                    for number, (name, data) in enumerate(TOLD, 1)
-                ),
-            }
-        },
-    }
-}
-
-
 def describe(app: FastAPI) -> dict[str, Any]:
     """The app's OpenAPI document: made once, when first asked for."""
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         components = schema.setdefault("components", {})
         problem = Problem.model_json_schema()
-        components.setdefault("schemas", {}).update(answer_schemas() | {"Problem": problem})
+        components.setdefault("schemas", {}).update(response_schemas() | {"Problem": problem})
         for unused in ("HTTPValidationError", "ValidationError"):
             components["schemas"].pop(unused, None)
         components["securitySchemes"] = {
@@ -209,6 +159,10 @@ def _complete(operation: dict[str, Any], path: str, method: str) -> None:
         content = response.get("content", {})
         if len(content) > 1 and content.get("application/json") == {"schema": {}}:
             del content["application/json"]  # a guess where the route says better
+        if shown := content.get("application/json"):
+            shown["example"] = orjson.loads(shown["example"])
+        if path.startswith("/v1/") and int(status) >= 400:
+            _as_openai(response, int(status))
         headers = response.setdefault("headers", {})
         headers["X-Request-Id"] = REQUEST_ID
         if status in ("429", "503"):

@@ -27,6 +27,9 @@ from refdesk.serve.http.documented import bytes_of, failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.multipart import receive
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.response_shapes import Document as ShownDocument
+from refdesk.serve.http.response_shapes import DocumentPage, UploadList
+from refdesk.serve.http.response_shapes import Upload as ShownUpload
 from refdesk.serve.http.uploads import UPLOAD, Queue, shown
 from refdesk.serve.uploads import new_upload
 from refdesk.types import Document
@@ -34,7 +37,7 @@ from refdesk.types import Document
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
-DOCUMENT: dict[str, Any] = {
+DOCUMENT: ShownDocument = {
     "id": "b4f2c6d1a0937e55",
     "name": "price-list.pdf",
     "collection": "default",
@@ -55,7 +58,7 @@ DOCUMENT: dict[str, Any] = {
     "content_hash": "9f2c…",
     "has_page_images": True,
 }
-LISTED = {"documents": [DOCUMENT], "total": 1, "limit": 50, "offset": 0}
+LISTED: DocumentPage = {"documents": [DOCUMENT], "total": 1, "limit": 50, "offset": 0}
 FORM = {
     "requestBody": {
         "required": True,
@@ -110,7 +113,8 @@ def document_shown(document: Document) -> dict[str, Any]:
     "",
     status_code=202,
     summary="Hand in files",
-    responses=gives({"uploads": [UPLOAD]}, 202, "Accepted; they are added in the background") | failures(413, 507),
+    responses=gives(UploadList, {"uploads": [UPLOAD]}, 202, "Accepted; they are added in the background")
+    | failures(413, 507),
     openapi_extra=FORM,
 )
 async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> Response:
@@ -140,7 +144,7 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
     "/url",
     status_code=202,
     summary="Hand in what lies at an address",
-    responses=gives({"uploads": [UPLOAD]}, 202, "Fetched and accepted") | failures(413, 422, 507),
+    responses=gives(UploadList, {"uploads": [UPLOAD]}, 202, "Fetched and accepted") | failures(413, 422, 507),
 )
 async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> Response:
     """http and https only, and never from a private network."""
@@ -178,7 +182,7 @@ def _metadata(text: str) -> dict[str, str]:
 # looking
 
 
-@router.get("", summary="The documents", responses=gives(LISTED))
+@router.get("", summary="The documents", responses=gives(DocumentPage, LISTED))
 def documents(
     desk: Library,
     caller: Who,
@@ -202,7 +206,7 @@ def documents(
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
 
 
-@router.get("/{document_id}", summary="One document", responses=gives(DOCUMENT) | failures(404))
+@router.get("/{document_id}", summary="One document", responses=gives(ShownDocument, DOCUMENT) | failures(404))
 def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
     return reply(document_shown(seen(desk, caller, document_id)))
 
@@ -259,7 +263,7 @@ def _is_range(header: str, size: int) -> bool:
     "/{document_id}/retry",
     status_code=202,
     summary="Try a failed one again",
-    responses=gives(UPLOAD, 202) | failures(404),
+    responses=gives(ShownUpload, UPLOAD, 202) | failures(404),
 )
 def retry(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: RetryIn | None = None) -> Response:
     """From the file that was kept of the upload, or from its place on the server."""

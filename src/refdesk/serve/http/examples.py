@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -13,15 +13,16 @@ from refdesk.serve.http.desk import Library
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.response_shapes import AddedExamples
 from refdesk.serve.http.uploads import UPLOAD, Queue, shown
 
 LONGEST_WAIT_S = 300.0
 router = APIRouter(prefix="/api/examples", tags=["documents"])
-ADDED: dict[str, Any] = {"added": 14, "failed": [], "waiting": 0, "collection": COLLECTION, "uploads": [UPLOAD]}
-LATER = gives({**ADDED, "added": 0, "waiting": 14}, 202, "Accepted; they are added in the background")
+ADDED: AddedExamples = {"added": 14, "failed": [], "waiting": 0, "collection": COLLECTION, "uploads": [UPLOAD]}
+LATER = gives(AddedExamples, {**ADDED, "added": 0, "waiting": 14}, 202, "Accepted; they are added in the background")
 
 
-@router.post("", summary="Add the example documents", responses=gives(ADDED) | LATER | failures(507))
+@router.post("", summary="Add the example documents", responses=gives(AddedExamples, ADDED) | LATER | failures(507))
 def add_examples(
     desk: Library,
     queue: Queue,

@@ -19,6 +19,7 @@ from refdesk.serve.http.errors import ServerStopping
 from refdesk.serve.http.guard import Perhaps, Who
 from refdesk.serve.http.measure import CONTENT_TYPE
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.response_shapes import Health, Readiness
 
 router = APIRouter(tags=["health"])
 logger = logging.getLogger("refdesk.http")
@@ -30,7 +31,7 @@ FIGURES: Responses = {
 
 # Some watchers ask with HEAD.
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", summary="The process is alive", responses=gives({"status": "ok"}))
+@router.get("/healthz", summary="The process is alive", responses=gives(Health, {"status": "ok"}))
 async def healthz() -> Response:
     return reply({"status": "ok"})
 
@@ -39,7 +40,8 @@ async def healthz() -> Response:
 @router.get(
     "/readyz",
     summary="The library opens and its index is fresh",
-    responses=gives({"status": "ready"}) | gives({"status": "not ready"}, 503, "It cannot answer now"),
+    responses=gives(Readiness, {"status": "ready"})
+    | gives(Readiness, {"status": "not ready"}, 503, "It cannot answer now"),
 )
 def readyz(service: Serving, caller: Perhaps) -> Response:
     """Details are for admins of the whole library."""

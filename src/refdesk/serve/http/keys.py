@@ -14,20 +14,44 @@ from refdesk.serve.http.desk import Library, Serving
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import COOKIE, Who
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.response_shapes import Key, KeyList, Me, NewKey, RevokedKey, SignedOut
 from refdesk.serve.http.shapes import KeyIn, SessionIn
 
 router = APIRouter(prefix="/api", tags=["access"])
-KEY = {"id": "3c9a1f", "name": "anna", "role": "reader", "collections": ["finance"], "created_at": "", "last_used": ""}
-ME = {"id": "3c9a1f", "name": "anna", "role": "reader", "collections": ["finance"], "signed_in": True}
+KEY: Key = {
+    "id": "3c9a1f",
+    "name": "anna",
+    "role": "reader",
+    "collections": ["finance"],
+    "created_at": "2026-01-31T09:00:00.000+00:00",
+    "last_used": "",
+}
+ME: Me = {
+    "id": "3c9a1f",
+    "name": "anna",
+    "role": "reader",
+    "collections": ["finance"],
+    "signed_in": True,
+    "may": {
+        "add": False,
+        "settings": False,
+        "keys": False,
+        "traces": False,
+        "analytics": False,
+        "clear_cache": False,
+    },
+}
 
 
-@router.get("/keys", summary="Every key, without its secret", responses=gives({"keys": [KEY]}))
+@router.get("/keys", summary="Every key, without its secret", responses=gives(KeyList, {"keys": [KEY]}))
 def keys(desk: Library, caller: Who) -> Response:
     caller.require("keys")
     return reply({"keys": [one.to_dict() for one in desk.keys.list()]})
 
 
-@router.post("/keys", status_code=201, summary="Make a key", responses=gives({"key": KEY, "secret": "rd_…"}, 201))
+@router.post(
+    "/keys", status_code=201, summary="Make a key", responses=gives(NewKey, {"key": KEY, "secret": "rd_…"}, 201)
+)
 def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
     """The secret is in this answer and nowhere else."""
     caller.require("keys")
@@ -37,14 +61,14 @@ def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
     return reply({"key": key.to_dict(), "secret": secret}, 201)
 
 
-@router.delete("/keys/{key_id}", summary="Revoke a key", responses=gives({"revoked": KEY}) | failures(404))
+@router.delete("/keys/{key_id}", summary="Revoke a key", responses=gives(RevokedKey, {"revoked": KEY}) | failures(404))
 def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
     """From now on nobody gets in with it, nor with a sign-in that used it."""
     caller.require("keys")
     return reply({"revoked": desk.keys.revoke(key_id).to_dict()})
 
 
-@router.post("/session", summary="Sign in with a key", responses=gives(ME))
+@router.post("/session", summary="Sign in with a key", responses=gives(Me, ME))
 async def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     """Sets a cookie that no script can read and no other site can send."""
     desk = service.desk
@@ -62,7 +86,7 @@ async def sign_in(request: Request, service: Serving, body: SessionIn) -> Respon
     return answer
 
 
-@router.delete("/session", summary="Sign out", responses=gives({"signed_in": False}))
+@router.delete("/session", summary="Sign out", responses=gives(SignedOut, {"signed_in": False}))
 def sign_out(request: Request, desk: Library) -> Response:
     if token := request.cookies.get(COOKIE):
         desk.sessions.end(token)
@@ -71,7 +95,7 @@ def sign_out(request: Request, desk: Library) -> Response:
     return answer
 
 
-@router.get("/me", summary="Who one is", responses=gives(ME))
+@router.get("/me", summary="Who one is", responses=gives(Me, ME))
 def me(caller: Who) -> Response:
     return reply(_me(caller))
 

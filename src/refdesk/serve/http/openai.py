@@ -21,10 +21,12 @@ from refdesk.errors import NotFound, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace
 from refdesk.serve.http.asking import ask_once, begin, counted
 from refdesk.serve.http.desk import Service, Serving
-from refdesk.serve.http.documented import failures, gives
+from refdesk.serve.http.documented import failures, gives, streams
+from refdesk.serve.http.documented_answers import EXAMPLE
 from refdesk.serve.http.errors import problem
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import json_bytes, reply
+from refdesk.serve.http.response_shapes import Completion, CompletionChunk, Extension, Model, ModelList
 from refdesk.serve.http.seeds import citation_shape
 from refdesk.serve.http.shapes import CompletionRequest
 from refdesk.serve.http.sse import PlainResponse
@@ -39,29 +41,36 @@ KEPT = (
 MOST_TOKENS = 100_000  # of the setting answer.max_tokens; clients ask for all that their own models could write
 CORRECTED = "\n\nCorrected answer:\n\n"
 MARKERS = re.compile(r"\s*\[\d+(?:, ?\d+)*\]")
+SHOWN = EXAMPLE.to_dict() | {"citations": [citation_shape(one) for one in EXAMPLE.citations]}
+MESSAGE = {
+    "role": "assistant",
+    "content": EXAMPLE.content,
+    "refusal": None,
+    "refdesk": {name: SHOWN[name] for name in Extension.__annotations__},
+}
 COMPLETION = {
     "id": "chatcmpl-0f3a9c",
     "object": "chat.completion",
     "created": 1767225600,
     "model": "refdesk",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "…[1]"}, "finish_reason": "stop"}],
+    "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop", "logprobs": None}],
     "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
 }
-MODELS = {"object": "list", "data": [{"id": "refdesk", "object": "model", "created": 0, "owned_by": OWNER}]}
-RESPONSES = gives(COMPLETION) | failures(404, 501, 502)
-RESPONSES[200]["content"]["text/event-stream"] = {
-    "schema": {},
-    "example": 'data: {"id":"chatcmpl-0f3a9c","choices":[{"index":0,"delta":{"content":"…"}}]}\n\ndata: [DONE]\n\n',
-}
+MODELS: ModelList = {"object": "list", "data": [{"id": "refdesk", "object": "model", "created": 0, "owned_by": OWNER}]}
+RESPONSES = gives(Completion, COMPLETION) | failures(404, 501, 502)
+RESPONSES[200]["content"]["text/event-stream"] = streams(
+    {"": CompletionChunk},
+    'data: {"id":"chatcmpl-0f3a9c","choices":[{"index":0,"delta":{"content":"…"}}]}\n\ndata: [DONE]\n\n',
+)
 
 
-@router.get("/models", summary="One model for each level", responses=gives(MODELS))
+@router.get("/models", summary="One model for each level", responses=gives(ModelList, MODELS))
 async def models(caller: Who) -> Response:
     listed = [{"id": name, "object": "model", "created": 0, "owned_by": OWNER} for name in LEVELS]
     return reply({"object": "list", "data": listed})
 
 
-@router.get("/models/{name}", summary="One of them", responses=gives(MODELS["data"][0]) | failures(404))
+@router.get("/models/{name}", summary="One of them", responses=gives(Model, MODELS["data"][0]) | failures(404))
 async def model(caller: Who, name: str) -> Response:
     _level(name)
     return reply({"id": name, "object": "model", "created": 0, "owned_by": OWNER})

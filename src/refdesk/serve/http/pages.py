@@ -19,6 +19,7 @@ from refdesk.serve.http.documented import bytes_of, failures, gives
 from refdesk.serve.http.documents import WITH_IMAGES, is_known, readable
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
+from refdesk.serve.http.response_shapes import PageText
 from refdesk.types import Document, Page
 
 NARROWEST, WIDEST = 16, 3000  # pixels
@@ -35,7 +36,7 @@ Boxes = Annotated[
         examples=["[[10,41.5,63,1.6]]"],
     ),
 ]
-PAGE: dict[str, Any] = {
+PAGE: PageText = {
     "document_id": "b4f2c6d1a0937e55",
     "page": 2,
     "label": "2",
@@ -78,7 +79,9 @@ def image(
     return Response(data, headers=headers, media_type=f"image/{format}")
 
 
-@router.get("/{document_id}/pages/{number}/text", summary="A page's text", responses=gives(PAGE) | failures(404))
+@router.get(
+    "/{document_id}/pages/{number}/text", summary="A page's text", responses=gives(PageText, PAGE) | failures(404)
+)
 def text(desk: Library, caller: Who, document_id: DocumentId, number: Number) -> Response:
     """`start` is the place of the page in the document's text. Words have places where the format has pages."""
     document = readable(desk, caller, document_id)

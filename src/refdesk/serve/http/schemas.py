@@ -1,12 +1,13 @@
-"""What is an answer made of, as OpenAPI says it? Read off the values themselves, with the keys of seeds.py beside."""
+"""What do OpenAPI's components say of what comes back? Read off the types of response_shapes.py and off `Answer`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
-from refdesk.answer import Answer
+from refdesk.serve.http import response_shapes
 
 PLACE = "#/components/schemas/{model}"
 TEXT: dict[str, Any] = {"type": "string"}
@@ -14,6 +15,12 @@ NUMBER: dict[str, Any] = {"type": "number"}
 WHOLE: dict[str, Any] = {"type": "integer"}
 PERHAPS_TEXT: dict[str, Any] = {"type": ["string", "null"]}
 PARTS = ("x", "y", "width", "height")
+
+SOURCE_CHUNK: dict[str, Any] = {
+    **dict.fromkeys(("doc_name", "heading_path", "snippet"), TEXT),
+    **dict.fromkeys(("chunk_id", "chunk_sequence", "page_number"), WHOLE),
+    **dict.fromkeys(("relevance_score", "similarity_score"), NUMBER),
+}
 
 # Beside the fields of each value; seeds.py makes them.
 BESIDE: dict[str, dict[str, Any]] = {
@@ -26,10 +33,9 @@ BESIDE: dict[str, dict[str, Any]] = {
         "bbox": {"type": ["object", "null"], "properties": dict.fromkeys(PARTS, NUMBER)},
     },
     "Source": {
-        **dict.fromkeys(("doc_id", "doc_name", "heading_path", "snippet", "url"), TEXT),
-        **dict.fromkeys(("chunk_id", "chunk_sequence", "page_number"), WHOLE),
-        **dict.fromkeys(("relevance_score", "similarity_score"), NUMBER),
-        "chunks": {"type": "array", "items": {"type": "object"}},
+        **SOURCE_CHUNK,
+        **dict.fromkeys(("doc_id", "url"), TEXT),
+        "chunks": {"type": "array", "items": {"type": "object", "properties": SOURCE_CHUNK}},
     },
     "Confidence": {"label": {"type": "string", "enum": ["High", "Medium", "Low"]}},
     "Answer": {
@@ -59,18 +65,35 @@ BESIDE: dict[str, dict[str, Any]] = {
             "properties": {
                 **dict.fromkeys(("retrieval_latency_ms", "llm_latency_ms", "total_latency_ms"), NUMBER),
                 **dict.fromkeys(("context_length", "chunks_retrieved"), WHOLE),
-                "tokens_used": {"type": "object"},
+                "tokens_used": {"$ref": PLACE.format(model="CompletionUsage")},
                 "model": TEXT,
             },
+            "additionalProperties": NUMBER,
         },
     },
 }
 
 
-def answer_schemas() -> dict[str, Any]:
-    """The components `Answer`, `Citation`, `Claim` … by their names."""
-    answer = _plain(TypeAdapter(Answer).json_schema(mode="serialization", ref_template=PLACE))
-    made: dict[str, Any] = answer.pop("$defs") | {"Answer": answer}
+# Wherever these stand they have all of it; a source that is not cited, and a confidence under /v1, have only their own.
+ALWAYS = ("Answer", "Citation")
+
+
+class _Whole(GenerateJsonSchema):
+    """A value that is sent has all its fields, also those that have a default."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return field["type"] == "dataclass-field" or super().field_is_required(field, total)
+
+
+def response_schemas() -> dict[str, Any]:
+    """The components `Answer`, `Citation`, `Document`, `Upload` … by their names."""
+    shapes = [
+        (name, "serialization", TypeAdapter(shape))
+        for name, shape in vars(response_shapes).items()
+        if isinstance(shape, type) and shape.__module__ == response_shapes.__name__ and not name.startswith("_")
+    ]
+    _, found = TypeAdapter.json_schemas(shapes, ref_template=PLACE, schema_generator=_Whole)  # type: ignore[arg-type]
+    made: dict[str, Any] = _plain(found["$defs"])
     made["Box"] = {
         "type": "object",
         "description": "In per cent of the page as displayed, from its top left.",
@@ -79,6 +102,15 @@ def answer_schemas() -> dict[str, Any]:
     }
     for name, more in BESIDE.items():
         made[name]["properties"] |= more
+        if name in ALWAYS:
+            made[name]["required"] = list(made[name]["properties"])
+    said = {"type": "array", "items": {"$ref": PLACE.format(model="Feedback")}}
+    made["KeptAnswer"] = {
+        "description": "An answer that was given, and what people said of it.",
+        "allOf": [{"$ref": PLACE.format(model="Answer")}],
+        "properties": {"feedback": said},
+        "required": ["feedback"],
+    }
     return made
 
 
