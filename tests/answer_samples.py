@@ -7,7 +7,18 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from refdesk import answer as values
-from refdesk.answer import Answer, Citation, Claim, Confidence, Conflict, Source, Sufficiency, Usage, Verification
+from refdesk.answer import (
+    Answer,
+    Citation,
+    Claim,
+    Confidence,
+    Conflict,
+    FailedModel,
+    Source,
+    Sufficiency,
+    Usage,
+    Verification,
+)
 from refdesk.geometry import Box
 
 TYPICAL = Answer(
@@ -102,4 +113,6 @@ ANSWERS = st.builds(
     metrics=st.dictionaries(_texts, _floats, max_size=3),
     cached=_one(values.Cached),
     is_answered=st.booleans(),
+    notes=_some(_texts),
+    failed_models=_some(st.builds(FailedModel, _texts, _texts)),
 )

@@ -127,6 +127,25 @@ def test_answers_without_figures_are_unknown_and_not_nothing(records: Records) -
     assert {"model": "unknown", "questions": 1} in found["models"]
 
 
+def test_answers_whose_model_failed(records: Records) -> None:
+    refused, busy = ("openai:gpt", "provider_refused"), ("groq:llama", "provider_unavailable")
+    records.put()
+    records.put(1, measured=replace(USUAL, model="extractive", failed_models=[refused]))
+    records.put(measured=replace(USUAL, model="extractive", failed_models=[refused, busy]))
+    records.put(measured=None)
+    found = records.figures()
+    assert found["model_failures"] == {
+        "answers": 2,
+        "share": 0.5,
+        "models": [
+            {"model": "openai:gpt", "code": "provider_refused", "answers": 2},
+            {"model": "groq:llama", "code": "provider_unavailable", "answers": 1},
+        ],
+    }
+    assert [one["model_failed"] for one in found["per_day"]][-2:] == [1, 1]
+    assert found["failures"]["failed"] == 0, "there was an answer"
+
+
 def test_accuracy_by_collection(records: Records) -> None:
     finance, both, hr, old = (
         records.put(collections=["finance"]),

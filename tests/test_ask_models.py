@@ -298,6 +298,18 @@ def test_the_budget_of_characters_is_held_to_the_byte(asker: Asker, server: Wire
     assert QUESTION in request.question
 
 
+@pytest.mark.parametrize("most", [1, 50])
+def test_a_context_that_holds_no_passage_is_said_and_not_taken_for_no_answer(
+    asker: Asker, server: WireServer, most: int
+) -> None:
+    answer = asker.ask("How often must a TG-4 be recalibrated?", max_context_chars=most)
+    assert answer.is_answered and "every 12 months" in answer.content and answer.claims[0].verdict == "supported"
+    assert answer.metrics["context_characters"] <= most
+    assert answer.model == "extractive" and server.requests == [], "a model would have had nothing to read"
+    why = f"No passage fits into the context (max_context_chars is {most}), so only the best one was looked at."
+    assert answer.notes == (why,) and answer.failed_models == ()
+
+
 def test_history_reaches_the_model(asker: Asker, server: WireServer) -> None:
     server.answer_by(lambda request: "It weighs 350 kg [1].")
     asker.ask(history=[("user", "Which mooring is standard?"), ("assistant", "The one with the rubber cord.")])

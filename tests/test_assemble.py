@@ -202,6 +202,13 @@ def test_the_setting_limits_like_the_argument() -> None:
     assert put(HITS, HITS[0], limit=900).text == put(HITS, HITS[0], **{"rag.max_context_chars": 900}).text
 
 
+def test_the_best_passage_stays_where_none_fits() -> None:
+    context = put(HITS, HITS[0], HITS[3], limit=30)
+    assert context.is_too_small and len(context.text.encode()) <= 30
+    assert [one.hit.chunk.id for one in context.passages] == [HITS[0].id] and context.dropped == 1
+    assert not put(HITS, HITS[0], limit=900).is_too_small and not put(HITS, limit=30).is_too_small
+
+
 def test_without_hits_the_question_stands_alone() -> None:
     context = put(HITS)
     assert context.passages == ()

@@ -103,6 +103,16 @@ def test_a_row_is_quoted_with_the_names_of_its_columns(desk: Refdesk) -> None:
     assert not any("item | euros" in piece for piece in answer)
 
 
+def test_a_line_has_one_bullet_and_a_sentence_none(desk: Refdesk) -> None:
+    items = chunk(["- Ink at 9 euros", "• The ink is sold in the harbour office."], kind="list")
+    answer = "".join(over(desk, "How many euros is ink?", [items]))
+    assert answer == "- Ink at 9 euros [1]\n\nThe ink is sold in the harbour office. [1]"
+    initial = chunk(["A. Smith sells the ink."])
+    assert over(desk, "Who sells the ink?", [initial]) == ["A. Smith sells the ink. [1]"]
+    code = chunk(["- ink: 9"], kind="code")
+    assert over(desk, "How much is ink?", [code]) == ["- - ink: 9 [1]"], "code is shown as it stands"
+
+
 def test_rows_stand_apart_from_sentences(desk: Refdesk) -> None:
     prices = chunk(["item | euros", "ink | 9"], kind="table", id=1)
     answer = over(desk, "How many euros is ink?", [prices, chunk(["Ink is 9 euros."], id=2)])

@@ -13,7 +13,7 @@ from refdesk.adapters.llm_chain import Breaker, ChainedLLM, wait_before
 from refdesk.adapters.llm_http import Endpoint
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Turn
-from refdesk.errors import ProviderInterrupted, ProviderRefused, ProviderUnavailable
+from refdesk.errors import ProviderEmpty, ProviderInterrupted, ProviderRefused, ProviderUnavailable
 from refdesk.ports import Piece, Request
 from wire_server import WireServer
 
@@ -168,7 +168,7 @@ def test_a_model_that_writes_nothing_is_passed_over_and_its_cost_is_kept(server:
 
 def test_only_a_model_that_writes_nothing(server: WireServer) -> None:
     server.say("")
-    with pytest.raises(ProviderRefused, match="wrote nothing"):
+    with pytest.raises(ProviderEmpty, match="wrote nothing"):
         Chain(server, "a").pieces()
 
 

@@ -176,6 +176,7 @@ class Context:
     text: str
     token_count: int
     dropped: int = 0  # passages that found no room
+    is_too_small: bool = False  # not even the best one did: it may be quoted, but the text does not hold it
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -293,6 +294,14 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedModel:
+    """A model that was asked to write and did not answer; `code` is that of the error."""
+
+    model: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What comes back: text with [1] markers, and for every sentence what proves it."""
 
@@ -323,11 +332,13 @@ class Answer:
     trace_id: str = ""
     settings_fingerprint: str = ""
     is_answered: bool = True  # False: the documents do not say it
+    notes: tuple[str, ...] = ()  # what the reader should know of how it came about, in sentences
+    failed_models: tuple[FailedModel, ...] = ()  # who was to write it, and did not
 
     def to_dict(self) -> dict[str, Any]:
         # Written out: `dataclasses.asdict` copies every value, and takes as long as the rest of a cached answer.
         own = _fields(self)
-        for name in ("claims", "sources", "related_documents"):
+        for name in ("claims", "sources", "related_documents", "failed_models"):
             own[name] = [_fields(one) for one in own[name]]
         for name in ("confidence", "verification", "usage"):
             own[name] = _fields(own[name])

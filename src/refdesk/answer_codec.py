@@ -12,7 +12,18 @@ from typing import Any, TypeVar
 
 import orjson
 
-from refdesk.answer import Answer, Citation, Claim, Confidence, Conflict, Source, Sufficiency, Usage, Verification
+from refdesk.answer import (
+    Answer,
+    Citation,
+    Claim,
+    Confidence,
+    Conflict,
+    FailedModel,
+    Source,
+    Sufficiency,
+    Usage,
+    Verification,
+)
 from refdesk.geometry import Box
 
 _T = TypeVar("_T")
@@ -40,8 +51,9 @@ def answer_from_dict(packed: Mapping[str, Any]) -> Answer:
     known["citations"] = tuple(_citation(one) for one in packed.get("citations", ()))
     for name in ("sources", "related_documents"):
         known[name] = tuple(_tuples(Source, one) for one in packed.get(name, ()))
-    if "suggested_questions" in known:
-        known["suggested_questions"] = tuple(known["suggested_questions"])
+    known["failed_models"] = tuple(_tuples(FailedModel, one) for one in packed.get("failed_models", ()))
+    for name in ("suggested_questions", "notes"):
+        known[name] = tuple(packed.get(name, ()))
     for name, kind in _PARTS.items():
         if name in known:
             known[name] = kind(known[name])
@@ -74,7 +86,7 @@ def _known(kind: type, packed: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in packed.items() if name in names}
 
 
-_KINDS = (Answer, Citation, Claim, Confidence, Conflict, Source, Sufficiency, Usage, Verification)
+_KINDS = (Answer, Citation, Claim, Confidence, Conflict, FailedModel, Source, Sufficiency, Usage, Verification)
 _NAMES: Mapping[type, frozenset[str]] = {kind: frozenset(one.name for one in fields(kind)) for kind in _KINDS}
 _PARTS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "confidence": lambda packed: _tuples(Confidence, packed),

@@ -157,6 +157,7 @@ def _measured(answer: Answer, trace: Trace) -> Measured:
         confidence=answer.confidence.level,
         model=answer.model,
         level=answer.level,
+        failed_models=[(one.model, one.code) for one in answer.failed_models],
     )
 
 

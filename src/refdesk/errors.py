@@ -27,6 +27,7 @@
     │   ├── ExtraMissing        an optional part is not installed
     │   └── ProviderError       a model that writes did not answer
     │       ├── ProviderRefused         400, 401, 403, 404: the same request fails again
+    │       ├── ProviderEmpty           it ended its answer without a word
     │       ├── ProviderUnavailable     429, 5xx, no network, a time-out: another try may succeed
     │       └── ProviderInterrupted     the stream broke after it had begun
     └── AskError                a needed stage of a question failed
@@ -182,15 +183,18 @@ class ExtraMissing(ModelError):
 
 
 class ProviderError(ModelError):
-    """`spent` is the `Usage` of streams that broke before everyone was given up; None when nothing was written."""
+    """`spent` is the `Usage` of streams that broke before everyone was given up; None when nothing was written.
+
+    `model` is who failed, "" where nobody said; `status` is that of the HTTP answer, 0 where there was none.
+    """
 
     stage = "generate"
     spent: Any = None
+    model: str = ""
+    status: int = 0
 
 
 class ProviderRefused(ProviderError):
-    """`status` is that of the HTTP answer, 0 where there was none."""
-
     hint = "check the model's name and its API key"
 
     def __init__(self, message: str, *, hint: str | None = None, status: int = 0) -> None:
@@ -198,13 +202,18 @@ class ProviderRefused(ProviderError):
         self.status = status
 
 
+class ProviderEmpty(ProviderError):
+    hint = "raise answer.max_tokens or name another model"
+
+
 class ProviderUnavailable(ProviderError):
     retryable = True
     hint = "try again in a moment, or name a fallback in llm.fallbacks"
 
-    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: float = 0.0) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: float = 0.0, status: int = 0) -> None:
         super().__init__(message, hint=hint)
         self.retry_after_s = retry_after_s
+        self.status = status
 
 
 class ProviderInterrupted(ProviderError):

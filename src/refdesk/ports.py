@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Turn, Usage
+from refdesk.errors import ProviderError
 from refdesk.settings import Settings
 from refdesk.types import Chunk, Document, Hit, Method, Scope
 
@@ -166,8 +167,16 @@ ModelRole = Literal["answer", "router", "verifier", "reconciler", "summariser"]
 class Models(Protocol):
     """The models that are named, by what they do."""
 
-    def role(self, name: ModelRole, on_event: Callable[[str], None] | None = None) -> LLM | None:
-        """The model for this role, None where none is named; `on_event` hears of tries that fail."""
+    def role(
+        self,
+        name: ModelRole,
+        on_event: Callable[[str], None] | None = None,
+        on_failure: Callable[[ProviderError], None] | None = None,
+    ) -> LLM | None:
+        """The model for this role, None where none is named.
+
+        `on_event` hears of tries that fail, `on_failure` of models that were given up, one that stands in or not.
+        """
 
     async def aclose(self) -> None:
         """Closes the connections that the running event loop has kept."""

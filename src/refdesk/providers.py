@@ -14,6 +14,7 @@ from refdesk.adapters.llm_http import Endpoint, close_client
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.adapters.llm_wire import WireLLM
 from refdesk.config import Config
+from refdesk.errors import ProviderError
 from refdesk.models import model_info, split_name
 from refdesk.ports import LLM, ModelRole
 from refdesk.settings import Settings
@@ -27,10 +28,16 @@ class Models:
 
     chains: Mapping[ModelRole, ChainedLLM]
 
-    def role(self, name: ModelRole, on_event: Callable[[str], None] | None = None) -> LLM | None:
-        """The model for this role; `on_event` hears of tries that fail, for the trace."""
+    def role(
+        self,
+        name: ModelRole,
+        on_event: Callable[[str], None] | None = None,
+        on_failure: Callable[[ProviderError], None] | None = None,
+    ) -> LLM | None:
+        """The model for this role; `on_event` hears of tries that fail, `on_failure` of models that were given up."""
         chain = self.chains.get(name)
-        return chain.heard_by(on_event) if chain is not None and on_event is not None else chain
+        is_heard = on_event is not None or on_failure is not None
+        return chain.heard_by(on_event, on_failure) if chain is not None and is_heard else chain
 
     def names(self) -> dict[str, str]:
         """`{"answer": "openai:gpt-4o", …}`, with those that stand in behind " → "."""

@@ -1,4 +1,4 @@
-"""How is the library used? Volume, waiting, cache, cost, abstentions and accuracy, counted from columns alone.
+"""How is the library used? Volume, waiting, cache, cost, abstentions, failures, accuracy: counted from columns alone.
 
 What is not known (answers older than the columns, models without a price) is counted as unknown, never as nothing.
 """
@@ -33,6 +33,7 @@ _COLUMNS = (
     "confidence",
     "model",
     "error",
+    "failed_models",
 )
 
 
@@ -101,12 +102,14 @@ class _Tally:
         self.stages: dict[str, list[float]] = defaultdict(list)
         self.cached = Counter[str]()
         self.models = Counter[str]()
+        self.failed_models = Counter[tuple[str, str]]()  # by model and code
+        self.without_model = Counter[str]()
         self.confidence = Counter[str]()
         self.outcomes = Counter[str]()
 
     def count(self, row: Any) -> None:
         # Taken apart at once: a row's attributes cost more than all that is done with them.
-        created_at, total_ms, stages, cached, cost_usd, route, is_answered, confidence, model, error = row
+        created_at, total_ms, stages, cached, cost_usd, route, is_answered, confidence, model, error, failed = row
         day = created_at[:10]
         self.questions[day] += 1
         if error:  # nothing else is known of it
@@ -125,6 +128,9 @@ class _Tally:
             self.stages[name].append(took)
         self.cached[cached or "unknown"] += 1
         self.models[model or "unknown"] += 1
+        if failed and failed != "[]":
+            self.without_model[day] += 1
+            self.failed_models.update((name, code) for name, code in orjson.loads(failed))
         if route is None or is_answered is None:
             self.outcomes["unknown"] += 1
             self.confidence["unknown"] += 1
@@ -144,6 +150,7 @@ class _Tally:
                     "questions": self.questions[day],
                     "abstained": self.abstained[day],
                     "failed": self.failed[day],
+                    "model_failed": self.without_model[day],
                     "cost_usd": round(self.costs[day], 6),
                     "cost_unknown": self.unpriced[day],
                 }
@@ -167,6 +174,14 @@ class _Tally:
                 "failed": self.errors.total(),
                 "share": _share(self.errors.total(), self.questions.total()),
                 "codes": dict(self.errors.most_common()),
+            },
+            "model_failures": {
+                "answers": self.without_model.total(),
+                "share": _share(self.without_model.total(), self.questions.total()),
+                "models": [
+                    {"model": name, "code": code, "answers": count}
+                    for (name, code), count in self.failed_models.most_common(TOP_MODELS)
+                ],
             },
             "confidence": {name: self.confidence[name] for name in ("high", "medium", "low", "unknown")},
             "models": [{"model": name, "questions": count} for name, count in self.models.most_common(TOP_MODELS)],

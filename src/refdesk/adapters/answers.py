@@ -56,11 +56,14 @@ class Measured:
     confidence: str
     model: str
     level: str
+    failed_models: Sequence[tuple[str, str]] = ()  # (model, code) of those that were to write it and did not
 
     def to_row(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in self.__slots__}
         packed = orjson.dumps(dict(self.stages), option=_OPTIONS).decode()
-        return own | {"stages": packed, "is_answered": int(self.is_answered), "model": storable(self.model)}
+        failed = orjson.dumps([(storable(model), code) for model, code in self.failed_models]).decode()
+        own |= {"stages": packed, "failed_models": failed}
+        return own | {"is_answered": int(self.is_answered), "model": storable(self.model)}
 
 
 class AnswerStore:

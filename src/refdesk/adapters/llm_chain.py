@@ -20,12 +20,11 @@ from dataclasses import replace
 from typing import Protocol
 
 from refdesk.answer import Usage
-from refdesk.errors import ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
+from refdesk.errors import ProviderEmpty, ProviderError, ProviderInterrupted, ProviderUnavailable
 from refdesk.models import priced, rough_tokens
 from refdesk.ports import LLM, Piece, Request
 
 LONGEST_WAIT_S = 10.0
-WROTE_NOTHING = "raise answer.max_tokens or name another model"
 JITTER = 0.25  # so that several callers do not come back at the same moment
 
 
@@ -104,7 +103,8 @@ def wait_before(attempt: int, asked_s: float = 0.0, chance: float = 0.5) -> floa
 class ChainedLLM:
     """A model and those that stand in for it, in order. Safe to share between questions and event loops.
 
-    `on_event` hears each try that fails, in words: "openai:gpt-4o answered 429; try 2 of 3 in 1.1 s".
+    `on_event` hears each try that fails, in words: "openai:gpt-4o answered 429; try 2 of 3 in 1.1 s"; `on_failure` each
+    model that was given up.
     """
 
     def __init__(
@@ -116,13 +116,14 @@ class ChainedLLM:
         breaker_seconds: float = 60.0,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         on_event: Callable[[str], None] | None = None,
+        on_failure: Callable[[ProviderError], None] | None = None,
     ) -> None:
         if not models:
             raise ValueError("a chain needs a model")
         self.models = tuple(models)
         self._tries = tries
         self._breaker_failures, self._breaker_seconds = breaker_failures, breaker_seconds
-        self._sleep, self._on_event = sleep, on_event
+        self._sleep, self._on_event, self._on_failure = sleep, on_event, on_failure
 
     def __repr__(self) -> str:
         return f"ChainedLLM({' → '.join(model.name for model in self.models)})"
@@ -131,10 +132,12 @@ class ChainedLLM:
     def name(self) -> str:
         return self.models[0].name
 
-    def heard_by(self, on_event: Callable[[str], None]) -> ChainedLLM:
+    def heard_by(
+        self, on_event: Callable[[str], None] | None, on_failure: Callable[[ProviderError], None] | None = None
+    ) -> ChainedLLM:
         """The same chain for one question, whose trace hears what is tried."""
         chain = copy(self)
-        chain._on_event = on_event
+        chain._on_event, chain._on_failure = on_event, on_failure
         return chain
 
     async def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
@@ -152,7 +155,7 @@ class ChainedLLM:
                     async for piece in pieces:
                         if piece.usage and not text:
                             lost += piece.usage
-                            raise ProviderRefused(f"{model.name} wrote nothing", hint=WROTE_NOTHING)
+                            raise ProviderEmpty(f"{model.name} wrote nothing")
                         if shown and piece.text:
                             yield Piece(model=model.name, restarted=True)
                             shown = False
@@ -161,6 +164,9 @@ class ChainedLLM:
                 return
             except ProviderError as error:
                 failure = error
+                error.model = model.name
+                if self._on_failure is not None:
+                    self._on_failure(error)
                 if text:
                     shown = True
                     lost += _rough_usage(model.name, request, text)

@@ -227,7 +227,8 @@ async def _status_error(endpoint: Endpoint, response: httpx2.Response) -> Provid
     message = endpoint.problem(f"answered {status}" + (f": {said}" if said else ""))
     has_no_credit = status == 429 and "insufficient_quota" in code
     if (status in TRY_AGAIN or status >= 500) and not has_no_credit:
-        return ProviderUnavailable(message, retry_after_s=_retry_after(response.headers.get("retry-after")))
+        wait = _retry_after(response.headers.get("retry-after"))
+        return ProviderUnavailable(message, retry_after_s=wait, status=status)
     hint = HINTS.get(402 if has_no_credit else status, "check the base URL")
     return ProviderRefused(message, hint=hint.format(key=endpoint.key_variable or "its variable"), status=status)
 

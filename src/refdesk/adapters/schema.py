@@ -180,6 +180,7 @@ answers = Table(
     Column("confidence", String(12)),  # high, medium, low
     Column("model", Text),
     Column("level", String(12)),
+    Column("failed_models", Text),  # JSON: [[model, code], …] of those that were to write it and did not
     Column("error", String(40), nullable=False, server_default=""),  # the code of what ended the question
     Index("answers_by_time", "created_at"),
     Index("answers_by_conversation", "conversation_id"),

@@ -1,7 +1,8 @@
 """What will be read? Hits become numbered passages, grown by their neighbours, inside a budget of tokens and bytes.
 
 Over budget, in this order: the lowest passages go (down to three), long ones are shortened to their best sentences,
-then all but the best go, then its text is cut.
+then all but the best go, then its text is cut. The best one stays even when no word of it finds room: no model reads it
+then, but its sentences can be quoted.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def assemble(
     passages = _numbered([_passage(run, hit) for hit, run in runs])
     kept = _fit(passages, query, retrieved, settings, plan, room)
     text = _within(render(kept, query.standalone, settings.context_format, for_model=plan.use_llm), query, room)
-    return Context(tuple(kept), text, rough_tokens(text), dropped=len(runs) - len(kept))
+    is_too_small = bool(passages) and not kept
+    kept = kept or passages[:1]
+    return Context(tuple(kept), text, rough_tokens(text), len(runs) - len(kept), is_too_small)
 
 
 def with_neighbours(retrieved: Retrieved, context: Context, library: Library) -> Retrieved:

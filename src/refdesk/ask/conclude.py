@@ -12,6 +12,7 @@ from refdesk.ask.evidence.sufficiency import nearest_topics, sufficiency
 from refdesk.ask.finish import related, sources
 from refdesk.ask.proving.settle import Settled
 from refdesk.ask.writing.draft import Draft
+from refdesk.ask.writing.failing import failed_models
 from refdesk.ask.writing.trim import not_planted
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
@@ -49,18 +50,18 @@ def say(answer: Answer, content: str) -> Answer:
     return replace(answer, content=content, model="none", is_answered=False, confidence=Confidence(0.0, "low", reason))
 
 
-def doubted(relevance: Relevance, retrieved: Retrieved, plan: Plan, settings: Settings) -> Doubt:
+def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> Doubt:
     """Is the answer missing, or only near? A model may still find what words do not show, so it is asked when in doubt.
 
-    Below half of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that.
+    Below half of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that,
+    unless a model has written.
     """
     if not retrieved.hits or relevance.probability < settings.answer_floor / 2:
         return "missing"
     # What no passage names, and none comes near in meaning: "the salary of the director" where only the director is.
     is_foreign = bool(relevance.missing_terms) and relevance.features["lacking"] >= HEAVY
     is_foreign = is_foreign and relevance.features["cosine"] < NEAR_MEANING
-    in_doubt = relevance.probability < settings.answer_floor or is_foreign
-    return "near" if in_doubt and not plan.use_llm else ""
+    return "near" if relevance.probability < settings.answer_floor or is_foreign else ""
 
 
 def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relevance: Relevance) -> Answer:
@@ -127,4 +128,6 @@ def conclude(
             "context_tokens": context.token_count,
         },
         is_answered=is_answered,
+        notes=tuple(draft.notes),
+        failed_models=failed_models(draft),
     )

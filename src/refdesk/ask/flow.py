@@ -94,7 +94,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
     )
     relevance = await run(trace, "judge", judge, query, retrieved)
-    doubt = doubted(relevance, retrieved, plan, settings)
+    doubt = doubted(relevance, retrieved, settings)
     if doubt == "missing":
         answer = refuse(answer, plan, query, retrieved, relevance)
         yield Content(answer.content)

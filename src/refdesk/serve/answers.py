@@ -119,7 +119,7 @@ def _sources(citations: Sequence[Citation], is_terminal: bool) -> RenderableType
 def _remarks(answer: Answer) -> list[RenderableType]:
     level = answer.confidence.level
     reason = f": {escape(answer.confidence.reason)}" if answer.confidence.reason else ""
-    lines: list[RenderableType] = []
+    lines: list[RenderableType] = [f"[yellow]{escape(note)}[/]" for note in answer.notes]
     if answer.route == "needs_retrieval":
         lines.append(f"[{_LEVELS[level]}]{level} confidence[/] [dim]({answer.confidence.score:.2f}){reason}[/]")
     lines += [f"[yellow]the sources differ:[/] {escape(one.text)}" for one in answer.sufficiency.conflicts]

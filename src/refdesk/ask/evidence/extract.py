@@ -31,6 +31,9 @@ SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
 _MARKER = re.compile(r"\[(?=[^\[\]\n]{0,80}\])([^\[\]\n]*)\]")
 _BULLET = re.compile(r"\s*(?:[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+|\(?(?:\d{1,3}|[A-Za-z])[.)]\s+)")
+_DOT = re.compile(
+    r"\s*[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+"
+)  # letters and numbers may be the sentence's own: "A. Smith owns it."
 _SPACE = re.compile(r"\s+")
 
 
@@ -209,8 +212,10 @@ def _sentences(chosen: Sequence[Evidence]) -> list[str]:
     pieces: list[str] = []
     was_line = False
     for one in chosen:
-        text = quoted(named_row(one.chunk, one.sentence))
-        is_line = one.chunk.kind in ("table", "code") or text[-1:] not in ENDS
+        is_kept = one.chunk.kind in ("table", "code")
+        said = named_row(one.chunk, one.sentence)
+        text = quoted(said if is_kept else _DOT.sub("", said, count=1))
+        is_line = is_kept or text[-1:] not in ENDS
         before = "" if not pieces else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
         pieces.append(f"{before}{'- ' if is_line else ''}{text} [{one.passage}]")
         was_line = is_line

@@ -153,8 +153,8 @@ class Keeper:
 
     def _is_worth_keeping(self, answer: Answer) -> bool:
         """Not what was answered while a model was down: the next one who asks may get the better answer."""
-        fell_back = self._llm is not None and answer.is_answered and answer.model != self._llm.name
-        return answer.route == "needs_retrieval" and answer.verification.status != "failed" and not fell_back
+        is_sound = answer.verification.status != "failed" and not answer.failed_models
+        return answer.route == "needs_retrieval" and is_sound
 
     async def _append(self, answer: Answer) -> None:
         question, append = self._question, self._desk.conversations.append

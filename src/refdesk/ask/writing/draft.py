@@ -7,6 +7,7 @@ from typing import Any
 from refdesk.answer import Context, Usage
 from refdesk.ask.proving.markers import MarkerStream
 from refdesk.ask.writing.trim import AnswerTrim
+from refdesk.errors import ProviderError
 from refdesk.events import Content, Replace
 from refdesk.ports import Piece
 
@@ -21,6 +22,8 @@ class Draft:
         self.model = ""
         self._is_quoting = False
         self.usage = Usage()
+        self.failures: list[ProviderError] = []  # of models that were given up, in the order they were asked
+        self.notes: list[str] = []
         self._begin()
 
     def _begin(self) -> None:

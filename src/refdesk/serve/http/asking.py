@@ -210,7 +210,7 @@ async def counted(
                     service.figures.answer(event.answer)
                     await _spans(request, service, event.answer.id)
                 elif isinstance(event, Failed):
-                    service.figures.failure(event.error.code)
+                    service.figures.failure(event.error)
                     if service.spans is not None:
                         service.spans.failed(request.state.span, event.error.code)
                         with suppress(NotFound):  # nothing was written down of it

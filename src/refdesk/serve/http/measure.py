@@ -1,4 +1,4 @@
-"""What is counted for /metrics? Requests, answers, stages, tokens, cost, open streams; in all workers together.
+"""What is counted for /metrics? Requests, answers, failures, stages, tokens, cost, open streams; of all workers.
 
 With several workers the supervisor names a folder in PROMETHEUS_MULTIPROC_DIR; each worker writes its figures there,
 and whichever is asked adds them up.
@@ -15,6 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from refdesk.answer import Answer
+from refdesk.errors import ProviderError, RefdeskError
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 # Seconds; from an answer out of the cache to a model that thinks.
@@ -37,6 +38,9 @@ class Figures:
         )
         self._answers = Counter("refdesk_answers", "Answers given", ["cached", "answered", "level"], **own)
         self._failures = Counter("refdesk_failed_questions", "Questions that ended in an error", ["code"], **own)
+        self._failed_models = Counter(
+            "refdesk_model_failures", "Models that were to write an answer and did not", ["model", "code"], **own
+        )
         self._tokens = Counter("refdesk_tokens", "Tokens that models read and wrote", ["kind"], **own)
         self._cost = Counter("refdesk_cost_usd", "What models cost, where a price is known", **own)
         self._streams = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
@@ -57,12 +61,16 @@ class Figures:
             for name, took_ms in answer.metrics.items():
                 if name.endswith("_ms"):
                     self._stages.labels(name.removesuffix("_ms")).observe(took_ms / 1000)
+        for one in answer.failed_models:
+            self._failed_models.labels(one.model, one.code).inc()
         self._tokens.labels("prompt").inc(answer.usage.prompt_tokens)
         self._tokens.labels("completion").inc(answer.usage.completion_tokens)
         self._cost.inc(answer.usage.cost_usd or 0.0)
 
-    def failure(self, code: str) -> None:
-        self._failures.labels(code).inc()
+    def failure(self, error: RefdeskError) -> None:
+        self._failures.labels(error.code).inc()
+        if isinstance(error, ProviderError) and error.model:  # nobody stood in for it
+            self._failed_models.labels(error.model, error.code).inc()
 
     def text(self) -> bytes:
         registry = self.registry

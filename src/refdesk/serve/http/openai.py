@@ -36,7 +36,7 @@ OWNER = "refdesk"
 LEVELS: dict[str, Level | None] = {"refdesk": None} | {f"refdesk-{level}": level for level in get_args(Level)}
 KEPT = (
     *("id", "claims", "sources", "related_documents", "confidence", "sufficiency", "verification"),
-    *("suggested_questions", "corrected_question", "standalone_question", "model", "cached", "trace_id"),
+    *("suggested_questions", "corrected_question", "standalone_question", "model", "cached", "trace_id", "notes"),
 )
 MOST_TOKENS = 100_000  # of the setting answer.max_tokens; clients ask for all that their own models could write
 CORRECTED = "\n\nCorrected answer:\n\n"

@@ -29,7 +29,7 @@ export async function showBody(body, answer) {
 
 /** What stands below the text, in this order; `again(question, options)` asks something. */
 export function around(answer, again) {
-  return [doubts(answer), conflicts(answer), missing(answer), sure(answer), sources(answer), tools(answer), offers(answer, again)].filter(Boolean);
+  return [...answer.notes.map((note) => h("p.notice.warn", {}, note)), doubts(answer), conflicts(answer), missing(answer), sure(answer), sources(answer), tools(answer), offers(answer, again)].filter(Boolean);
 }
 
 /** “Searched for … instead of …”, before the text. */
