@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from refdesk.answer import Answer
 from refdesk.answer_codec import answer_from_dict
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
+from refdesk.serve.http.answer_shapes import Cleared
 from refdesk.serve.http.desk import Service, Serving
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.documented_answers import ANSWER, EVENTS
@@ -25,7 +26,6 @@ from refdesk.serve.http.errors import ServerStopping, problem
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.reply import reply
-from refdesk.serve.http.response_shapes import Cleared
 from refdesk.serve.http.seeds import answer_shape, citation_shape
 from refdesk.serve.http.shapes import ChatRequest, QueryRequest
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, new_id
@@ -87,12 +87,7 @@ async def _stream(
     own_id: str,
     is_again: bool = False,
 ) -> Response:
-    end = service.limits.begin(caller, service.desk.settings)
-    try:
-        events = await begin(service, caller, text, options)
-    except BaseException:
-        end()
-        raise
+    events, end = await begin_stream(service, caller, text, options)
     named = named_events(request, service, events, is_again)
     return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id))
 
@@ -141,6 +136,18 @@ async def begin(service: Service, caller: Caller, text: str, options: dict[str, 
     if (known := options.get("conversation_id")) and caller.id:
         await asyncio.to_thread(_own_conversation, service, known, caller)
     return desk.ask(text, owner=caller.id, access=caller.access, **options)
+
+
+async def begin_stream(
+    service: Service, caller: Caller, text: str, options: dict[str, Any]
+) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
+    """The same, and what to call when the last event is sent: until then it counts among the caller's questions."""
+    end = service.limits.begin(caller, service.desk.settings)
+    try:
+        return await begin(service, caller, text, options), end
+    except BaseException:
+        end()
+        raise
 
 
 def _own_conversation(service: Service, conversation_id: str, caller: Caller) -> None:

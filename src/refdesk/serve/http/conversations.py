@@ -8,11 +8,12 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from refdesk.access import Caller
+from refdesk.serve.http.answer_shapes import Conversation, ConversationList, Message, MessageList
 from refdesk.serve.http.desk import Library
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
-from refdesk.serve.http.response_shapes import Conversation, ConversationList, Deleted, Message, MessageList
+from refdesk.serve.http.response_shapes import Deleted
 from refdesk.serve.http.shapes import TitleIn
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
 from refdesk.geometry import Box
-from refdesk.serve.http.documented import gives, gives_events
-from refdesk.serve.http.response_shapes import (
+from refdesk.serve.http.answer_shapes import (
     ContentEvent,
     DoneEvent,
     ErrorEvent,
@@ -15,6 +14,7 @@ from refdesk.serve.http.response_shapes import (
     ThinkingEvent,
     VerificationEvent,
 )
+from refdesk.serve.http.documented import gives, gives_events
 from refdesk.serve.http.seeds import answer_shape
 
 SENTENCE = "The price list is revised every January."

@@ -19,14 +19,14 @@ from starlette.responses import Response
 from refdesk.answer import Answer, Level
 from refdesk.errors import NotFound, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace
-from refdesk.serve.http.asking import ask_once, begin, counted
+from refdesk.serve.http.answer_shapes import Completion, CompletionChunk, Extension, Model, ModelList
+from refdesk.serve.http.asking import ask_once, begin_stream, counted
 from refdesk.serve.http.desk import Service, Serving
 from refdesk.serve.http.documented import failures, gives, streams
 from refdesk.serve.http.documented_answers import EXAMPLE
 from refdesk.serve.http.errors import problem
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import json_bytes, reply
-from refdesk.serve.http.response_shapes import Completion, CompletionChunk, Extension, Model, ModelList
 from refdesk.serve.http.seeds import citation_shape
 from refdesk.serve.http.shapes import CompletionRequest
 from refdesk.serve.http.sse import PlainResponse
@@ -83,12 +83,7 @@ async def completions(request: Request, service: Serving, caller: Who, body: Com
     if not body.stream:
         answer = await ask_once(request, service, caller, text, options)
         return reply(_completion(answer, body.model))
-    end = service.limits.begin(caller, service.desk.settings)
-    try:
-        events = await begin(service, caller, text, options)
-    except BaseException:
-        end()
-        raise
+    events, end = await begin_stream(service, caller, text, options)
     with_usage = body.stream_options is not None and body.stream_options.include_usage
     return PlainResponse(
         service.streams, _chunks(request, service, events, body.model, with_usage), request.state.request_id, end

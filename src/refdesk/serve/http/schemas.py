@@ -1,4 +1,4 @@
-"""What do OpenAPI's components say of what comes back? Read off the types of response_shapes.py and off `Answer`."""
+"""What do OpenAPI's components say of what comes back? Read off the types of response_shapes and answer_shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from refdesk.serve.http import response_shapes
+from refdesk.serve.http import answer_shapes, response_shapes
 
 PLACE = "#/components/schemas/{model}"
 TEXT: dict[str, Any] = {"type": "string"}
@@ -89,8 +89,9 @@ def response_schemas() -> dict[str, Any]:
     """The components `Answer`, `Citation`, `Document`, `Upload` … by their names."""
     shapes = [
         (name, "serialization", TypeAdapter(shape))
-        for name, shape in vars(response_shapes).items()
-        if isinstance(shape, type) and shape.__module__ == response_shapes.__name__ and not name.startswith("_")
+        for module in (response_shapes, answer_shapes)
+        for name, shape in vars(module).items()
+        if isinstance(shape, type) and shape.__module__ == module.__name__ and not name.startswith("_")
     ]
     _, found = TypeAdapter.json_schemas(shapes, ref_template=PLACE, schema_generator=_Whole)  # type: ignore[arg-type]
     made: dict[str, Any] = _plain(found["$defs"])
@@ -104,12 +105,12 @@ def response_schemas() -> dict[str, Any]:
         made[name]["properties"] |= more
         if name in ALWAYS:
             made[name]["required"] = list(made[name]["properties"])
-    said = {"type": "array", "items": {"$ref": PLACE.format(model="Feedback")}}
-    made["KeptAnswer"] = {
+    answer = made["Answer"]
+    said = {"feedback": {"type": "array", "items": {"$ref": PLACE.format(model="Feedback")}}}
+    made["KeptAnswer"] = answer | {
         "description": "An answer that was given, and what people said of it.",
-        "allOf": [{"$ref": PLACE.format(model="Answer")}],
-        "properties": {"feedback": said},
-        "required": ["feedback"],
+        "properties": answer["properties"] | said,
+        "required": [*answer["required"], *said],
     }
     return made
 

@@ -9,20 +9,13 @@ from starlette.responses import Response
 
 from refdesk.answer_codec import answer_from_dict
 from refdesk.errors import NotFound
+from refdesk.serve.http.answer_shapes import AskedList, AskedQuestion, Feedback, Stage, Trace
 from refdesk.serve.http.desk import Library
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.documented_answers import FEEDBACK, KEPT_ANSWER
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
-from refdesk.serve.http.response_shapes import (
-    Analytics,
-    AskedList,
-    AskedQuestion,
-    Feedback,
-    Percentiles,
-    Stage,
-    Trace,
-)
+from refdesk.serve.http.response_shapes import Analytics, Percentiles
 from refdesk.serve.http.seeds import answer_shape
 from refdesk.serve.http.shapes import FeedbackIn
 
@@ -55,13 +48,22 @@ ANALYTICS: Analytics = {
     "to": "2026-01-31",
     "questions": 1,
     "per_day": [
-        {"day": "2026-01-31", "questions": 1, "abstained": 0, "failed": 0, "cost_usd": 0.0, "cost_unknown": 0},
+        {
+            "day": "2026-01-31",
+            "questions": 1,
+            "abstained": 0,
+            "failed": 0,
+            "model_failed": 0,
+            "cost_usd": 0.0,
+            "cost_unknown": 0,
+        },
     ],
     "latency": {"total": WAITED, "not_cached": WAITED, "stages": {"retrieve": WAITED}},
     "cache": {"exact": 0, "semantic": 0, "no": 1, "unknown": 0, "exact_share": 0.0, "semantic_share": 0.0},
     "cost": {"total_usd": 0.0, "unknown": 0},
     "abstentions": {"answered": 1, "abstained": 0, "not_searched": 0, "unknown": 0, "share": 0.0},
     "failures": {"failed": 0, "share": 0.0, "codes": {}},
+    "model_failures": {"answers": 0, "share": 0.0, "models": []},
     "confidence": {"high": 1, "medium": 0, "low": 0, "unknown": 0},
     "models": [{"model": "extractive", "questions": 1}],
     "feedback": {"correct": 0, "wrong": 0, "accuracy": None, "by_collection": []},

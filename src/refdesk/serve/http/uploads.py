@@ -12,12 +12,13 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import Response
 
 from refdesk.access import Caller
+from refdesk.serve.http.answer_shapes import ErrorEvent
 from refdesk.serve.http.desk import Service, Serving
 from refdesk.serve.http.document_shapes import RetryIn, UploadId
 from refdesk.serve.http.documented import failures, gives, gives_events
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import json_bytes, reply
-from refdesk.serve.http.response_shapes import Deleted, ErrorEvent, UploadList
+from refdesk.serve.http.response_shapes import Deleted, UploadList
 from refdesk.serve.http.response_shapes import Upload as ShownUpload
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads
