@@ -248,6 +248,17 @@ def test_words_appear_as_they_come_and_can_be_stopped(page: Page, with_model: Wi
     assert with_model.requests[-1].disconnected  # the model was told, too
 
 
+def test_a_model_that_failed_is_told_and_counted(page: Page, with_model: WireServer) -> None:
+    with_model.fail(401)
+    ask(page, "What does the anchor of the standard wave buoy mooring weigh?")
+    why = (
+        "openai:test-model did not answer (it refused the key), so the sentences are quoted from the documents instead."
+    )
+    expect(page.locator(".turn .notice.warn").first).to_have_text(why)
+    page.goto(page.url.partition("#")[0] + "#/analytics")
+    expect(page.locator(".figure", has_text="whose model failed")).to_contain_text("1")
+
+
 def test_markdown_and_doubts(page: Page, with_model: WireServer) -> None:
     with_model.say(
         f"**Weight.** {QUOTE} [1]\n\n- The anchor weighs 900 kg. [1]\n- It was painted by monks in Norway.\n"
