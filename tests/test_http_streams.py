@@ -41,14 +41,18 @@ def open_streams(server: Server) -> float:
 
 
 def test_tokens_come_as_the_model_writes_them(server: Server, model: WireServer) -> None:
+    """The model writes the next piece when the one before has come here; else it is cut, and the answer replaced."""
     arrived: list[str] = []
     pieces = ["It ", "costs ", "1,240 euros. ", "[1]"]
     model.say(pieces=pieces, when=lambda: len(arrived) >= model.requests[0].pieces_sent)
+    names = []
     with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
-        for name, _, _ in read_events(response):
+        for name, data, _ in read_events(response):
+            names.append(name)
             if name == "content":
-                arrived.append(name)
-    assert len(arrived) >= 3
+                arrived.append(data["token"])
+    assert len(arrived) >= 3 and "".join(arrived).startswith("".join(pieces))
+    assert "replace" not in names and names[-1] == "done" and len(model.requests) == 1
 
 
 def test_who_leaves_ends_the_work(server: Server, model: WireServer) -> None:

@@ -8,7 +8,6 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +15,15 @@ import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
+import upload_samples
 from library_samples import open_desk, start, wait_until
 from refdesk import Refdesk
 from refdesk.access import LOCAL, Caller
 from refdesk.errors import AccessDenied, DiskFull, NotFound, UsageError
-from refdesk.serve.uploads import Uploads, label, new_upload
-from refdesk.types import Upload
+from refdesk.serve.uploads import Uploads, label
+from upload_samples import done, hand_in
 
+desk, uploads = upload_samples.desk, upload_samples.running
 READER = Caller("r1", "Rita", "reader", ("open",))
 ANNA = Caller("a1", "Anna", "editor", ("open", "finance"))
 BERT = Caller("b1", "Bert", "editor", ("open",))
@@ -51,40 +52,12 @@ with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) a
 """
 
 
-def hand_in(
-    desk: Refdesk, name: str, data: bytes, caller: Caller = LOCAL, collection: str = "default", **options: str
-) -> Upload:
-    with desk.spool.receiving() as (upload_id, file):
-        file.write(data)
-        return desk.spool.accept(new_upload(upload_id, name, collection, caller, size=len(data), **options), file)
-
-
 def locked_pdf(password: str) -> bytes:
     buffer = io.BytesIO()
     canvas = Canvas(buffer, encrypt=StandardEncryption(password))
     canvas.drawString(72, 700, "The vault is behind the chandlery.")
     canvas.save()
     return buffer.getvalue()
-
-
-def done(uploads: Uploads, seconds: float = 60.0) -> list[Upload]:
-    """The uploads once none is waiting any more, by name."""
-    assert wait_until(lambda: all(one.status in ("ready", "failed") for one in uploads.listed(LOCAL)), seconds)
-    return sorted(uploads.listed(LOCAL), key=lambda one: one.name)
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Refdesk]:
-    with open_desk(tmp_path / "library") as found:
-        yield found
-
-
-@pytest.fixture
-def uploads(desk: Refdesk) -> Iterator[Uploads]:
-    found = Uploads(desk)
-    found.start()
-    yield found
-    found.stop()
 
 
 def test_files_become_documents_and_bad_ones_say_why(desk: Refdesk, uploads: Uploads) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
 
 import httpx2
 import pytest
 
+import upload_samples
 from http_server import Server, served
 from library_samples import open_desk, start, wait_until
 from refdesk import Refdesk
@@ -19,7 +19,9 @@ from refdesk.access import LOCAL, Caller
 from refdesk.errors import LibraryBusy
 from refdesk.serve.uploads import BATCH_BYTES, Uploads, _batch, new_upload
 from refdesk.types import Upload
+from upload_samples import done, hand_in
 
+desk, uploads = upload_samples.desk, upload_samples.waiting
 ANNA = Caller("a1", "Anna", "editor", None)
 LONG = b"The gauge was read at noon, and the tide was falling. " * 1_000
 
@@ -40,30 +42,6 @@ with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) a
     print("half", flush=True)
     time.sleep(60)
 """
-
-
-def hand_in(desk: Refdesk, name: str, data: bytes, caller: Caller = LOCAL) -> Upload:
-    with desk.spool.receiving() as (upload_id, file):
-        file.write(data)
-        return desk.spool.accept(new_upload(upload_id, name, "default", caller, size=len(data)), file)
-
-
-def done(uploads: Uploads) -> list[Upload]:
-    assert wait_until(lambda: all(one.status in ("ready", "failed") for one in uploads.listed(LOCAL)), 60)
-    return sorted(uploads.listed(LOCAL), key=lambda one: one.name)
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Refdesk]:
-    with open_desk(tmp_path / "library") as found:
-        yield found
-
-
-@pytest.fixture
-def uploads(desk: Refdesk) -> Iterator[Uploads]:
-    found = Uploads(desk)
-    yield found
-    found.stop()
 
 
 def test_twins_share_a_document_and_the_fate_of_what_cannot_be_read(desk: Refdesk, uploads: Uploads) -> None:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
+
+LONGEST_S = 5.0  # the lock is waited for much longer
 
 
 def quickest(call: Callable[[], Any], times: int = 20) -> float:
-    """Seconds of the processor in the best of several runs of this thread: what others do meanwhile is not counted."""
+    """Seconds of the processor in the best of several runs of this thread: what others do meanwhile is not counted.
+
+    Nor is waiting: what must not wait for the disk is called within `while_written`.
+    """
     found = []
     for _ in range(times):
         began = time.thread_time()
         call()
         found.append(time.thread_time() - began)
     return min(found)
+
+
+@contextmanager
+def while_written(database: Path) -> Iterator[None]:
+    """Another connection holds the database's lock for writing: a call that writes at once waits for it, and fails."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.perf_counter()
+        yield
+        assert time.perf_counter() - began < LONGEST_S, "it waited for a writer"

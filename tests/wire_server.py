@@ -26,6 +26,7 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Literal
 
+LONGEST_WAIT_S = 20.0  # for what a reply's `when` waits for
 Ending = Literal["done", "cut", "hang", "malformed", "error", "silent"]  # silent: ends without saying that it is done
 
 
@@ -73,7 +74,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     first_delay: float = 0.0  # before anything is sent, headers included
     delay: float = 0.0  # before each piece but the first
-    when: Callable[[], bool] | None = None  # each piece but the first waits until this holds
+    when: Callable[[], bool] | None = None  # each piece but the first waits until this holds; too long: it is cut
     split: int = 0  # bytes per write; 0: an event per write
     usage: tuple[int, int] | None = (11, 7)  # prompt, completion; None: the server does not say
     finish: str = "stop"
@@ -271,7 +272,10 @@ async def _send(request: Recorded, reply: Reply, writer: asyncio.StreamWriter) -
     for event, is_piece in _events(request, reply):
         if is_piece and request.pieces_sent:
             await asyncio.sleep(reply.delay)
+            until = time.monotonic() + LONGEST_WAIT_S
             while reply.when is not None and not reply.when():
+                if time.monotonic() > until:
+                    return False
                 await asyncio.sleep(0.005)
         for start in range(0, len(event), reply.split or len(event)):
             part = event[start : start + (reply.split or len(event))]
