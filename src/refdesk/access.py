@@ -9,8 +9,8 @@ from typing import Literal, get_args
 from refdesk.adapters.collections import lies_within
 from refdesk.adapters.keys import Key, KeyStore
 from refdesk.adapters.sessions import SessionStore
-from refdesk.arguments import checked_collections, one_of
-from refdesk.errors import AccessDenied
+from refdesk.arguments import checked_collection, names, one_of
+from refdesk.errors import AccessDenied, UsageError
 from refdesk.settings import Settings
 
 Role = Literal["reader", "editor", "admin"]
@@ -93,7 +93,7 @@ LOCAL = Caller("", "local", "admin")
 
 
 class Keys:
-    """`desk.keys`: adds, lists and revokes keys, and knows the caller by a secret."""
+    """`desk.keys`: adds, lists, changes and revokes keys, and knows the caller by a secret."""
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
@@ -103,13 +103,45 @@ class Keys:
 
         >>> key, secret = desk.keys.add("Anna", "reader", ["finance"])
         """
-        return self._store.add(name, one_of("role", role, ROLES), checked_collections(collections) or None)
+        return self._store.add(name, one_of("role", role, ROLES), _granted(collections) or None)
+
+    def change(
+        self,
+        name_or_id: str,
+        *,
+        name: str | None = None,
+        role: str | None = None,
+        collections: Sequence[str] | None = None,
+        every_collection: bool = False,
+        keep_owner: bool = False,
+    ) -> Key:
+        """Gives a key another name, role or other collections; what is not named stays. Gives it as it is now.
+
+        Its secret, sign-ins, conversations and answers stay. `keep_owner` refuses to leave keys of which none may
+        change keys: for callers who could not undo it.
+
+        >>> desk.keys.change("Anna", role="editor", collections=["finance", "hr"])
+        """
+        if name is None and role is None and collections is None and not every_collection:
+            raise UsageError("there is nothing to change", hint="name a new name, a role or collections")
+        if collections is not None and every_collection:
+            raise UsageError("a key is for some collections or for every one, not both", hint="say one of the two")
+        if collections is not None and not collections:
+            raise UsageError("a key without any collection opens nothing", hint="revoke it instead")
+        return self._store.change(
+            name_or_id,
+            name=name,
+            role=None if role is None else one_of("role", role, ROLES),
+            collections=None if collections is None else _granted(collections),
+            every_collection=every_collection,
+            keep_owner=keep_owner,
+        )
 
     def list(self) -> list[Key]:
         return self._store.list()
 
-    def revoke(self, name_or_id: str) -> Key:
-        return self._store.revoke(name_or_id)
+    def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
+        return self._store.revoke(name_or_id, keep_owner=keep_owner)
 
     def exist(self) -> bool:
         """Whether there is any key; without one, a library on one's own machine is open."""
@@ -144,6 +176,10 @@ class Sessions:
 
     def end(self, token: str) -> None:
         self._store.end(token)
+
+
+def _granted(collections: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(checked_collection(path) for path in names(collections))
 
 
 def _caller(key: Key) -> Caller:

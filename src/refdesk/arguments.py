@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import date as day
 from typing import Any, TypeVar, get_args
@@ -38,7 +39,16 @@ def names(value: Names) -> tuple[str, ...]:
 
 
 def checked_collections(value: Names) -> tuple[str, ...]:
-    return tuple(checked_collection(path) for path in names(value))
+    """The collections that a search is limited to.
+
+    A name whose accents were typed as characters of their own also stands as it was typed: a library that was made
+    before names were composed (see `checked_collection`) is searched by the names that it lists.
+    """
+    found: dict[str, None] = {}
+    for path in names(value):
+        for one in (checked_collection(path), _collection(path)):
+            found[one] = None
+    return tuple(found)
 
 
 def checked_kinds(value: Kind | Sequence[Kind] | None) -> tuple[Kind, ...]:
@@ -74,6 +84,18 @@ def sound(text: Any) -> str:
 
 
 def checked_collection(path: str) -> str:
+    """A collection's name or path, its accents composed (NFC): what looks the same is the same.
+
+    `"Mo\\u0308we"` -> `"M\\u00f6we"`. Whatever is added, moved or granted goes by the composed name. A library that
+    holds the other form from before keeps it: its documents are found by searches without a collection, by searches
+    that name it exactly so, and by their names and ids; keys that were given the other form still open them. A move of
+    the document, and `refdesk keys change` for a key, bring them to the composed name.
+    """
+    return unicodedata.normalize("NFC", _collection(path))
+
+
+def _collection(path: str) -> str:
+    """The same, its accents as they were typed."""
     parts = [part.strip() for part in sound(path).split("/")]
     found = "/".join(parts)
     if not all(parts) or any(part in (".", "..") for part in parts) or HIDDEN.search(found):
@@ -84,11 +106,27 @@ def checked_collection(path: str) -> str:
 
 
 def checked_name(name: Any) -> str:
-    """What a document may be called: one line that says something."""
-    wanted = " ".join(HIDDEN.sub("", " ".join(sound(name).split())).split()) if isinstance(name, str) else ""
+    """What a document may be called: one line that says something.
+
+    Accents stay as they are: a file on disk has its name from its system, and a document is found by the name it has.
+    """
+    wanted = _one_line(name)
     if not 1 <= len(wanted) <= LONGEST_NAME:
         raise UsageError(f"a document's name has 1 to {LONGEST_NAME} characters")
     return wanted
+
+
+def checked_title(title: Any) -> str:
+    """What a conversation may be called: one line that says something; the store cuts it where it is long."""
+    wanted = _one_line(title)
+    if not wanted:
+        raise UsageError("a title needs a word")
+    return wanted
+
+
+def _one_line(text: Any) -> str:
+    """Without control characters and those that turn letters about; "" for what is no text."""
+    return " ".join(HIDDEN.sub("", " ".join(sound(text).split())).split()) if isinstance(text, str) else ""
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -46,8 +46,11 @@ class Key:
         return own | {"collections": None if self.collections is None else list(self.collections)}
 
 
+Known = Mapping[str, Sequence[tuple[str, Key]]]  # by how the digest begins: whole digests and their keys
+
+
 class KeyStore:
-    """The keys of a library; a key that is added or revoked by one process is so in all of them at once."""
+    """The keys of a library; what one process adds, changes or revokes is so in all of them at once."""
 
     def __init__(self, reader: QuickReader, background: BackgroundWriter) -> None:
         self._reader = reader
@@ -56,8 +59,7 @@ class KeyStore:
         self._find_revision = reader.prepare(select(state.c.value).where(state.c.name == "keys"))
         self._find = reader.prepare(select(keys.c.digest, *columns).order_by(keys.c.name))
         self._lock = threading.Lock()
-        self._revision: str | None = None
-        self._known: Mapping[str, Sequence[tuple[str, Key]]] = {}  # by how the digest begins
+        self._read: tuple[int, Known] = (-1, {})  # a revision, and the keys as they were then or later
         self._noted: dict[str, float] = {}  # key id -> when its use was last written down, monotonic
 
     def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
@@ -71,8 +73,7 @@ class KeyStore:
             "digest": _digest(secret),
         }
         with changes(self._reader.engine) as connection:
-            if connection.execute(select(keys.c.id).where(or_(keys.c.name == name, keys.c.id == name))).first():
-                raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
+            _check_free(connection, name)
             connection.execute(insert(keys).values(row))
             bump(connection, "keys")
         return key, secret
@@ -82,19 +83,50 @@ class KeyStore:
         self._background.flush()
         return [_key(row) for row in self._reader.rows(self._find)]
 
-    def revoke(self, name_or_id: str) -> Key:
-        """From now on nobody gets in with it; gives what it was."""
-        wanted = storable(name_or_id)
+    def change(
+        self,
+        name_or_id: str,
+        *,
+        name: str | None = None,
+        role: str | None = None,
+        collections: Sequence[str] | None = None,
+        every_collection: bool = False,
+        keep_owner: bool = False,
+    ) -> Key:
+        """What is given is so from now on; gives the key as it is. Its secret and its id, with all it owns, stay.
+
+        `keep_owner`: see `revoke`.
+        """
         with changes(self._reader.engine) as connection:
-            columns = [keys.c[name] for name in Key.__slots__]
-            found = connection.execute(
-                select(keys.c.digest, *columns).where(or_(keys.c.name == wanted, keys.c.id == wanted))
-            ).first()
-            if found is None:
-                raise NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
+            before = _found(connection, name_or_id)
+            after = replace(before, name=before.name if name is None else _name(name), role=role or before.role)
+            if every_collection:
+                after = replace(after, collections=None)
+            elif collections is not None:
+                after = replace(after, collections=tuple(sorted(set(collections))))
+            if after.name != before.name:
+                _check_free(connection, after.name)
+            if after != before:
+                allowed = None if after.collections is None else orjson.dumps(after.collections).decode()
+                values = {"name": after.name, "role": after.role, "collections": allowed}
+                connection.execute(update(keys).where(keys.c.id == before.id).values(values))
+                bump(connection, "keys")
+            if keep_owner and _is_owner(before):
+                _check_owner(connection, before)
+        return after
+
+    def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
+        """From now on nobody gets in with it; gives what it was.
+
+        `keep_owner` refuses what would leave keys and none among them that may change keys.
+        """
+        with changes(self._reader.engine) as connection:
+            found = _found(connection, name_or_id)
             connection.execute(delete(keys).where(keys.c.id == found.id))
             bump(connection, "keys")
-        return _key(found)
+            if keep_owner and _is_owner(found):
+                _check_owner(connection, found)
+        return found
 
     def exist(self) -> bool:
         """Whether there is any key at all: without one a library on one's own machine is open."""
@@ -118,17 +150,21 @@ class KeyStore:
             self._note(key.id)
         return key
 
-    def _current(self) -> Mapping[str, Sequence[tuple[str, Key]]]:
+    def _current(self) -> Known:
+        """The keys as they are now, or became after this was called."""
         rows = self._reader.rows(self._find_revision)
-        revision = str(rows[0][0]) if rows else ""
-        if revision != self._revision:
-            # Read after its revision, so never older than it says.
-            found: dict[str, Sequence[tuple[str, Key]]] = {}
-            for row in self._reader.rows(self._find):
-                found[row[0][:_SHELF]] = (*found.get(row[0][:_SHELF], ()), (row[0], _key(row)))
-            with self._lock:
-                self._known, self._revision = found, revision
-        return self._known
+        revision = int(rows[0][0]) if rows else 0
+        held, known = self._read
+        if revision == held:
+            return known
+        # Read after its revision, so never older than it says.
+        found: dict[str, Sequence[tuple[str, Key]]] = {}
+        for row in self._reader.rows(self._find):
+            found[row[0][:_SHELF]] = (*found.get(row[0][:_SHELF], ()), (row[0], _key(row)))
+        with self._lock:
+            if revision > self._read[0]:  # or a thread that was held up would bring back a key revoked meanwhile
+                self._read = (revision, found)
+        return found
 
     def _note(self, key_id: str) -> None:
         """Writes down, in the background, that a key was used; at most once a minute, all processes together."""
@@ -137,6 +173,36 @@ class KeyStore:
             return
         self._noted[key_id] = moment
         self._background.submit(lambda connection: _write_use(connection, key_id))
+
+
+def _found(connection: Connection, name_or_id: str) -> Key:
+    wanted = storable(name_or_id)
+    columns = [keys.c[name] for name in Key.__slots__]
+    query = select(keys.c.digest, *columns).where(or_(keys.c.name == wanted, keys.c.id == wanted))
+    found = connection.execute(query).first()
+    if found is None:
+        raise NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
+    return _key(found)
+
+
+def _check_free(connection: Connection, name: str) -> None:
+    """No other key may be called so, nor have it as its id: either names a key."""
+    if connection.execute(select(keys.c.id).where(or_(keys.c.name == name, keys.c.id == name))).first():
+        raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
+
+
+def _is_owner(key: Key) -> bool:
+    """May change keys and settings: an admin of every collection (access.py)."""
+    return key.role == "admin" and key.collections is None
+
+
+def _check_owner(connection: Connection, changed: Key) -> None:
+    left = [_key(row) for row in connection.execute(select(keys.c.digest, *(keys.c[name] for name in Key.__slots__)))]
+    if left and not any(_is_owner(key) for key in left):
+        raise UsageError(
+            f"'{changed.name}' is the last key that may change keys and settings",
+            hint="make another admin of every collection first, or use the command line of the server",
+        )
 
 
 def _write_use(connection: Connection, key_id: str) -> None:

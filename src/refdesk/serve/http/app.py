@@ -33,6 +33,7 @@ from refdesk.serve.http import (
     openai,
     page,
     pages,
+    searching,
     settings,
     traces,
     uploads,
@@ -49,6 +50,7 @@ from refdesk.serve.http.spans import make_spans
 THREADS = 4
 ROUTERS = (
     asking.router,
+    searching.router,
     documents.router,
     changing.router,
     pages.router,

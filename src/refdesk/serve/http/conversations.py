@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from refdesk.access import Caller
+from refdesk.arguments import checked_title
 from refdesk.serve.http.answer_shapes import Conversation, ConversationList, Message, MessageList
 from refdesk.serve.http.desk import Library
 from refdesk.serve.http.documented import failures, gives
@@ -70,7 +71,7 @@ def messages(desk: Library, caller: Who, conversation_id: str, limit: Limit = 20
 )
 def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> Response:
     store, owner = desk.asking.conversations, _owner(caller)
-    store.rename(conversation_id, body.title, owner=owner)
+    store.rename(conversation_id, checked_title(body.title), owner=owner)
     return reply(store.conversation(conversation_id, owner=owner).to_dict())
 
 

@@ -9,6 +9,8 @@ Requests that do not fit their schema are 400, like every other wrong call: one 
 from __future__ import annotations
 
 import logging
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -83,6 +85,22 @@ CODES: Mapping[int, str] = {
 }
 
 
+DEFECT = "something went wrong on the server's side"
+# What the engine's hints name for whoever sits at a command line, and what shows the same over HTTP.
+ROUTES: Mapping[str, str] = {"`refdesk list`": "GET /api/documents", "`refdesk keys list`": "GET /api/keys"}
+# What a value of the wrong type should be, in words of people.
+TYPES: Mapping[str, str] = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "a text",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+
+
 def status_of(error: RefdeskError) -> int:
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
@@ -90,8 +108,16 @@ def status_of(error: RefdeskError) -> int:
 def problem(error: RefdeskError, request_id: str) -> dict[str, Any]:
     """The one shape. What a defect of ours says of itself (SQL, paths) is for the log, not for the caller."""
     said = error.to_dict() | {"request_id": request_id}
-    if isinstance(error, AskError):
-        said |= {"message": f"the stage '{error.stage}' failed", "hint": in_the_log(request_id)}
+    if status_of(error) == 500:
+        own = {"code": error.code, "stage": error.stage, "request_id": request_id}
+        logger.warning("%s", error.sentence, exc_info=error, extra=own)
+        known = f"the stage '{error.stage}' failed" if isinstance(error, AskError) else DEFECT
+        said |= {"message": known, "hint": in_the_log(request_id)}
+    elif isinstance(error, DiskFull):  # which says where the library lies
+        said |= {"message": "the server's disk is full", "hint": "try again when there is space on it"}
+    else:
+        for command, route in ROUTES.items():
+            said["hint"] = said["hint"].replace(command, route)
     return said
 
 
@@ -105,7 +131,7 @@ def refusal(error: RefdeskError, request_id: str, path: str = "") -> Response:
     headers: dict[str, str] = {}
     wait = getattr(error, "retry_after_s", 0.0)
     if wait and error.retryable:
-        headers["Retry-After"] = str(max(1, round(wait)))
+        headers["Retry-After"] = str(max(1, math.ceil(wait)))
     if isinstance(error, NotSignedIn):
         headers["WWW-Authenticate"] = "Bearer"
     return _response(body, status_of(error), path, headers)
@@ -115,7 +141,7 @@ def defect(request_id: str) -> dict[str, Any]:
     """What is said of a defect of ours; the log has the rest."""
     return {
         "code": "internal_error",
-        "message": "something went wrong on the server's side",
+        "message": DEFECT,
         "stage": "",
         "retryable": False,
         "hint": in_the_log(request_id),
@@ -142,14 +168,14 @@ def add_handlers(app: FastAPI) -> None:
 
 async def _refdesk_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefdeskError)
-    if status_of(error) >= 500:
+    if status_of(error) > 500:  # what ends in 500 is written down by `problem`, in streams too
         logger.warning("%s", error.sentence, extra={"code": error.code, "stage": error.stage})
     return refusal(error, request.state.request_id, request.url.path)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    said = UsageError(in_words(error.errors()), hint="/openapi.json and docs/http.md say what is expected")
+    said = UsageError(in_words(error.errors(), error.body), hint="/openapi.json and docs/http.md say what is expected")
     kind = request.headers.get("content-type", "")
     if error.errors()[0]["loc"] == ("body",) and isinstance(error.body, bytes) and "json" not in kind:
         said = UsageError("the body is not sent as JSON", hint="send the header Content-Type: application/json")
@@ -175,15 +201,54 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return _response(body, status, path, error.headers)
 
 
-def in_words(errors: Sequence[Any]) -> str:
-    """`[{"loc": ("body", "top_k"), "msg": "Input should be …"}]` -> `top_k: should be …`."""
-    first = errors[0]
-    if first["type"] == "json_invalid":
+def in_words(errors: Sequence[Any], body: Any = None) -> str:
+    """`[{"loc": ("body", "top_k"), "msg": "Input should be …"}]` -> `top_k: should be …`.
+
+    Where a field may be one of several types there is an error for each of them: they become one sentence.
+    """
+    if errors[0]["type"] == "json_invalid":
         return "the body is not JSON"
-    place = ".".join(str(part) for part in first["loc"][1:])
-    said = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    said = said[:1].lower() + said[1:]
-    if not place and first["loc"] and first["loc"][0] == "body":
-        place = "the body"
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place}: {said}{more}" if place else f"{said}{more}"
+    fields: dict[Any, list[tuple[tuple[Any, ...], Any]]] = {}
+    for one in errors:
+        place = _place(one, body)
+        fields.setdefault(place[:2], []).append((place, one))
+    first = next(iter(fields.values()))
+    deepest = max(first, key=lambda pair: len(pair[0]))[0]  # of a wrong item in a list, the item
+    said = _said([one for place, one in first if place == deepest])
+    name = ".".join(str(part) for part in deepest[1:]) or ("the body" if deepest[:1] == ("body",) else "")
+    more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
+    return f"{name}: {said}{more}" if name else f"{said}{more}"
+
+
+def _place(error: Any, body: Any) -> tuple[Any, ...]:
+    """`("body", "kind", "list[…]", 0)` -> `("body", "kind", 0)`: without the names of types that were tried."""
+    place = tuple(error["loc"])
+    if place[:1] != ("body",) or not isinstance(body, (dict, list)):
+        return place
+    found, value = ["body"], body
+    for part in place[1:]:
+        is_there = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
+        if is_there:
+            found.append(part)
+            value = value[part]
+    if error["type"] == "missing":
+        found.append(place[-1])
+    return tuple(found)
+
+
+def _said(errors: Sequence[Any]) -> str:
+    """What is wrong with one value: the first of what is said, or all that it might have been."""
+    choices: list[str] = []
+    types: list[str] = []
+    for one in errors:
+        if one["type"] == "literal_error":
+            choices += re.findall(r"'[^']*'", one["ctx"]["expected"])
+        elif one["type"] in TYPES:
+            types.append(TYPES[one["type"]])
+        else:  # the type is right: what is said of the value is nearer to what was meant
+            said = str(one["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+            return said[:1].lower() + said[1:]
+    if choices:
+        types = ["a list of them" if one == "a list" else one for one in types]
+    allowed = list(dict.fromkeys(choices + types))
+    return "should be " + ", ".join(allowed[:-1]) + " or " * (len(allowed) > 1) + allowed[-1]

@@ -31,6 +31,8 @@ OPEN = frozenset(("/", "/sign-in", "/healthz", "/readyz", "/api/session", "/favi
 OPEN_BELOW = ("/static/",)
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 COUNTED = ("/api/", "/v1/")
+# For whoever may change settings: a limit that was set too low must not keep out the one who can raise it.
+REPAIRING = ("/api/me", "/api/session", "/api/settings")
 UPLOADS = "/api/documents"  # has a limit of its own, see multipart.py
 HEAVY = ("/image", "/page/render")  # drawing a page and making HTML compute for up to seconds
 
@@ -49,7 +51,7 @@ class Guard:
             return
         try:
             caller = self._admit(scope, _headers(scope))
-            if caller is not None and caller.id and scope["path"].startswith(COUNTED):
+            if caller is not None and is_counted(caller, scope["path"]):
                 self._limits.count(caller, self._desk.settings)
         except RefdeskError as error:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
@@ -98,6 +100,14 @@ class Guard:
                 _same_site(headers, needs_header=False)
             return None
         raise NotSignedIn("this library needs a key")
+
+
+def is_counted(caller: Caller, path: str) -> bool:
+    """Whether a request counts against `serve.requests_per_hour`."""
+    if not caller.id or not path.startswith(COUNTED):
+        return False
+    is_repair = path in REPAIRING or path.startswith("/api/settings/")
+    return not (is_repair and caller.may("settings"))
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -12,10 +12,10 @@ from refdesk.access import Caller
 from refdesk.errors import NotSignedIn, UsageError
 from refdesk.serve.http.desk import Library, Serving
 from refdesk.serve.http.documented import failures, gives
-from refdesk.serve.http.guard import COOKIE, Who
+from refdesk.serve.http.guard import COOKIE, Who, is_counted
 from refdesk.serve.http.reply import reply
-from refdesk.serve.http.response_shapes import Key, KeyList, Me, NewKey, RevokedKey, SignedOut
-from refdesk.serve.http.shapes import KeyIn, SessionIn
+from refdesk.serve.http.response_shapes import ChangedKey, Key, KeyList, Me, NewKey, RevokedKey, SignedOut
+from refdesk.serve.http.shapes import KeyChange, KeyIn, SessionIn
 
 router = APIRouter(prefix="/api", tags=["access"])
 KEY: Key = {
@@ -61,11 +61,30 @@ def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
     return reply({"key": key.to_dict(), "secret": secret}, 201)
 
 
+@router.patch("/keys/{key_id}", summary="Change a key", responses=gives(ChangedKey, {"key": KEY}) | failures(404))
+def change_key(desk: Library, caller: Who, key_id: str, body: KeyChange) -> Response:
+    """Its name, its role or its collections; `null` is every collection. In force at once, for sign-ins with it too.
+
+    Its secret stays, and so do the conversations and answers of whoever holds it.
+    """
+    caller.require("keys")
+    every = "collections" in body.model_fields_set and body.collections is None
+    key = desk.keys.change(
+        key_id,
+        name=body.name,
+        role=body.role,
+        collections=body.collections,
+        every_collection=every,
+        keep_owner=True,
+    )
+    return reply({"key": key.to_dict()})
+
+
 @router.delete("/keys/{key_id}", summary="Revoke a key", responses=gives(RevokedKey, {"revoked": KEY}) | failures(404))
 def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
     """From now on nobody gets in with it, nor with a sign-in that used it."""
     caller.require("keys")
-    return reply({"revoked": desk.keys.revoke(key_id).to_dict()})
+    return reply({"revoked": desk.keys.revoke(key_id, keep_owner=True).to_dict()})
 
 
 @router.post("/session", summary="Sign in with a key", responses=gives(Me, ME))
@@ -75,7 +94,8 @@ async def sign_in(request: Request, service: Serving, body: SessionIn) -> Respon
     caller = await asyncio.to_thread(desk.keys.verify, body.key)
     if caller is None:
         raise NotSignedIn("this key is not known")
-    service.limits.count(caller, desk.settings)  # the guard did not know yet whose request it is
+    if is_counted(caller, request.url.path):  # the guard did not know yet whose request it is
+        service.limits.count(caller, desk.settings)
     if known := request.cookies.get(COOKIE):
         await asyncio.to_thread(desk.sessions.end, known)
     token, seconds = await asyncio.to_thread(desk.sessions.begin, caller)

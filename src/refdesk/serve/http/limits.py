@@ -77,7 +77,8 @@ class Limits:
             before = sum(one.before for one in hours)
             fading = (recent - most + 1) / before * HOUR_S if before else math.inf
             wait = min(fading, *(HOUR_S - (moment - one.began) for one in hours if one.count or one.before))
-            raise TooManyRequests(f"this key has made its {most:,} requests of the hour", retry_after_s=wait)
+            said = f"this key has made its {most:,} request{'s' * (most != 1)} of the hour"
+            raise TooManyRequests(said, hint=f"try again in {duration(wait)}", retry_after_s=wait)
         own.count += 1
         self._tally.write(caller.id, own)
 
@@ -90,8 +91,10 @@ class Limits:
         running = sum(one.asking for one in self._tally.all(caller.id))
         if most and running >= most:
             raise TooManyRequests(
-                f"{running} questions of this key are being answered already",
-                hint="wait until one of them is done",
+                f"{running} questions of this key are being answered already"
+                if running != 1
+                else "a question of this key is being answered already",
+                hint="wait until it is done" if running == 1 else "wait until one of them is done",
                 retry_after_s=SOON_S,
             )
         own.asking += 1
@@ -138,6 +141,12 @@ class Limits:
         """What this process counts of a key."""
         own = self._tally.own(key_id)
         return Counts(self._clock()) if own is None else _rolled(own, self._clock())
+
+
+def duration(seconds: float) -> str:
+    """`3301.2` -> `56 minutes`, `40` -> `40 seconds`; never less than it takes."""
+    count, unit = (math.ceil(seconds / 60), "minute") if seconds > 90 else (max(1, math.ceil(seconds)), "second")
+    return f"{count} {unit}{'s' * (count != 1)}"
 
 
 def _rolled(counts: Counts, moment: float) -> Counts:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from refdesk.answer import Level, Mode, ResponseMode
 from refdesk.errors import UsageError
-from refdesk.types import Kind
+from refdesk.types import Kind, Method
 
 LONGEST_QUERY = 1000  # characters of a question to /api/query (seed 002); elsewhere query.max_characters, 8,000
 Text = Annotated[str, Field(max_length=100_000)]
@@ -19,6 +19,8 @@ Names = Name | Annotated[list[Name], Field(max_length=1000)]
 def _sound(name: str) -> str:
     if not name.isprintable() or (name and not name.strip()):
         raise ValueError("a conversation's id has no invisible characters")
+    if "/" in name or name in (".", ".."):  # no address would lead to /api/conversations/ID
+        raise ValueError("a conversation's id has no '/', and is not '.' or '..'")
     return name
 
 
@@ -36,12 +38,9 @@ class TurnIn(Shape):
     content: Text
 
 
-class AskFields(Shape):
-    """What every question may say about itself."""
+class ScopeFields(Shape):
+    """What may be searched."""
 
-    top_k: Annotated[int, Field(ge=1, le=1000, description="Chunks to retrieve; `k` is the same.")] | None = None
-    k: Annotated[int, Field(ge=1, le=1000)] | None = None
-    max_context_chars: Annotated[int, Field(ge=1, le=10_000_000, description="Characters of the prompt.")] | None = None
     collection: Names | None = Field(None, description="Only these collections and what lies below them.")
     document: Names | None = Field(None, description="Only these documents, by id or name.")
     kind: Kind | list[Kind] | None = Field(None, description="Only chunks of these kinds.")
@@ -51,6 +50,27 @@ class AskFields(Shape):
     date_from: Annotated[str, Field(max_length=40)] = ""
     date_to: Annotated[str, Field(max_length=40)] = ""
     metadata: dict[str, str] | None = Field(None, description="Only documents with these metadata.")
+
+    def scope(self) -> dict[str, Any]:
+        """The same as keyword arguments of `desk.search` and `desk.ask`; those that are not given stay away."""
+        given: dict[str, Any] = {
+            "collection": self.collection,
+            "document": self.document,
+            "kind": self.kind,
+            "pages": tuple(self.pages) if self.pages else None,
+            "date_from": self.date_from,
+            "date_to": self.date_to,
+            "metadata": self.metadata,
+        }
+        return {name: value for name, value in given.items() if value not in (None, "", [])}
+
+
+class AskFields(ScopeFields):
+    """What every question may say about itself."""
+
+    top_k: Annotated[int, Field(ge=1, le=1000, description="Chunks to retrieve; `k` is the same.")] | None = None
+    k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    max_context_chars: Annotated[int, Field(ge=1, le=10_000_000, description="Characters of the prompt.")] | None = None
     level: Level | None = Field(None, description="How much is done for an answer.")
     mode: Mode | ResponseMode | None = Field(None, description="Where the answer comes from; or a response mode.")
     response_mode: ResponseMode | None = Field(None, description="How an answer is checked.")
@@ -68,13 +88,6 @@ class AskFields(Shape):
         given: dict[str, Any] = {
             "k": self.top_k or self.k,
             "max_context_chars": self.max_context_chars,
-            "collection": self.collection,
-            "document": self.document,
-            "kind": self.kind,
-            "pages": tuple(self.pages) if self.pages else None,
-            "date_from": self.date_from,
-            "date_to": self.date_to,
-            "metadata": self.metadata,
             "level": self.level,
             "mode": self.mode,
             "response_mode": self.response_mode,
@@ -83,7 +96,7 @@ class AskFields(Shape):
             "settings": self.settings,
         }
         said = {name: value for name, value in given.items() if value not in (None, "", [])}
-        return said | {"verbatim": self.verbatim, "cache": self.cache}
+        return self.scope() | said | {"verbatim": self.verbatim, "cache": self.cache}
 
 
 Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
@@ -105,6 +118,28 @@ class QueryRequest(AskFields):
     @property
     def text(self) -> str:
         return self.question or self.q or self.query or ""
+
+
+LONGEST_SEARCH = 8000  # characters, as of a question to /api/chat
+MOST_HITS = 100  # each comes with its whole text and a box for every line
+Searched = Annotated[str, Field(max_length=LONGEST_SEARCH)]
+
+
+class SearchRequest(ScopeFields):
+    """What to look for, under either name, and where."""
+
+    q: Searched | None = None
+    query: Searched | None = Field(None, description="The same as `q`.")
+    k: Annotated[int, Field(ge=1, le=MOST_HITS, description="How many hits; `rag.top_k` if not said.")] | None = None
+    method: Method = Field("hybrid", description="By words, by meaning, or both.")
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"q": "price list revised", "k": 5, "collection": "finance", "kind": "text"}]}
+    )
+
+    @property
+    def text(self) -> str:
+        return self.q or self.query or ""
 
 
 class ChatRequest(AskFields):
@@ -209,6 +244,19 @@ class KeyIn(Shape):
     )
 
 
+class KeyChange(Shape):
+    """What is not named stays."""
+
+    name: Name | None = None
+    role: Literal["reader", "editor", "admin"] | None = None
+    collections: Annotated[list[Name], Field(max_length=1000)] | None = Field(
+        None, description="Only these and what lies below them; `null` is every one."
+    )
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"role": "editor"}, {"collections": ["finance", "hr/2024"]}]}
+    )
+
+
 class SessionIn(Shape):
     key: Annotated[str, Field(min_length=1, max_length=1000)]
     model_config = ConfigDict(json_schema_extra={"examples": [{"key": "rd_…"}]})
@@ -274,5 +322,5 @@ class Problem(BaseModel):
     message: str = Field(examples=["there is no document 'price-list.pdf'"])
     stage: str = Field(examples=[""])
     retryable: bool
-    hint: str = Field(examples=["`refdesk list` shows what there is"])
+    hint: str = Field(examples=["GET /api/documents shows what there is"])
     request_id: str = Field(examples=["4f1c8a12be90d377"])

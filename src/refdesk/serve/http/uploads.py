@@ -98,7 +98,7 @@ async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGen
     changes = queue.changes(caller)
     async with aclosing(changes):
         async for changed in changes:
-            if caller.id and service.desk.keys.of(caller.id) is None:  # revoked meanwhile
+            if caller.id and service.desk.keys.of(caller.id) != caller:  # revoked or changed meanwhile
                 return
             for one in changed:
                 yield "upload", shown(one)
