@@ -216,10 +216,11 @@ class Spool:
 
 def _refused(error: OSError, path: Path) -> LibraryError:
     """In words for whoever sent the file: where the server keeps it is none of his business."""
-    said = explain(error, path)
-    if isinstance(said, DiskFull):
+    if isinstance(explain(error, path), DiskFull):
         return DiskFull("the server's disk is full", hint="try again when there is space on it")
-    return said
+    return LibraryError(
+        "the server cannot write to its folder of uploads", hint="whoever looks after it finds why in the log"
+    )
 
 
 def _is_settled(changed_ns: int) -> bool:

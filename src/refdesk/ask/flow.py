@@ -89,7 +89,8 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         return
 
     plan, budget = make_plan(question, query, models, settings, trace)
-    yield Thinking("retrieve", f"Searching {len(library.documents(question.scope)):,} documents")
+    count = len(library.documents(question.scope))
+    yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     retrieved = await run(
         trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
     )

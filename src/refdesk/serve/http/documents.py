@@ -211,6 +211,7 @@ def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
     return reply(document_shown(seen(desk, caller, document_id)))
 
 
+@router.head("/{document_id}/original", include_in_schema=False)
 @router.get(
     "/{document_id}/original",
     summary="The file as it came",

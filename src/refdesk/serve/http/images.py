@@ -17,6 +17,7 @@ router = APIRouter(prefix="/api/images", tags=["documents"])
 Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]
 
 
+@router.head("/{image}", include_in_schema=False)
 @router.get(
     "/{image}",
     summary="A figure of a document",

@@ -50,6 +50,7 @@ PAGE: PageText = {
 UNCHANGED = {304: {"description": "The image that the caller has is the newest"}}
 
 
+@router.head("/{document_id}/pages/{number}/image", include_in_schema=False)
 @router.get(
     "/{document_id}/pages/{number}/image",
     summary="A page as an image",

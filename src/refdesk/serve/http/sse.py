@@ -163,9 +163,10 @@ class Streams:
         """
         name, _, number = last_event_id.rpartition("-")
         stream = self._known.get(name)
-        if not _NUMBER.fullmatch(number) or began_at(name) is None or (stream is not None and stream.owner != owner):
-            raise NotFound("there is no such stream", hint="ask again without Last-Event-ID")
-        return None if stream is None else (stream, min(int(number), len(stream.parts)))
+        is_one = _NUMBER.fullmatch(number) is not None and began_at(name) is not None
+        if not is_one or (stream is not None and (stream.owner != owner or int(number) > len(stream.parts))):
+            raise NotFound("there is no such stream, or no such event in it", hint="ask again without Last-Event-ID")
+        return None if stream is None else (stream, int(number))
 
     def stop(self) -> None:
         self.is_stopping = True
