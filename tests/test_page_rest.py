@@ -172,7 +172,7 @@ def test_signing_in_as_a_reader(browser: Browser, own_folder: Path) -> None:
             page.wait_for_url("**/sign-in")
 
 
-def test_a_key_is_made_and_withdrawn(browser: Browser, tmp_path: Path) -> None:
+def test_a_key_is_made_changed_and_withdrawn(browser: Browser, tmp_path: Path) -> None:
     with Refdesk(tmp_path / "library") as desk:
         _, secret = desk.keys.add("Ada", "admin")
         with serving(desk) as server, tab(browser, server.url, allowed=("401",)) as page:
@@ -185,6 +185,13 @@ def test_a_key_is_made_and_withdrawn(browser: Browser, tmp_path: Path) -> None:
             made = page.locator(".secret").inner_text()
             assert server.get("/api/me", key=made).json()["name"] == "Rita"
             page.get_by_role("button", name="Done").click()
+            page.get_by_role("button", name="Change Rita").click()
+            page.get_by_role("dialog").get_by_label("Role").select_option("editor")
+            page.get_by_role("dialog").get_by_label("Collections").fill("finance, hr/2024")
+            page.get_by_role("button", name="Change", exact=True).click()
+            expect(page.get_by_role("row", name="Rita")).to_contain_text("editorfinance, hr/2024")
+            me = server.get("/api/me", key=made).json()
+            assert (me["name"], me["role"], me["collections"]) == ("Rita", "editor", ["finance", "hr/2024"])
             page.get_by_role("button", name="Withdraw Rita").click()
             page.get_by_role("button", name="Withdraw", exact=True).click()
             expect(page.get_by_role("button", name="Withdraw Rita")).to_have_count(0)

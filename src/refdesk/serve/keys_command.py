@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -39,8 +40,9 @@ def add_key(
         print_json(key.to_dict() | {"secret": secret})
     else:
         out.print(secret, soft_wrap=True, highlight=False)
-        where = ", ".join(key.collections) if key.collections is not None else "every collection"
-        messages.print(f"The key of {escape(key.name)}, {role} of {escape(where)}. It is not shown again.")
+        messages.print(
+            f"The key of {escape(key.name)}, {role} of {escape(_where(key.collections))}. It is not shown again."
+        )
 
 
 @app.command("list")
@@ -63,6 +65,30 @@ def list_keys(context: typer.Context, as_json: AsJson = False) -> None:
         out.print(table)
 
 
+@app.command("change")
+def change_key(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="NAME", help="Its name or id.", show_default=False)],
+    role: Annotated[str | None, typer.Option(metavar="ROLE", help="One of " + ", ".join(ROLES) + ".")] = None,
+    collection: Annotated[
+        list[str] | None,
+        typer.Option("--collection", "-c", metavar="PATH", help="From now on only this one and below; repeatable."),
+    ] = None,
+    every_collection: Annotated[bool, typer.Option("--every-collection", help="From now on all of them.")] = False,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="What it is called from now on.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a key's role, collections or name. Its secret and what belongs to it stay."""
+    with desk_of(context) as desk:
+        changed = desk.keys.change(
+            key, name=name, role=role, collections=collection or None, every_collection=every_collection
+        )
+    if as_json:
+        print_json(changed.to_dict())
+    else:
+        messages.print(f"The key of {escape(changed.name)}: {changed.role} of {escape(_where(changed.collections))}.")
+
+
 @app.command("revoke")
 def revoke_key(
     context: typer.Context,
@@ -76,3 +102,7 @@ def revoke_key(
         print_json(key.to_dict())
     else:
         messages.print(f"The key of {escape(key.name)} is revoked.")
+
+
+def _where(collections: Sequence[str] | None) -> str:
+    return "every collection" if collections is None else ", ".join(collections)

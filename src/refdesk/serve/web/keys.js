@@ -19,19 +19,30 @@ async function draw(section) {
 
 function table(keys, section) {
   return h("table.plain-table", {}, h("thead", {}, h("tr", {}, ["Name", "Role", "Collections", "Made", ""].map((name) => h("th", { scope: "col" }, name || h("span.hidden-text", {}, "Actions"))))),
-    h("tbody", {}, keys.map((key) => h("tr", {}, h("td", {}, key.name), h("td", {}, key.role), h("td", {}, key.collections?.length ? key.collections.join(", ") : "all"), h("td", {}, when(key.created_at)), h("td", {}, iconButton("bin", `Withdraw ${key.name}`, () => revoke(key, section)))))));
+    h("tbody", {}, keys.map((key) => h("tr", {}, h("td", {}, key.name), h("td", {}, key.role), h("td", {}, key.collections?.length ? key.collections.join(", ") : "all"), h("td", {}, when(key.created_at)), h("td", {}, iconButton("pen", `Change ${key.name}`, () => change(key, section)), iconButton("bin", `Withdraw ${key.name}`, () => revoke(key, section)))))));
+}
+
+function describe(title, yes, key = {}) {
+  const name = h("input.field", { required: true, maxlength: 80, value: key.name });
+  const role = h("select.field", {}, ["reader", "editor", "admin"].map((one) => h("option", { selected: one === key.role }, one)));
+  const places = h("input.field", { placeholder: "all; or finance, hr/2024", value: key.collections?.join(", ") });
+  const list = () => places.value.split(",").map((one) => one.trim()).filter(Boolean);
+  return ask(title, h("div", {}, h("label.stack", {}, "Name", name), h("br"), h("label.stack", {}, "Role", role), h("br"), h("label.stack", {}, "Collections", places)), yes,
+    { read: () => ({ name: name.value.trim(), role: role.value, collections: places.value === places.defaultValue ? (key.collections ?? null) : list().length ? list() : null }) });
+}
+
+async function change(key, section) {
+  const wanted = await describe(`The key of ${key.name}`, "Change", key);
+  if (!wanted) return;
+  try { await send("PATCH", `/api/keys/${encodeURIComponent(key.id)}`, wanted); } catch (error) { toast(failureOf(error).text); }
+  await draw(section);
 }
 
 async function create(section) {
-  const name = h("input.field", { required: true, maxlength: 80 });
-  const role = h("select.field", {}, ["reader", "editor", "admin"].map((one) => h("option", {}, one)));
-  const places = h("input.field", { placeholder: "all; or finance, hr/2024" });
-  const wanted = await ask("New key", h("div", {}, h("label.stack", {}, "Name", name), h("br"), h("label.stack", {}, "Role", role), h("br"), h("label.stack", {}, "Collections", places)), "Make the key",
-    { read: () => ({ name: name.value.trim(), role: role.value, collections: places.value.split(",").map((one) => one.trim()).filter(Boolean) }) });
+  const wanted = await describe("New key", "Make the key");
   if (!wanted) return;
   try {
-    const { collections, ...rest } = wanted;
-    const made = await send("POST", "/api/keys", collections.length ? wanted : rest);
+    const made = await send("POST", "/api/keys", wanted);
     await ask("The new key", h("div", {}, h("p", {}, "It is shown this once. Hand it over in a safe way."), h("p.secret", {}, made.secret || made.key)), "Done");
   } catch (error) { toast(failureOf(error).text); }
   await draw(section);
