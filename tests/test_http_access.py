@@ -87,6 +87,7 @@ ADMIN_ONLY = [
     ("POST", "/api/models/test", {"model": "ollama:x"}),
     ("GET", "/api/keys", None),
     ("POST", "/api/keys", {"name": "mallory", "role": "admin"}),
+    ("PATCH", "/api/keys/anna", {"role": "admin", "collections": None}),
     ("DELETE", "/api/keys/root", None),
     ("POST", "/api/query/clear-cache", None),
 ]
@@ -111,6 +112,58 @@ def test_keys_are_made_and_revoked(house: House) -> None:
     assert house.server.request("DELETE", f"/api/keys/{key['id']}", key=admin).status_code == 200
     assert house.server.get("/api/me", key=secret).status_code == 401
     assert house.server.request("DELETE", "/api/keys/nobody", key=admin).status_code == 404
+
+
+def test_a_key_is_changed(house: House) -> None:
+    """At once, for the secret and for who is signed in with it; what belongs to it stays."""
+    admin = house.keys["admin"]
+    made = house.server.post("/api/keys", key=admin, json={"name": "mia", "collections": ["public"]}).json()
+    secret, path = made["secret"], f"/api/keys/{made['key']['id']}"
+    said = {"message": "When does the harbour office open?", "session_id": "mias-own"}
+    assert house.server.post("/api/chat", key=secret, json=said).status_code == 200
+
+    def change(body: dict[str, object]) -> dict[str, object]:
+        response = house.server.request("PATCH", path, key=admin, json=body)
+        assert response.status_code == 200, response.text
+        changed: dict[str, object] = response.json()["key"]
+        return changed
+
+    with httpx2.Client(base_url=house.server.url) as client:
+        assert client.post("/api/session", json={"key": secret}).status_code == 200
+        assert change({"name": "mia marie", "role": "editor"})["collections"] == ["public"]
+        for me in (client.get("/api/me").json(), house.server.get("/api/me", key=secret).json()):
+            assert (me["name"], me["role"], me["may"]["add"]) == ("mia marie", "editor", True)
+        assert change({"collections": ["hr"]})["role"] == "editor"
+        answers = [
+            client.post("/api/query", json={"q": ASK_SECRET}, headers={"X-Refdesk": "1"}),
+            house.server.post("/api/query", key=secret, json={"q": ASK_SECRET}),
+        ]
+        assert all("91,500" in one.json()["content"] for one in answers)
+        assert change({"collections": None})["collections"] is None
+        assert client.get("/api/documents").json()["total"] == 2
+        assert change({"role": "reader", "collections": ["public"]})["role"] == "reader"
+        assert client.get("/api/documents").json()["total"] == 1
+    assert [one["id"] for one in house.server.get("/api/conversations", key=secret).json()["conversations"]] == [
+        "mias-own"
+    ]
+    for wrong, status in (
+        ({}, 400),
+        ({"collections": []}, 400),
+        ({"role": "king"}, 400),
+        ({"name": "root"}, 400),
+        ({"name": ""}, 400),
+    ):
+        assert house.server.request("PATCH", path, key=admin, json=wrong).status_code == status, wrong
+    absent = house.server.request("PATCH", "/api/keys/nobody", key=admin, json={"role": "reader"})
+    assert absent.status_code == 404 and absent.json()["hint"] == "GET /api/keys shows what there is"
+    house.desk.keys.revoke(made["key"]["id"])
+
+
+def test_the_last_owner_does_not_lock_himself_out(house: House) -> None:
+    for method, body in (("PATCH", {"role": "reader"}), ("PATCH", {"collections": ["public"]}), ("DELETE", None)):
+        response = house.server.request(method, "/api/keys/root", key=house.keys["admin"], json=body)
+        assert response.status_code == 400 and "last key" in response.json()["message"], response.text
+    assert house.server.get("/api/keys", key=house.keys["admin"]).status_code == 200
 
 
 # the cookie
@@ -212,6 +265,18 @@ def test_who_follows_uploads_is_sent_away_with_his_key(house: House) -> None:
         assert not [line for line in lines if line.startswith("data")]  # and it ends
 
 
+def test_who_follows_uploads_is_sent_away_when_his_key_is_changed(house: House) -> None:
+    """He comes back as what he is now; an admin who is none any more would go on seeing everyone's."""
+    key, secret = house.desk.keys.add("follower", "admin")
+    headers = {"Authorization": f"Bearer {secret}"}
+    with house.server.client.stream("GET", "/api/uploads/events", headers=headers, timeout=10) as response:
+        lines = response.iter_lines()
+        next(lines)
+        house.desk.keys.change(key.id, role="reader")
+        assert not [line for line in lines if line.startswith("data")]  # and it ends
+    house.desk.keys.revoke(key.id)
+
+
 # one collection never shows in another
 
 
@@ -256,6 +321,13 @@ def test_a_reader_never_sees_another_collection(house: House) -> None:
     assert not [word for word in SECRETS if word in str(events).replace(ASK_SECRET, "")]
 
 
+def test_one_document_is_one(house: House) -> None:
+    body = {"message": "When does the harbour office open?", "cache": False}
+    events = house.server.events("/api/chat/stream", body, key=house.keys["reader"])
+    said = [data["text"] for name, data, _ in events if name == "thinking"]
+    assert "Searching 1 document" in said, said
+
+
 def test_a_document_elsewhere_is_as_absent_as_one_that_never_was(house: House) -> None:
     hidden = house.desk.document("salaries.txt").id
     ask = {"q": "What is said?"}
@@ -297,6 +369,16 @@ def test_a_stream_is_taken_up_by_its_owner_alone(house: House) -> None:
     assert house.server.events("/api/chat/stream", body, key=house.keys["reader"], last=events[0][2]) == events[1:]
 
 
+def test_an_event_that_never_was_is_not_there(house: House) -> None:
+    body, key = {"message": "When does the harbour office open?", "cache": False}, house.keys["reader"]
+    events = house.server.events("/api/chat/stream", body, key=key)
+    stream = events[0][2].rpartition("-")[0]
+    assert house.server.events("/api/chat/stream", body, key=key, last=events[-1][2]) == [], "the last one was"
+    for wrong in (f"{stream}-{len(events) + 1}", f"{stream}-99999", f"{stream}-", f"{stream}-x", "x-1", "7"):
+        response = house.server.post("/api/chat/stream", key=key, json=body, headers={"Last-Event-ID": wrong})
+        assert response.status_code == 404 and response.json()["code"] == "not_found", wrong
+
+
 # limits
 
 
@@ -309,8 +391,34 @@ def test_requests_of_an_hour(tmp_path: Path) -> None:
             response = server.get("/api/me", key=secret)
             said = response.json()
             assert said["code"] == "too_many_requests" and said["retryable"] and "3 requests" in said["message"]
+            assert said["hint"] in ("try again in 60 minutes", "try again in 59 minutes")
             assert 0 < int(response.headers["retry-after"]) <= 3600
             assert server.get("/api/me", key=other).status_code == 200
+
+
+def test_whoever_sets_the_limits_is_not_locked_out_by_them(tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        admin, reader = desk.keys.add("root", "admin")[1], desk.keys.add("anna", "reader")[1]
+        partial = desk.keys.add("petra", "admin", ["public"])[1]
+        with serving(desk) as server:
+
+            def change(limit: int) -> int:
+                body = {"serve.requests_per_hour": limit}
+                return server.request("PATCH", "/api/settings", key=admin, json=body).status_code
+
+            assert change(1) == 200
+            assert [server.get("/api/documents", key=admin).status_code for _ in range(2)] == [200, 429]
+            refused = server.get("/api/documents", key=admin).json()
+            assert "its 1 request of the hour" in refused["message"] and "minutes" in refused["hint"]
+            for path in ("/api/settings", "/api/me", "/api/settings", "/api/me"):
+                assert server.get(path, key=admin).status_code == 200
+            assert server.client.post("/api/session", json={"key": admin}).status_code == 200, "on the page"
+            server.client.cookies.clear()
+            assert server.get("/api/settingsx", key=admin).status_code == 429
+            for other in (reader, partial):  # who could change nothing about it
+                assert [server.get("/api/me", key=other).status_code for _ in range(2)] == [200, 429]
+            assert server.request("DELETE", "/api/settings/serve.requests_per_hour", key=admin).status_code == 200
+            assert server.get("/api/documents", key=admin).status_code == 200
 
 
 # without keys

@@ -63,6 +63,9 @@ def test_a_figure_is_served_at_the_address_that_passages_name(server: Server, de
     assert Image.open(io.BytesIO(answer.content)).convert("RGB").getpixel((5, 5)) == (0, 0, 128)
     known = server.get(address, headers={"If-None-Match": answer.headers["etag"]})
     assert (known.status_code, known.content) == (304, b"")
+    head = server.request("HEAD", address)
+    assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", answer.headers["etag"])
+    assert int(head.headers["content-length"]) == len(answer.content) and head.headers["content-type"] == "image/png"
     assert message(server.get("/api/images/" + "0" * 64), 404) == f"there is no figure '{'0' * 64}'"
     message(server.get("/api/images/..%2Flibrary.db"), 404)
     message(server.get("/api/images/mooring"), 400)

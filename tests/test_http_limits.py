@@ -21,7 +21,7 @@ from refdesk.access import LOCAL, Caller
 from refdesk.errors import TooLarge, TooManyRequests
 from refdesk.serve.http import limits as limits_module
 from refdesk.serve.http.guard import Guard
-from refdesk.serve.http.limits import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Limits
+from refdesk.serve.http.limits import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Limits, duration
 from refdesk.serve.http.multipart import Form
 from wire_server import WireServer
 
@@ -64,7 +64,7 @@ def test_it_says_when_to_come_back() -> None:
     clock.now += 600
     with pytest.raises(TooManyRequests) as told:
         limits.count(ANNA, TEN)
-    assert told.value.retry_after_s == 3000
+    assert told.value.retry_after_s == 3000 and told.value.hint == "try again in 50 minutes"
     clock.now += told.value.retry_after_s + 1
     limits.count(ANNA, TEN)
     with pytest.raises(TooManyRequests) as told:
@@ -72,6 +72,32 @@ def test_it_says_when_to_come_back() -> None:
     assert 0 < told.value.retry_after_s < 1000  # the hour before fades, a tenth of it is enough
     clock.now += told.value.retry_after_s + 1
     limits.count(ANNA, TEN)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "1 second"),
+        (1, "1 second"),
+        (40.1, "41 seconds"),
+        (90, "90 seconds"),
+        (91, "2 minutes"),
+        (3301.2, "56 minutes"),
+        (3600, "60 minutes"),
+    ],
+)
+def test_how_long_that_is(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_one_is_one() -> None:
+    limits, one = Limits(), Settings().changed({"serve.requests_per_hour": 1, "serve.concurrent_asks": 1})
+    limits.count(ANNA, one)
+    with pytest.raises(TooManyRequests, match="its 1 request of the hour"):
+        limits.count(ANNA, one)
+    limits.begin(ANNA, one)
+    with pytest.raises(TooManyRequests, match=r"^a question of this key is being answered already$"):
+        limits.begin(ANNA, one)
 
 
 def test_whoever_sits_at_the_machine_has_no_limit() -> None:

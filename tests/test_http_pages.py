@@ -52,6 +52,28 @@ def test_an_image_has_its_format_and_width(server: Server, desk: Refdesk, format
     assert "private" in answer.headers["cache-control"], "no proxy keeps it for others"
 
 
+def test_the_head_of_an_image_is_told_without_it(server: Server, desk: Refdesk) -> None:
+    path = f"{place(desk, 'plain.pdf')}/image?width=400&format=webp"
+    head, whole = server.request("HEAD", path), server.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("etag", "content-type", "content-length", "cache-control"):
+        assert head.headers[name] == whole.headers[name]
+    known = server.request("HEAD", path, headers={"If-None-Match": whole.headers["etag"]})
+    assert known.status_code == 304
+    assert server.request("HEAD", f"{place(desk, 'note.md')}/image").status_code == 404
+
+
+def test_the_head_of_an_original_is_told_without_it(server: Server, desk: Refdesk) -> None:
+    path = f"/api/documents/{desk.document('plain.pdf').id}/original"
+    head, whole = server.request("HEAD", path), server.get(path)
+    assert (head.status_code, head.content) == (200, b"") and int(head.headers["content-length"]) == len(whole.content)
+    for name in ("etag", "content-type", "content-disposition", "accept-ranges"):
+        assert head.headers[name] == whole.headers[name]
+    known = server.request("HEAD", path, headers={"If-None-Match": whole.headers["etag"]})
+    assert known.status_code == 304
+    assert server.request("HEAD", "/api/documents/nothing/original").status_code == 404
+
+
 def test_only_round_widths_are_kept(server: Server, desk: Refdesk) -> None:
     path = f"{place(desk, 'plain.pdf')}/image"
     for width in (700, 701, 702):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -10,11 +11,14 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from http_server import Server, serving
 from refdesk import Refdesk, Settings
+from refdesk.errors import AskError, DiskFull, LibraryDamaged, LibraryError, ModelError, RefdeskError
 from refdesk.serve.http.observe import JsonLines
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
@@ -44,6 +48,38 @@ def test_a_conversation_from_its_first_word_to_its_last(server: Server) -> None:
     assert server.request("DELETE", "/api/conversations/c1").json() == {"deleted": "c1"}
     for path in ("/api/conversations/c1", "/api/conversations/c1/messages", f"/api/traces/{messages[1]['answer_id']}"):
         assert server.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("wrong", ["a/b", "/", ".", "..", "../x", "a\u202eb", " "])
+def test_a_conversation_that_no_address_leads_to_is_not_begun(server: Server, wrong: str) -> None:
+    for path, body in (
+        ("/api/chat", {"message": QUESTION, "session_id": wrong}),
+        ("/api/chat/stream", {"message": QUESTION, "conversation_id": wrong}),
+        ("/api/query", {"q": QUESTION, "conversation_id": wrong}),
+    ):
+        response = server.post(path, json=body)
+        assert response.status_code == 400 and "a conversation's id has no" in response.json()["message"], response.text
+
+
+@pytest.mark.parametrize("odd", ["a b", "a.b", "...", "50%", "a?b", "a#b", "Möwe", "a\\b"])
+def test_whatever_is_begun_can_be_reached(server: Server, odd: str) -> None:
+    assert server.post("/api/chat", json={"message": QUESTION, "session_id": odd}).status_code == 200
+    path = f"/api/conversations/{quote(odd, safe='')}"
+    assert server.get(path).json()["id"] == odd
+    assert server.request("DELETE", path).json() == {"deleted": odd}
+
+
+def test_a_title_holds_nothing_that_turns_letters_about(server: Server) -> None:
+    server.post("/api/chat", json={"message": QUESTION, "session_id": "titled"})
+
+    def renamed(title: str) -> Any:
+        return server.request("PATCH", "/api/conversations/titled", json={"title": title})
+
+    assert renamed("\u202egauges\u2066\x07 and\n\ttides ").json()["title"] == "gauges and tides"
+    for nothing in ("\u202e", " \x00 ", "\n"):
+        refused = renamed(nothing)
+        assert refused.status_code == 400 and refused.json()["message"] == "a title needs a word"
+    assert server.get("/api/conversations/titled").json()["title"] == "gauges and tides"
 
 
 # answers, traces, feedback, figures
@@ -116,6 +152,37 @@ def test_every_failure_has_one_shape(server: Server, method: str, path: str, sta
 def test_a_body_that_is_not_json(server: Server) -> None:
     response = server.post("/api/query", content=b'{"q": ', headers={"Content-Type": "application/json"})
     assert response.status_code == 400 and response.json()["message"] == "the body is not JSON"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("/api/query", {"q": "x", "kind": "nope"}, "kind: should be 'text', 'table', 'list'"),
+        ("/api/query", {"q": "x", "kind": ["text", "nope"]}, "kind.1: should be 'text', 'table', 'list'"),
+        ("/api/query", {"q": "x", "collection": 5}, "collection: should be a text or a list"),
+        ("/api/query", {"q": "x", "mode": "x"}, "'vision', 'quick', 'standard' or 'thorough'"),
+        ("/api/query", {"q": "x", "top_k": "5"}, "top_k: should be a whole number"),
+        ("/api/query", {"q": "x", "top_k": 0}, "top_k: should be greater than or equal to 1"),
+        ("/api/query", {"q": 1, "cache": 1, "k": []}, "(and 2 more)"),
+        ("/api/query", [], "the body: should be an object"),
+        ("/api/feedback", {"verdict": "wrong"}, "answer_id: field required"),
+    ],
+)
+def test_a_wrong_field_is_named_with_what_it_may_be(server: Server, path: str, body: object, sentence: str) -> None:
+    response = server.post(path, json=body)
+    assert response.status_code == 400 and sentence in response.json()["message"], response.text
+    assert "literal" not in response.text and "constrained" not in response.text
+
+
+def test_a_wrong_setting_is_named_with_what_it_may_be(server: Server) -> None:
+    response = server.request("PATCH", "/api/settings", json={"rag.top_k": None})
+    said = "rag.top_k: should be true or false, a whole number, a number or a text"
+    assert response.status_code == 400 and response.json()["message"] == said
+
+
+def test_hints_name_routes_and_no_commands(server: Server) -> None:
+    response = server.post("/api/query", json={"q": QUESTION, "document": "nothing.pdf"})
+    assert response.status_code == 404 and response.json()["hint"] == "GET /api/documents shows what there is"
 
 
 def test_a_defect_gives_nothing_away(server: Server) -> None:
@@ -212,6 +279,46 @@ def test_a_defect_keeps_its_words_to_the_log(examples_folder: Path, tmp_path: Pa
             assert problem["request_id"] in problem["hint"], problem
             assert not {"sqlite", "SELECT", "INSERT", "sqlalche"} & set(re.split(r"\W", str(problem))), problem
         assert said.status_code == 500
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (LibraryError("/srv/lib/files cannot be written", hint="check /srv/lib"), 500, "something went wrong on"),
+        (LibraryDamaged("the database in /srv/lib is damaged"), 500, "something went wrong on the server's side"),
+        (ModelError("/srv/models/tiny.onnx does not open"), 500, "something went wrong on the server's side"),
+        (AskError("/srv/lib failed", stage="retrieve"), 500, "the stage 'retrieve' failed"),
+        (DiskFull("the disk that holds /srv/lib is full"), 507, "the server's disk is full"),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
+)
+def test_where_the_server_keeps_things_is_for_its_log(
+    server: Server, caplog: pytest.LogCaptureFixture, error: RefdeskError, status: int, message: str
+) -> None:
+    assert server.app is not None
+    path = f"/failing/{type(error).__name__}"
+
+    @server.app.get(path)
+    def failing() -> None:
+        raise error
+
+    response = server.get(path)
+    said = response.json()
+    assert response.status_code == status and said["message"].startswith(message) and "/srv" not in response.text
+    assert said["code"] == error.code and said["stage"] == error.stage
+    lines = [json.loads(JsonLines().format(record)) for record in caplog.records if "/srv" in record.getMessage()]
+    assert len(lines) == 1
+    if status == 500:
+        assert said["request_id"] in said["hint"] and lines[0]["request_id"] == said["request_id"]
+        assert "Traceback" in lines[0]["exception"]
+
+
+def test_where_the_server_keeps_uploads_is_not_told(desk: Refdesk) -> None:
+    with pytest.raises(LibraryError) as told, desk.spool.receiving():
+        raise OSError(errno.EACCES, "Permission denied", str(desk.spool.folder))
+    assert told.value.sentence.startswith("the server cannot write to its folder of uploads")
+    assert str(desk.folder) not in told.value.sentence
+    assert isinstance(told.value.__cause__, OSError) and str(desk.folder) in str(told.value.__cause__), "for the log"
 
 
 def test_figures(server: Server) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import event
@@ -16,6 +18,7 @@ from conftest import run_refdesk
 from library_samples import finish, open_desk, start
 from refdesk import Refdesk, UsageError
 from refdesk.adapters import keys as adapter
+from refdesk.adapters.quick import Prepared, QuickReader
 from refdesk.errors import NotFound
 from timing import quickest, while_written
 
@@ -136,6 +139,168 @@ def test_other_processes_know_at_once(desk: Refdesk) -> None:
     finish(process)
 
 
+# changing one
+
+
+def test_a_key_is_changed_and_stays_the_same_key(desk: Refdesk) -> None:
+    key, secret = desk.keys.add("Anna", "reader", ["finance"])
+    assert desk.keys.change("Anna", role="editor").role == "editor"
+    assert desk.keys.change(key.id, collections=["hr", " finance ", "hr"]).collections == ("finance", "hr")
+    assert desk.keys.change("Anna", name=" Anne ").name == "Anne"
+    caller = desk.keys.verify(secret)
+    assert caller is not None and (caller.id, caller.name, caller.role) == (key.id, "Anne", "editor")
+    assert caller.access == ("finance", "hr")
+    assert desk.keys.change("Anne", every_collection=True).collections is None
+    (listed,) = desk.keys.list()
+    assert (listed.id, listed.created_at, listed.collections) == (key.id, key.created_at, None)
+
+
+def test_who_is_signed_in_with_a_changed_key_is_what_it_is_now(desk: Refdesk) -> None:
+    key, secret = desk.keys.add("Anna", "admin")
+    caller = desk.keys.verify(secret)
+    assert caller is not None
+    token, _ = desk.sessions.begin(caller)
+    desk.keys.change("Anna", role="reader", collections=["hr"])
+    signed_in = desk.sessions.caller(token)
+    assert signed_in is not None and (signed_in.id, signed_in.role, signed_in.access) == (key.id, "reader", ("hr",))
+
+
+@pytest.mark.parametrize(
+    "changes, sentence",
+    [
+        pytest.param({}, "there is nothing to change", id="nothing"),
+        pytest.param({"role": "king"}, "there is no role 'king'", id="no_such_role"),
+        pytest.param({"name": "Ben"}, "there is a key 'Ben' already", id="name_taken"),
+        pytest.param({"name": " "}, "a key's name has 1 to 80 characters", id="no_name"),
+        pytest.param({"collections": []}, "opens nothing", id="no_collection:never_all"),
+        pytest.param({"collections": ["../x"]}, "is not a collection", id="not_a_collection"),
+        pytest.param({"collections": ["hr"], "every_collection": True}, "not both", id="some_and_all"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused(desk: Refdesk, changes: dict[str, Any], sentence: str) -> None:
+    desk.keys.add("Anna", "reader", ["finance"])
+    desk.keys.add("Ben", "reader")
+    before = desk.keys.list()
+    with pytest.raises(UsageError, match=sentence):
+        desk.keys.change("Anna", **changes)
+    assert desk.keys.list() == before
+    with pytest.raises(NotFound, match="there is no key 'nobody'"):
+        desk.keys.change("nobody", role="reader")
+
+
+def test_a_name_never_becomes_the_id_of_another(desk: Refdesk) -> None:
+    key, _ = desk.keys.add("Anna", "admin")
+    desk.keys.add("Ben", "reader")
+    with pytest.raises(UsageError, match="already"):
+        desk.keys.change("Ben", name=key.id)
+
+
+def test_the_last_owner_does_not_lock_everyone_out(desk: Refdesk) -> None:
+    desk.keys.add("Anna", "admin")
+    desk.keys.add("Ben", "reader")
+    desk.keys.add("Petra", "admin", ["hr"])  # may change no keys
+    for changes in ({"role": "editor"}, {"collections": ["hr"]}):
+        with pytest.raises(UsageError, match="'Anna' is the last key that may change keys"):
+            desk.keys.change("Anna", **changes, keep_owner=True)
+    with pytest.raises(UsageError, match="last key"):
+        desk.keys.revoke("Anna", keep_owner=True)
+    assert next((key.name, key.role) for key in desk.keys.list()) == ("Anna", "admin")
+    desk.keys.change("Anna", name="Anne", keep_owner=True)
+    desk.keys.change("Petra", every_collection=True, keep_owner=True)
+    assert desk.keys.change("Anne", role="reader", keep_owner=True).role == "reader"
+    assert desk.keys.change("Petra", role="reader").role == "reader", "whoever sits at the machine can undo it"
+
+
+def test_the_only_key_of_all_may_go(desk: Refdesk) -> None:
+    desk.keys.add("Anna", "admin")
+    desk.keys.revoke("Anna", keep_owner=True)
+    assert not desk.keys.exist()
+
+
+CHANGES = """
+import sys
+from refdesk import Refdesk
+with Refdesk(sys.argv[1]) as desk:
+    for line in sys.stdin:
+        caller = desk.keys.verify(line.strip())
+        print(caller.role, *(caller.access or ("all",)), flush=True)
+"""
+
+
+def test_other_processes_know_of_a_change_at_once(desk: Refdesk) -> None:
+    _, secret = desk.keys.add("Anna", "reader", ["finance"])
+    process = start(CHANGES, desk.folder, stdin=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+
+    def known() -> str:
+        process.stdin.write(f"{secret}\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+        return str(process.stdout.readline().strip())  # type: ignore[union-attr]
+
+    assert known() == "reader finance"
+    desk.keys.change("Anna", role="editor", collections=["hr"])
+    assert known() == "editor hr"
+    desk.keys.change("Anna", every_collection=True)
+    assert known() == "editor all"
+    finish(process)
+
+
+# threads that read at the same time
+
+
+class Held(QuickReader):
+    """A reader whose thread can be stopped just after it has read all the keys."""
+
+    def __init__(self, reader: QuickReader) -> None:
+        super().__init__(reader.engine)
+        self.stops: threading.Thread | None = None
+        self.has_read, self.goes_on = threading.Event(), threading.Event()
+
+    def rows(self, prepared: Prepared, **values: Any) -> list[Any]:
+        found = super().rows(prepared, **values)
+        if threading.current_thread() is self.stops and "digest" in prepared.text:
+            self.has_read.set()
+            assert self.goes_on.wait(30)
+        return found
+
+
+class Lingering:
+    """A lock after whose release something else happens before its holder goes on."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._lock, self._then = threading.Lock(), then
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+        self._then()
+
+
+def test_a_slow_thread_does_not_bring_back_a_revoked_key(desk: Refdesk) -> None:
+    """It read the keys before one was revoked, and hands them in just after a quicker thread has read them anew."""
+    key, secret = desk.keys.add("Anna", "reader")
+    reader = Held(QuickReader(desk.catalogue.engine))
+    store = adapter.KeyStore(reader, desk.asking.background)
+    slow_said: list[adapter.Key | None] = []
+    slow = reader.stops = threading.Thread(target=lambda: slow_said.append(store.verify(secret)))
+
+    def let_the_slow_one_finish() -> None:
+        if threading.current_thread() is not slow:
+            reader.goes_on.set()
+            slow.join(30)
+
+    store._lock = Lingering(let_the_slow_one_finish)  # type: ignore[assignment]
+    slow.start()
+    assert reader.has_read.wait(30)
+    desk.keys.revoke("Anna")
+    assert store.verify(secret) is None, "what this thread has read itself"
+    assert [one.id if one else None for one in slow_said] == [key.id], "it asked before the key was revoked"
+    assert store.verify(secret) is None and store.of(key.id) is None and not store.exist()
+    reader.close()
+
+
 def test_last_used_is_written_once_a_minute(desk: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
 
@@ -185,6 +350,14 @@ def test_keys_from_the_command_line(tmp_path: Path) -> None:
         assert second["role"] == "reader" and desk.keys.verify(second["secret"]) is not None
         assert run_refdesk(*library, "keys", "revoke", "Ben").returncode == 0
         assert desk.keys.verify(second["secret"]) is None
+    changed = run_refdesk(*library, "keys", "change", "Anna", "--role", "reader", "-c", "hr")
+    assert changed.returncode == 0 and "The key of Anna: reader of hr." in changed.stderr, changed.stderr
+    whole = run_refdesk(*library, "keys", "change", key["id"], "--every-collection", "--name", "Anne", "--json")
+    now = {"name": "Anne", "role": "reader", "collections": None}
+    assert json.loads(whole.stdout) | {"last_used": ""} == key | now
+    nothing = run_refdesk(*library, "keys", "change", "Anne")
+    assert nothing.returncode == 2 and "There is nothing to change" in nothing.stderr
+    assert run_refdesk(*library, "keys", "change", "Anne", "--name", "Anna").returncode == 0
     twice = run_refdesk(*library, "keys", "add", "Anna")
     assert twice.returncode == 2 and "There is a key 'Anna' already" in twice.stderr and twice.stdout == ""
     unknown = run_refdesk(*library, "keys", "revoke", "nobody")
