@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from http_server import Server, serving
-from library_samples import open_desk
+from library_samples import open_desk, wait_until
 from refdesk import Refdesk
 
 NAMES = {"gates.md": "harbour", "cranes.md": "harbour/2024", "pay.md": "hr", "notes.md": "default"}
@@ -88,3 +88,50 @@ def test_everyone_keeps_to_his_collections(server: Server, desk: Refdesk) -> Non
     assert places(desk) == NAMES
     assert status("PATCH", "/api/collections/harbour", editor, {"name": "harbour/x"}) == 200
     assert places(desk)["cranes.md"] == "harbour/x/2024"
+
+
+# what is still on its way
+
+
+def upload(server: Server, name: str, collection: str) -> str:
+    parts = [("files", (name, f"What is said in {name}.".encode()))]
+    answer = server.post("/api/documents", files=parts, data={"collection": collection})
+    assert answer.status_code == 202
+    return str(answer.json()["uploads"][0]["id"])
+
+
+def all_done(server: Server) -> bool:
+    return all(one["status"] in ("ready", "failed") for one in server.get("/api/uploads").json()["uploads"])
+
+
+def test_what_waits_for_a_collection_does_not_bring_it_back(server: Server, desk: Refdesk) -> None:
+    with desk.spool.working() as mine:  # nobody else works as long as this is held
+        assert mine
+        upload(server, "late.md", "harbour/2025")
+        upload(server, "other.md", "hr")
+        refused = server.request("PATCH", "/api/collections/harbour", json={"name": "port"})
+        assert (
+            refused.status_code == 400 and "a file is being added to harbour this moment" in refused.json()["message"]
+        )
+        assert server.request("DELETE", "/api/collections/harbour").status_code == 200
+    assert wait_until(lambda: "other.md" in places(desk) and all_done(server), 60)
+    assert set(places(desk)) == {"pay.md", "notes.md", "other.md"}
+    assert not desk.spool.taken_back()
+
+
+def test_a_document_with_a_new_version_on_its_way(server: Server, desk: Refdesk) -> None:
+    upload(server, "plan.md", "harbour")
+    assert wait_until(lambda: all_done(server), 60)
+    document = desk.document("plan.md").id
+    with desk.spool.working():
+        parts = [("files", ("plan.md", b"Said anew."))]
+        server.post("/api/documents", files=parts, data={"collection": "harbour"})
+        for path, body in (("PATCH", {"name": "x"}), ("PATCH", {"collection": "hr"})):
+            refused = server.request(path, f"/api/documents/{document}", json=body)
+            assert refused.status_code == 400 and "plan.md is being added this moment" in refused.json()["message"]
+        moved = server.post("/api/documents/move", json={"documents": [document], "collection": "hr"})
+        assert moved.status_code == 400
+        assert server.request("DELETE", f"/api/documents/{document}").json() == {"deleted": [document]}
+        upload(server, "last.md", "harbour")
+    assert wait_until(lambda: "last.md" in places(desk) and all_done(server), 60)
+    assert "plan.md" not in places(desk)

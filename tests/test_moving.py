@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ from library_samples import (
     start,
     word,
     write_mail,
+    write_note,
 )
 from refdesk import Refdesk, UsageError
 from refdesk.adapters import writer
+from refdesk.adapters.moving import Move
 from refdesk.adapters.schema import documents
 from refdesk.errors import NotFound
 
@@ -228,7 +230,7 @@ def collections(desk: Refdesk) -> dict[str, str]:
 def test_a_collection_is_renamed_with_what_is_inside_it(
     desk: Refdesk, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(writer, "MOVED_AT_ONCE", at_once)
+    monkeypatch.setattr(writer, "CHANGED_AT_ONCE", at_once)
     desk.move_all(["text 1", "text 2"], "finance/2024")
     desk.move("text 3", "finances")
     desk.move("text 0", "finance")
@@ -278,6 +280,66 @@ def test_a_collection_is_removed_with_what_is_inside_it(desk: Refdesk) -> None:
             gone()
 
 
+def test_who_lay_in_one_collection_may_do_so_in_the_next(desk: Refdesk, tmp_path: Path) -> None:
+    """A file and a text of one name are two documents, wherever they lie."""
+    note = write_note(tmp_path / "notes", 7)
+    desk.add(note, collection="a")
+    desk.add_text(note.name, "Not the file.", collection="a")
+    desk.rename_collection("a", "b")
+    assert sorted((one.name, one.collection) for one in desk.documents(collection="b")) == [(note.name, "b")] * 2
+
+
+def test_a_file_lies_in_a_collection_once(desk: Refdesk, tmp_path: Path) -> None:
+    note = write_note(tmp_path / "notes", 7)
+    desk.add(note, collection="a")
+    desk.add(tmp_path / "notes", collection="b")
+    one, other = (document.id for document in desk.documents() if document.source == str(note))
+    desk.rename(one, "renamed.md")
+    with pytest.raises(UsageError, match="already"):
+        desk.move_all([one, other], "c")
+    desk.move(one, "c")
+    with pytest.raises(UsageError, match=r"the file of 'note-7.md' is in 'c' already, as 'renamed.md'"):
+        desk.move(other, "c")
+
+
+def test_what_has_gone_elsewhere_since_it_was_seen_is_not_touched(desk: Refdesk) -> None:
+    """Who may change one collection must not reach into another by being slow."""
+    seen = desk.document("text 1")
+    desk.move(seen.id, "secret")
+    with pytest.raises(NotFound):
+        desk.writer.move([Move(seen.id, seen.collection, "open")])
+    with pytest.raises(NotFound):
+        desk.writer.rename(seen, "renamed")
+    assert desk.writer.remove([seen]) == [] and desk.document("text 1").collection == "secret"
+
+
+def test_another_name_in_the_same_place(desk: Refdesk) -> None:
+    seen = desk.document("text 1")
+    (moved,) = desk.writer.move([Move(seen.id, seen.collection, seen.collection, "renamed")])
+    assert moved.name == "renamed" and places(desk, 1) == {"default"}
+
+
+def test_many_are_removed_in_several_steps(desk: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "CHANGED_AT_ONCE", 1)
+    assert len(desk.remove_collection("default")) == 4 and desk.documents() == []
+    assert_whole(desk)
+
+
+@pytest.mark.parametrize("change", ["rename", "remove_collection", "rename_collection", "move"])
+def test_a_lost_index_is_made_anew_first(desk: Refdesk, change: str) -> None:
+    desk.close()
+    shutil.rmtree(desk.folder / "index")
+    with open_desk(desk.folder) as again:
+        work: dict[str, Callable[[], object]] = {
+            "rename": lambda: again.rename("text 1", "renamed"),
+            "remove_collection": lambda: again.remove_collection("default"),
+            "rename_collection": lambda: again.rename_collection("default", "x"),
+            "move": lambda: again.move("text 1", "x"),
+        }
+        work[change]()
+        assert_whole(again)
+
+
 def test_a_name_that_becomes_too_long(desk: Refdesk) -> None:
     desk.move("text 1", "a/" + "b" * 300)
     with pytest.raises(UsageError, match="500 characters at most"):
@@ -299,6 +361,20 @@ desk.index.refresh()
 {DYING_AT}
 die_at(eval(place), name, nth, when)
 desk.move("text 1", "archive")
+os._exit(0)
+"""
+# Renames a collection into itself, a document at a time, and ends after the first.
+DYING_BETWEEN = f"""
+import os, sys
+from refdesk import Refdesk
+from refdesk.adapters import writer
+from refdesk.adapters.moving import Move
+
+writer.CHANGED_AT_ONCE = 1
+desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
+{DYING_AT}
+die_at(writer.LibraryWriter, "_move", 1, "after")
+desk.rename_collection("a", "a/old")
 os._exit(0)
 """
 POINTS = [
@@ -335,3 +411,20 @@ def test_killed_between_two_steps(desk: Refdesk, tmp_path: Path) -> None:
             again.move("text 1", "archive")
             assert places(again, 1, collection="archive") == {"archive"}
     assert ended == {"archive", "default"}
+
+
+@pytest.mark.slow
+def test_killed_between_two_documents_of_one_name(desk: Refdesk) -> None:
+    """The one that stands where the other goes is gone first, so that never two of a name lie in one place."""
+    desk.add_text("x", f"The buoy {word(8)} was moored.", collection="a")
+    desk.add_text("x", f"The buoy {word(9)} was moored.", collection="a/old")
+    desk.close()
+    process = start(DYING_BETWEEN, desk.folder)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 9, errors
+    with open_desk(desk.folder) as again:
+        assert (places(again, 8), places(again, 9)) == ({"a"}, {"a/old/old"})
+        assert_whole(again)
+        assert_repaired(again)
+        again.rename_collection("a", "b")
+        assert (places(again, 8), places(again, 9)) == ({"b"}, {"b/old/old"})

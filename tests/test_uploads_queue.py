@@ -99,8 +99,8 @@ def test_one_that_is_being_added_is_put_down(desk: Refdesk, uploads: Uploads) ->
     uploads.start()
     assert wait_until(lambda: uploads.get(unwanted.id, LOCAL).status == "processing")
     (document,) = (one for one in desk.documents() if one.name == "unwanted.md")
-    assert uploads.take_back(document), "as whoever deletes the document does"
-    assert [one.name for one in desk.documents(collection="default") if one.name == "unwanted.md"] == []
+    uploads.put_down(uploads.waiting_for([document]))  # as whoever deletes the document does
+    desk.remove(document.id)
     assert [(one.id, one.status) for one in done(uploads)] == [(wanted.id, "ready")]
     assert wait_until(lambda: not desk.spool.has_data(unwanted.id))
 

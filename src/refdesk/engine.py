@@ -264,9 +264,9 @@ class Refdesk:
     def document(self, name: str, *, access: Access = None) -> Document:
         """By name, by id, or by the beginning of an id; a name goes before the beginning of another one's id."""
         name, seen = sound(name), self.scope(access=access)
+        if (exact := self.shelves.visible(name, seen.access)) is not None:
+            return exact
         beginning = self.catalogue.document(name, seen) if name else None
-        if beginning is not None and beginning.id == name:
-            return beginning
         named = self.catalogue.named(name, seen)
         if len(named) > 1:
             raise UsageError(
@@ -279,12 +279,13 @@ class Refdesk:
 
     def remove(self, *names: str, access: Access = None) -> list[Document]:
         """Removes documents by id or name, with what was attached to them."""
-        self.reader.heal()
-        return self.writer.remove([self.document(name, access=access).id for name in names])
+        return self._removed([self.document(name, access=access) for name in names])
 
     def rename(self, document: str, name: str, *, access: Access = None) -> Document:
         """Gives a document another name; gives it as it is now. A changed file that is added again brings its own."""
-        return self.writer.rename(self.document(document, access=access).id, checked_name(name))
+        found = self.document(document, access=access)
+        self.reader.heal()
+        return self.writer.rename(found, checked_name(name))
 
     def move(self, document: str, collection: str, *, name: str | None = None, access: Access = None) -> Document:
         """Puts a document, with what is attached to it, into another collection; gives it as it is now.
@@ -295,28 +296,33 @@ class Refdesk:
         if name is not None:
             name = checked_name(name)
             if found.collection == place:
-                return self.writer.rename(found.id, name)
-        return self._moved([Move(found.id, place, name)])[0]
+                return self.rename(found.id, name, access=access)
+        return self._moved([Move(found.id, found.collection, place, name)])[0]
 
     def move_all(self, documents: Iterable[str], collection: str, *, access: Access = None) -> list[Document]:
-        """Puts documents into another collection: all of them, or none when one cannot go."""
+        """Puts documents into another collection; when one cannot go, none does."""
         place = checked_collection(collection)
-        return self._moved([Move(self.document(one, access=access).id, place) for one in dict.fromkeys(documents)])
+        found = [self.document(one, access=access) for one in dict.fromkeys(documents)]
+        return self._moved([Move(one.id, one.collection, place) for one in found])
 
     def rename_collection(self, collection: str, name: str, *, access: Access = None) -> list[Document]:
         """Gives a collection, with those inside it, another name or place; gives its documents as they are now.
 
-        Keys are not changed: whoever may read the old name does not see the new one by it.
+        When one of them cannot go, none does. Keys are not changed: whoever may read the old name does not see the new
+        one by it.
         """
         old, new = checked_collection(collection), checked_collection(name)
-        moves = [Move(one.id, new + one.collection[len(old) :]) for one in self._held(old, access)]
+        found = self._held(old, access)
+        # Many go in several steps. Who stands where another goes must be gone by then, also after a kill in between.
+        found.sort(key=lambda one: len(one.collection), reverse=len(new) > len(old))
+        moves = [Move(one.id, one.collection, new + one.collection[len(old) :]) for one in found]
         for one in moves:
             checked_collection(one.collection)  # the longest of them may have become too long
         return self._moved(moves)
 
     def remove_collection(self, collection: str, *, access: Access = None) -> list[Document]:
         """Removes every document of a collection and of those inside it; gives what went."""
-        return self.writer.remove([one.id for one in self._held(checked_collection(collection), access)])
+        return self._removed(self._held(checked_collection(collection), access))
 
     def _held(self, collection: str, access: Access) -> list[Document]:
         """What lies in a collection, without what is attached to it."""
@@ -324,6 +330,10 @@ class Refdesk:
         if not found:
             raise NotFound(f"there is no collection '{collection}'", hint="`refdesk list` shows what there is")
         return found
+
+    def _removed(self, found: list[Document]) -> list[Document]:
+        self.reader.heal()
+        return self.writer.remove(found)
 
     def _moved(self, moves: list[Move]) -> list[Document]:
         self.reader.heal()

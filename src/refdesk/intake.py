@@ -23,7 +23,7 @@ from refdesk.errors import RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.pipeline import Finished, InProcess, Pipeline, Source
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
-from refdesk.types import Added, Document, Progress, Scope
+from refdesk.types import Added, Document, Outcome, Progress, Scope
 from refdesk.worker import Desk, EmbedTask, PreparedFile, PrepareTask, Setup, Spooled
 
 MOST_WORKERS = 8
@@ -288,7 +288,7 @@ class Intake:
             if document.source in present or not document.source or document.parent_id is not None:
                 continue
             if _lies_below(document.source, roots) and not _lies_below(document.source, closed):
-                for gone in self._writer.remove([document.id]):
+                for gone in self._writer.remove([document]):
                     self._say(Added(gone.name, "removed", gone))
 
     # texts
@@ -355,20 +355,28 @@ class Intake:
         more: list[Source] = []
         for one, (document, outcome) in zip(batch, stored, strict=True):
             self._say(Added(document.name, outcome, document, source=one.source.document.source))
-            more += self._children(document, one.extra)
+            if outcome != "removed":
+                more += self._children(document, one.extra)
         self._after_store()
         return more
 
     def fail(self, source: Source, error: RefdeskError) -> None:
-        kept = self._writer.fail(replace(source.document, status="failed"), source.modified, error.sentence)
-        self._say(Added(source.document.name, "failed", kept, error.sentence, source.document.source))
+        self._fail(source, error, self._run.name if self._run else "")
+
+    def _fail(self, source: Source, error: RefdeskError, owner: str) -> None:
+        document = replace(source.document, status="failed")
+        kept = self._writer.fail(document, source.modified, error.sentence, owner)
+        outcome: Outcome = "removed" if kept is None else "failed"
+        self._say(Added(document.name, outcome, kept or document, error.sentence, document.source))
 
     def _children(self, parent: Document, result: PreparedFile) -> list[Source]:
         """Attachments, which are documents of their own and were accepted with the parent."""
         known = {child.name: child for child in self._catalogue.children(parent.id)}
         sources = []
         for child in result.children:
-            accepted = known[child.name]
+            accepted = known.get(child.name)
+            if accepted is None:  # removed this very moment, with what it was attached to
+                continue
             if accepted.status == "ready" and accepted.content_hash == child.content_hash:
                 continue
             document = replace(_attached(parent, child), id=accepted.id, parent_id=parent.id)
@@ -385,7 +393,8 @@ class Intake:
         self._say(Added(document.name, "unchanged", known, reason, document.source))
 
     def _refuse(self, source: Source, error: RefdeskError) -> None:
-        self.fail(source, error)
+        """One that was never accepted."""
+        self._fail(source, error, "")
 
     def _say(self, added: Added) -> None:
         self.results.append(added)

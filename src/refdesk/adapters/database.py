@@ -16,7 +16,7 @@ from sqlalchemy.pool import QueuePool
 
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
 
-HEAD = "0006"  # the newest migration; a test compares it with the folder
+HEAD = "0007"  # the newest migration; a test compares it with the folder
 _WRITES = "refdesk_writes"
 BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
 

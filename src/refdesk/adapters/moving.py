@@ -7,7 +7,7 @@ document instead (see writer.py): listed as dropped, written to the index, then 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,10 @@ from refdesk.types import Chunk, Document
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The collection that a document shall lie in, and its name there; None keeps the name."""
+    """A document that was found in one collection and shall lie in another; a name of None keeps its own."""
 
     document_id: str
+    origin: str
     collection: str
     name: str | None = None
 
@@ -43,45 +44,75 @@ class Departure:
 
 
 def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]:
-    """Those that are not there yet; raises `UsageError` when one of them cannot go."""
-    going = [(row, to) for to in moves if (row := row_of(connection, to.document_id)).collection != to.collection]
+    """Those that are not there yet, in their order; raises `UsageError` when one of them cannot go.
+
+    An attachment goes with what it is attached to. Documents that lay in one collection may do so in the next: a file
+    and an upload of the same name, say.
+    """
+    wanted = {to.document_id: to for to in moves}
+    going = [
+        (row, to)
+        for to in moves
+        if (row := row_of(connection, to.document_id, to.origin)) and _is_elsewhere(row, to)
+        if not _goes_with_another(connection, row, wanted)
+    ]
     leaving = frozenset(row.key for row, _ in going)
-    taken: set[tuple[str, str]] = set()
+    taken: dict[tuple[str, str], str] = {}
     found = []
     for row, to in going:
-        place = (to.collection, to.name or row.name)
-        check_place(connection, row, *place, leaving)
-        if place in taken:
-            raise _is_taken(*place)
-        taken.add(place)
+        check_settled(row)
+        name = to.name or row.name
+        check_place(connection, row, to.collection, name, leaving)
+        for mark in (name, f"/{row.source}") if row.source else (name,):
+            if taken.setdefault((to.collection, mark), row.collection) != row.collection:
+                raise _is_taken(to.collection, name)
         relatives = family(connection, row.id)
         for one in relatives[1:]:
-            check_place(connection, one, one.collection, one.name)
+            check_settled(one)
         found.append(Departure(relatives, to))
     return found
+
+
+def _is_elsewhere(row: Any, to: Move) -> bool:
+    return bool(row.collection != to.collection or (to.name and to.name != row.name))
+
+
+def _goes_with_another(connection: Connection, row: Any, wanted: Mapping[str, Move]) -> bool:
+    parent = row.parent_id
+    while parent is not None and parent not in wanted:
+        parent = connection.execute(select(documents.c.parent_id).where(documents.c.id == parent)).scalar()
+    return parent is not None
+
+
+def check_settled(row: Any) -> None:
+    """A document keeps still while it is taken in."""
+    if row.status in ("pending", "processing") or row.owner:
+        raise UsageError(f"'{row.name}' is still being added", hint="try again when it is ready")
 
 
 def check_place(
     connection: Connection, row: Any, collection: str, name: str, leaving: frozenset[int] = frozenset()
 ) -> None:
-    """A document keeps still while it is taken in, and no two of a collection are given one name.
+    """No two of a collection are given one name, and no file lies there twice.
 
     Those that are `leaving` their places, by their keys, stand in nobody's way.
     """
-    if row.status in ("pending", "processing") or row.owner:
-        raise UsageError(f"'{row.name}' is still being added", hint="try again when it is ready")
     if row.parent_id is not None and collection != row.collection:
         raise UsageError(f"'{row.name}' is attached to another document", hint="move that one")
-    taken = documents.c.collection == collection, documents.c.name == name, documents.c.parent_id.is_(None)
-    same_file = documents.c.collection == collection, documents.c.source == row.source, documents.c.parent_id.is_(None)
-    for conditions in (taken, same_file) if row.source else (taken,):
-        others = connection.execute(select(documents.c.key).where(*conditions, documents.c.key != row.key)).scalars()
-        if not leaving.issuperset(others):
+    top = select(documents.c.key, documents.c.name).where(
+        documents.c.collection == collection, documents.c.parent_id.is_(None), documents.c.key != row.key
+    )
+    for other in connection.execute(top.where(documents.c.name == name)):
+        if other.key not in leaving:
             raise _is_taken(collection, name)
+    for other in connection.execute(top.where(documents.c.source == row.source)) if row.source else ():
+        if other.key not in leaving:
+            said = f"the file of '{row.name}' is in '{collection}' already, as '{other.name}'"
+            raise UsageError(said, hint="remove one of the two")
 
 
 def _is_taken(collection: str, name: str) -> UsageError:
-    return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name")
+    return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name for one")
 
 
 def moved_entries(row: Any, found: Sequence[Chunk], collection: str, start: int) -> Iterator[LexicalEntry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -67,6 +67,16 @@ def find(connection: Connection, document: Document) -> Any:
     return connection.execute(select(documents).where(same)).first()
 
 
+def in_place(row: Any, prepared: Prepared) -> Prepared:
+    """What was moved while its new version was being read stays where it is, and an upload keeps its new name."""
+    if row is None:
+        return prepared
+    document = prepared.document
+    is_upload = document.source.startswith("upload:")
+    placed = replace(document, collection=row.collection, name=row.name if is_upload else document.name)
+    return prepared if placed == document else replace(prepared, document=placed)
+
+
 def upsert(connection: Connection, prepared: Prepared, modified: float, start: int) -> tuple[int, str, Outcome]:
     """Writes the document's row, visible; what it held before goes. Gives its key, its id and what happened."""
     values = document_values(prepared.document, modified) | {"status": "ready"}
@@ -90,9 +100,10 @@ def drop_chunks(connection: Connection, row: Any) -> None:
         connection.execute(insert(dropped).values(first_chunk=row.first_chunk, last_chunk=row.last_chunk, purged=0))
 
 
-def row_of(connection: Connection, document_id: str) -> Any:
+def row_of(connection: Connection, document_id: str, collection: str | None = None) -> Any:
+    """The row of this id; with a `collection`, if it still lies there: the caller may see no other."""
     row = connection.execute(select(documents).where(documents.c.id == document_id)).first()
-    if row is None:  # removed this very moment
+    if row is None or collection not in (None, row.collection):  # removed or moved this very moment
         raise NotFound(f"there is no document '{document_id}'")
     return row
 
@@ -139,6 +150,9 @@ class Kept:
 
     originals: frozenset[str]
     pictures: frozenset[str]
+
+    def __or__(self, other: Kept) -> Kept:
+        return Kept(self.originals | other.originals, self.pictures | other.pictures)
 
 
 def kept_files(connection: Connection, keys: Sequence[int] | None = None) -> Kept:

@@ -60,6 +60,7 @@ documents = Table(
     Column("created_at", String(32), nullable=False),
     Column("updated_at", String(32), nullable=False),
     Index("documents_by_place", "collection", "source", "name"),
+    Index("documents_by_name", "collection", "name"),
     Index("documents_by_hash", "content_hash"),
     Index("documents_by_parent", "parent_id"),
     Index("documents_by_language", "status", "language"),  # counted whenever the library has changed

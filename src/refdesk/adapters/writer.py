@@ -12,12 +12,12 @@ Vectors need no step of their own: readers take them from SQL.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, delete, insert, select, update
@@ -28,14 +28,16 @@ from refdesk.adapters.catalogue import Catalogue, read_standing
 from refdesk.adapters.database import explain_sql, writing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
-from refdesk.adapters.moving import Departure, Move, check_place, departures, move_rows, moved_entries
+from refdesk.adapters.moving import Departure, Move, check_place, check_settled, departures, move_rows, moved_entries
 from refdesk.adapters.rows import (
+    Kept,
     bump,
     by_key,
     document_values,
     entries,
     family,
     find,
+    in_place,
     keep_children,
     kept_files,
     now,
@@ -46,11 +48,12 @@ from refdesk.adapters.rows import (
     upsert,
 )
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state, vectors
-from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, UsageError
+from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
 from refdesk.types import Document, Outcome, Prepared, Range
 
-MOVED_AT_ONCE = 2_000  # chunks; a transaction that moves more would keep other writers waiting for seconds
+CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
+Item = TypeVar("Item")
 LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
 
 
@@ -144,10 +147,15 @@ class LibraryWriter:
                 .values(status="processing", updated_at=now())
             )
 
-    def fail(self, document: Document, modified: float, reason: str) -> Document:
-        """Records why a document could not be taken in; an older version of it that is visible stays."""
+    def fail(self, document: Document, modified: float, reason: str, owner: str = "") -> Document | None:
+        """Records why a document could not be taken in; an older version of it that is visible stays.
+
+        With an `owner`, the run that had accepted it; None says that it was removed since.
+        """
         with self.locked(), self._engine.begin() as connection:
             row = find(connection, document)
+            if row is None and owner:
+                return None
             if row is None:
                 values = document_values(document, modified) | {"status": "failed", "error": reason}
                 connection.execute(insert(documents).values(values))
@@ -161,7 +169,10 @@ class LibraryWriter:
         return codec.unpack_document(kept._mapping)
 
     def store(self, batch: Sequence[Ready]) -> list[tuple[Document, Outcome]]:
-        """Makes a batch of different documents visible in one step; gives them as stored, and whether each is new."""
+        """Makes a batch of different documents visible in one step; gives them as stored, and whether each is new.
+
+        One that was removed while it was read is not stored, and called removed.
+        """
         if not batch:
             return []
         with self.locked():
@@ -175,44 +186,57 @@ class LibraryWriter:
                 start += len(ready.prepared.chunks)
             self._keep_files(batch)
             with self._engine.begin() as connection:
-                before = kept_files(connection, self._keys(connection, batch))
-                owners = [upsert(connection, ready.prepared, ready.modified, start) for ready, start in numbered]
+                before = kept_files(connection, self._keys(connection, batch)) | _brought(batch)
+                coming = _still_wanted(connection, numbered)
+                owners = [upsert(connection, ready.prepared, ready.modified, start) for ready, start in coming.values()]
                 # Rows first, index second, commit last: the index must know the ids the rows were given.
                 lexical = [
                     entry
-                    for (ready, start), (_, document_id, _) in zip(numbered, owners, strict=True)
+                    for (ready, start), (_, document_id, _) in zip(coming.values(), owners, strict=True)
                     for entry in entries(ready.prepared, document_id, start)
                 ]
                 self._index.lexical_index.write(lexical)
-                for (ready, start), (key, document_id, _) in zip(numbered, owners, strict=True):
+                for (ready, start), (key, document_id, _) in zip(coming.values(), owners, strict=True):
                     self._insert_content(connection, ready, key, start)
                     keep_children(connection, document_id, ready.children, ready.owner)
                 connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
                 bump(connection, "generation")
-                stored = [(by_key(connection, key), outcome) for key, _, outcome in owners]
+                stored: dict[int, tuple[Document, Outcome]] = {
+                    place: (by_key(connection, key), outcome)
+                    for place, (key, _, outcome) in zip(coming, owners, strict=True)
+                }
                 gone = unused(connection, before)
             self._files.remove(gone)
             self._purge()
             self._index.lexical_index.merge()
-        return stored
+        return [stored.get(place, (ready.prepared.document, "removed")) for place, ready in enumerate(batch)]
 
-    def remove(self, document_ids: Sequence[str]) -> list[Document]:
-        """Removes documents and what was attached to them; gives what went."""
+    def remove(self, found: Sequence[Document]) -> list[Document]:
+        """Removes documents and what was attached to them; gives what went. What has been moved since stays.
+
+        Many go in several steps: a run killed in between has removed some.
+        """
+        went: list[Document] = []
         with self.locked():
-            with self._engine.begin() as connection:
-                keys = [row.key for document_id in document_ids for row in family(connection, document_id)]
-                before = kept_files(connection, keys)
-                rows = [row for document_id in document_ids for row in remove_family(connection, document_id)]
-                bump(connection, "generation")
-                gone = unused(connection, before)
-            self._files.remove(gone)
-            self._purge()
-        return [codec.unpack_document(row._mapping) for row in rows]
+            for some in _portions(found, lambda one: one.chunk_count):
+                with self._engine.begin() as connection:
+                    ids = [one.id for one in some if _lies_there(connection, one)]
+                    keys = [row.key for document_id in ids for row in family(connection, document_id)]
+                    before = kept_files(connection, keys)
+                    rows = [row for document_id in ids for row in remove_family(connection, document_id)]
+                    bump(connection, "generation")
+                    gone = unused(connection, before)
+                self._files.remove(gone)
+                went += [codec.unpack_document(row._mapping) for row in rows]
+            with suppress(OSError, ValueError, LibraryError):  # they are gone; the next writer takes this step too
+                self._purge()
+        return went
 
-    def rename(self, document_id: str, name: str) -> Document:
+    def rename(self, document: Document, name: str) -> Document:
         """Another name for a document; gives it as it is now."""
         with self.locked(), self._engine.begin() as connection:
-            row = row_of(connection, document_id)
+            row = row_of(connection, document.id, document.collection)
+            check_settled(row)
             check_place(connection, row, row.collection, name)
             connection.execute(update(documents).where(documents.c.key == row.key).values(name=name, updated_at=now()))
             bump(connection, "generation")
@@ -226,7 +250,7 @@ class LibraryWriter:
         with self.locked():
             with self._engine.begin() as connection:
                 going = departures(connection, moves)
-            for some in _portions(going):
+            for some in _portions(going, lambda one: one.chunk_count):
                 self._move(some)
             if going:
                 self._purge()
@@ -350,14 +374,39 @@ class LibraryWriter:
                     connection.execute(update(dropped).where(some).values(purged=1))
 
 
-def _portions(going: Sequence[Departure]) -> Iterator[list[Departure]]:
-    """Each of about as many chunks as are moved at once."""
-    some: list[Departure] = []
+def _still_wanted(connection: Connection, numbered: Sequence[tuple[Ready, int]]) -> dict[int, tuple[Ready, int]]:
+    """By their places in the batch, those that were not removed while they were read, each as it lies now.
+
+    What a run takes in has had a row since it was accepted.
+    """
+    found = {}
+    for place, (ready, start) in enumerate(numbered):
+        row = find(connection, ready.prepared.document)
+        if row is not None or not ready.owner:
+            found[place] = replace(ready, prepared=in_place(row, ready.prepared)), start
+    return found
+
+
+def _brought(batch: Iterable[Ready]) -> Kept:
+    """The files that these documents come with."""
+    found = list(batch)
+    originals = frozenset(one.prepared.document.content_hash for one in found if one.original is not None)
+    return Kept(originals, frozenset(image for one in found for image in one.prepared.figures))
+
+
+def _lies_there(connection: Connection, document: Document) -> bool:
+    row = connection.execute(select(documents.c.collection).where(documents.c.id == document.id)).first()
+    return row is not None and row.collection == document.collection
+
+
+def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Each of about as many chunks as are changed at once."""
+    some: list[Item] = []
     held = 0
-    for one in going:
+    for one in many:
         some.append(one)
-        held += one.chunk_count
-        if held >= MOVED_AT_ONCE:
+        held += 1 + chunks_of(one)
+        if held >= CHANGED_AT_ONCE:
             yield some
             some, held = [], 0
     if some:
@@ -379,7 +428,7 @@ def explained(folder: Path) -> Iterator[None]:
     except DatabaseError as error:
         raise explain_sql(error, folder.parent) from error
     except OSError as error:
-        raise explain(error, folder) from error
+        raise explain(error, Path(error.filename) if isinstance(error.filename, str) else folder) from error
     except ValueError as error:  # tantivy raises its own failures as ValueError
         if isinstance(error, UsageError):
             raise

@@ -62,8 +62,8 @@ def remove(
         if collection and not yes:
             count = len(desk.documents(collection=collection))
             amount = "1 document" if count == 1 else f"{count:,} documents"
-            if count and not typer.confirm(f"Remove {amount} of {collection}?", err=True):
-                return
+            if count:
+                typer.confirm(f"Remove {amount} of {collection}?", abort=True, err=True)
         gone = desk.remove_collection(collection) if collection else desk.remove(*names or ())
     _say("removed", gone, as_json)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from refdesk.access import Caller
 from refdesk.arguments import sound
 from refdesk.engine import Refdesk
-from refdesk.errors import DiskFull, LibraryBusy, NotFound, RefdeskError, UsageError
+from refdesk.errors import DiskFull, NotFound, RefdeskError, UsageError
 from refdesk.intake import Handed
 from refdesk.types import Added, Document, Progress, Upload
 
@@ -30,7 +30,6 @@ TELL_S = 0.25  # progress is written down this often at most
 IDLE_S = 2.0  # how often an idle worker looks for what another, perhaps killed, process has left
 BATCH = 64  # files added together: one start of the parsing processes for all of them
 BATCH_BYTES = 8 << 20  # about a minute's work; what comes meanwhile waits no longer for its turn
-GONE_S = 10.0  # how long to wait for a document whose upload was taken back to go
 KEEP = {
     "ready": timedelta(hours=24),  # how long a finished upload is listed; its document stays
     "failed": timedelta(days=30),  # how long the file of a failed one is kept for another try
@@ -62,6 +61,7 @@ class Uploads:
         self._told = 0.0
         self._cleared = -CLEAR_S
         self._has_resumed = False
+        self._failed: dict[str, Upload] = {}  # as they were when the work began: reading all records takes a while
 
     def start(self) -> None:
         """Goes on with what was accepted before; returns at once."""
@@ -121,8 +121,8 @@ class Uploads:
         upload = self.of_document(document.source)
         if upload is not None and upload.status in ACTIVE:
             return upload
-        if upload is not None:
-            return self._again(upload, password)
+        if upload is not None:  # under the name and in the place that it has by now
+            return self._again(replace(upload, name=document.name, collection=document.collection), password)
         if document.parent_id is not None:
             raise UsageError(f"{document.name} is attached to another document", hint="try that one again")
         path = Path(document.source)
@@ -184,25 +184,32 @@ class Uploads:
             self._spool.remove(upload.id)
         return upload
 
-    def take_back(self, document: Document) -> bool:
-        """Stops the adding of a document that is not there yet; says whether it is gone."""
-        upload = self.of_document(document.source)
-        if upload is None or upload.status not in ACTIVE or document.status not in ACTIVE:
-            return False
-        self._spool.take_back(upload.id)
-        self.wake()
-        until = time.monotonic() + GONE_S
-        while self._desk.shelves.visible(document.id, None) is not None:
-            if time.monotonic() > until:
-                raise LibraryBusy(f"{document.name} is being put down", hint="it is gone in a moment")
-            time.sleep(0.05)
-        return True
+    def waiting_for(self, documents: Iterable[Document]) -> list[Upload]:
+        """What is about to bring one of these documents, or a new version of it."""
+        own = {one.source for one in documents}
+        places = {(one.collection, one.name) for one in documents if one.source.startswith("upload:")}
+        return [one for one in self._waiting() if one.source in own or (one.collection, one.name) in places]
 
-    def document_removed(self, source: str) -> None:
-        """A document is gone: so is the file that waited for another try."""
-        upload = self.of_document(source)
-        if upload is not None and upload.status not in ACTIVE:
-            self._spool.remove(upload.id)
+    def waiting_in(self, collection: str) -> list[Upload]:
+        """What is about to be added to a collection or to one inside it."""
+        return [one for one in self._waiting() if f"{one.collection}/".startswith(f"{collection}/")]
+
+    def _waiting(self) -> list[Upload]:
+        return [one for one in self._spool.all().values() if one.status in ACTIVE]
+
+    def put_down(self, uploads: Iterable[Upload]) -> None:
+        """Stops the adding of these, whether they wait or are at work."""
+        for one in uploads:
+            self._spool.take_back(one.id)
+        self.wake()
+
+    def documents_removed(self, sources: Iterable[str]) -> None:
+        """Documents are gone: so are the files that waited for another try."""
+        known = self._spool.all()
+        for source in sources:
+            upload = known.get(source.removeprefix("upload:")) if source.startswith("upload:") else None
+            if upload is not None and upload.status not in ACTIVE:
+                self._spool.remove(upload.id)
 
     # subscribers
 
@@ -270,7 +277,9 @@ class Uploads:
                 self._desk.add_attached()
                 self._has_resumed = True
             # The lock is ours, so whatever is called processing was left by a process that is gone.
-            batch = _batch(one for one in self._spool.all(anew=True).values() if one.status in ACTIVE)
+            known = self._spool.all(anew=True)
+            batch = _batch(one for one in known.values() if one.status in ACTIVE)
+            self._failed = {one.id: one for one in known.values() if one.status == "failed"}
             if batch:
                 self._add(batch)
         return bool(batch)
@@ -333,6 +342,9 @@ class Uploads:
 
     def _finish(self, upload: Upload, added: Added) -> None:
         document = added.document
+        if added.outcome == "removed":  # somebody deleted it while it was read
+            self._spool.remove(upload.id)
+            return
         if document is not None and added.outcome == "added" and upload.id in self._spool.taken_back():
             self._desk.remove(document.id)  # finished in the moment in which it was taken back
             return
@@ -355,13 +367,16 @@ class Uploads:
 
     def _end(self, upload: Upload) -> None:
         """Writes down how it ended; the file of a failed one is kept for another try."""
-        for other in list(self._spool.all().values()):  # an earlier try under the same name is settled by this one
+        for other in list(self._failed.values()):  # an earlier try under the same name is settled by this one
             same = (other.collection, other.name) == (upload.collection, upload.name)
-            if same and other.status == "failed" and other.id != upload.id and other.created_at < upload.created_at:
+            if same and other.id != upload.id and other.created_at < upload.created_at:
                 self._spool.remove(other.id)
+                del self._failed[other.id]
         ended = self._spool.write(replace(upload, password=None, seconds_left=None), durable=True)
         if ended.status == "ready":
             self._spool.drop_data(ended.id)
+        else:
+            self._failed[ended.id] = ended
 
 
 def new_upload(

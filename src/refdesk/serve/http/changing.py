@@ -20,7 +20,7 @@ from refdesk.serve.http.reply import reply
 from refdesk.serve.http.response_shapes import DeletedDocuments, MovedDocuments
 from refdesk.serve.http.response_shapes import Document as ShownDocument
 from refdesk.serve.http.uploads import Queue
-from refdesk.serve.uploads import ACTIVE, Uploads
+from refdesk.serve.uploads import Uploads
 from refdesk.types import Document
 
 router = APIRouter(prefix="/api", tags=["documents"])
@@ -42,9 +42,9 @@ def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bo
         caller.require("move", checked_collection(body.collection))
     _settled(queue, [found])
     if body.collection is not None:
-        found = desk.move(found.id, body.collection, name=body.name)
+        found = desk.move(found.id, body.collection, name=body.name, access=caller.access)
     elif body.name is not None:
-        found = desk.rename(found.id, body.name)
+        found = desk.rename(found.id, body.name, access=caller.access)
     return reply(document_shown(found))
 
 
@@ -53,7 +53,7 @@ def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) ->
     """With what is attached to it, at once and for everyone. One that is being added is put down."""
     found = seen(desk, caller, document_id)
     caller.require("delete", found.collection)
-    return _deleted(desk, queue, [found])
+    return _deleted(desk, queue, caller, [found])
 
 
 # several
@@ -66,7 +66,7 @@ def move(desk: Library, queue: Queue, caller: Who, body: MoveIn) -> Response:
     for place in {checked_collection(body.collection), *(one.collection for one in found)}:
         caller.require("move", place)
     _settled(queue, found)
-    return _moved(desk.move_all([one.id for one in found], body.collection))
+    return _moved(desk.move_all([one.id for one in found], body.collection, access=caller.access))
 
 
 @router.post("/documents/delete", summary="Delete several", responses=DELETED)
@@ -75,7 +75,7 @@ def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) 
     found = [seen(desk, caller, one) for one in dict.fromkeys(body.documents)]
     for place in {one.collection for one in found}:
         caller.require("delete", place)
-    return _deleted(desk, queue, found)
+    return _deleted(desk, queue, caller, found)
 
 
 # a collection
@@ -83,51 +83,51 @@ def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) 
 
 @router.patch("/collections/{name:path}", summary="Rename a collection", responses=MOVED)
 def rename_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName, body: RenameIn) -> Response:
-    """With the collections inside it: all its documents go, or none. Keys are not changed by it.
+    """With the collections inside it. When one of its documents cannot go, none does. Keys are not changed by it.
 
     The new name may be that of another collection, which then holds both.
     """
-    found = _held(desk, caller, name)
-    for place in (checked_collection(name), checked_collection(body.name)):
-        caller.require("move", place)
-    _settled(queue, found)
-    return _moved(desk.rename_collection(name, body.name))
+    place = _held(desk, caller, name)
+    for one in (place, checked_collection(body.name)):
+        caller.require("move", one)
+    if waiting := queue.waiting_in(place):
+        files = "a file is" if len(waiting) == 1 else f"{len(waiting):,} files are"
+        raise UsageError(f"{files} being added to {place} this moment", hint="wait until they are ready")
+    return _moved(desk.rename_collection(place, body.name, access=caller.access))
 
 
 @router.delete("/collections/{name:path}", summary="Delete a collection", responses=DELETED)
 def delete_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName) -> Response:
-    """Every document in it and in the collections inside it, at once and for everyone."""
-    found = _held(desk, caller, name)
-    caller.require("delete", checked_collection(name))
-    return _deleted(desk, queue, found)
+    """Every document in it and in the collections inside it, at once and for everyone; what waits is put down."""
+    place = _held(desk, caller, name)
+    caller.require("delete", place)
+    queue.put_down(queue.waiting_in(place))
+    return _gone(queue, desk.remove_collection(place, access=caller.access))
 
 
-def _held(desk: Refdesk, caller: Caller, name: str) -> list[Document]:
-    """What lies in a collection, for those who may read all of it; for the others it is not there."""
+def _held(desk: Refdesk, caller: Caller, name: str) -> str:
+    """A collection that holds documents, for those who may read all of it; for the others it is not there."""
     place = checked_collection(name)
-    if caller.may("read", place):
-        found = [one for one in desk.documents(collection=place) if one.parent_id is None]
-        if found:
-            return found
-    raise NotFound(f"there is no collection '{place}'")
+    counts = dict(desk.collections(caller.access)) if caller.may("read", place) else {}
+    if not any(f"{one}/".startswith(f"{place}/") for one in counts):
+        raise NotFound(f"there is no collection '{place}'")
+    return place
 
 
 def _settled(queue: Uploads, documents: Sequence[Document]) -> None:
-    """What is being added this moment would come back under its old name and place."""
-    for one in documents:
-        upload = queue.of_document(one.source)
-        if upload is not None and upload.status in ACTIVE:
-            raise UsageError(f"{one.name} is being added this moment", hint="wait until it is ready")
+    """What is being added this moment would come back under its old name."""
+    if waiting := queue.waiting_for(documents):
+        raise UsageError(f"{waiting[0].name} is being added this moment", hint="wait until it is ready")
 
 
-def _deleted(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Response:
-    put_down = [one.id for one in documents if queue.take_back(one)]
-    rest = [one for one in documents if one.id not in put_down]
-    _settled(queue, rest)
-    gone = desk.remove(*(one.id for one in rest)) if rest else []
-    for one in gone:
-        queue.document_removed(one.source)
-    return reply({"deleted": put_down + [one.id for one in gone]})
+def _deleted(desk: Refdesk, queue: Uploads, caller: Caller, documents: Sequence[Document]) -> Response:
+    queue.put_down(queue.waiting_for(documents))  # or it would bring them back
+    return _gone(queue, desk.remove(*(one.id for one in documents), access=caller.access))
+
+
+def _gone(queue: Uploads, documents: Sequence[Document]) -> Response:
+    queue.documents_removed(one.source for one in documents)
+    return reply({"deleted": [one.id for one in documents]})
 
 
 def _moved(documents: Sequence[Document]) -> Response:
