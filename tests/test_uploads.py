@@ -6,6 +6,7 @@ import asyncio
 import errno
 import io
 import os
+import resource
 import signal
 import threading
 from dataclasses import replace
@@ -258,6 +259,17 @@ def test_a_full_disk_is_said_and_leaves_nothing(desk: Refdesk) -> None:
     with pytest.raises(DiskFull, match="the server's disk is full"), desk.spool.receiving() as (_, file):
         file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
+    assert list(desk.spool.folder.iterdir()) == []
+
+
+def test_a_disk_that_has_no_room_for_the_record_keeps_no_file_either(desk: Refdesk) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # the file fits, the record does not
+    try:
+        with pytest.raises(DiskFull):
+            hand_in(desk, "a.md", b"half")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(desk.spool.folder.iterdir()) == []
 
 

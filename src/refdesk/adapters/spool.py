@@ -77,6 +77,9 @@ class Spool:
             part.replace(self.data(upload.id))
             accepted = self.write(upload, durable=True)
             _sync_folder(self.folder)
+        except LibraryError:  # the record could not be written; it has said why
+            self.remove(upload.id)
+            raise
         except OSError as error:
             self.remove(upload.id)
             raise _refused(error, part) from error
