@@ -449,3 +449,15 @@ def test_revoking_the_last_key_does_not_open_a_server_on_the_network(desk: Refde
         assert server.request("GET", "/healthz").status_code == 200
     with serving(desk, is_local=False, insecure=True) as server:
         assert server.request("GET", "/api/settings").status_code == 200
+
+
+def test_the_first_key_is_an_admins(tmp_path: Path) -> None:
+    """Or nobody could make another, nor change a setting, but on the command line."""
+    with Refdesk(tmp_path / "library") as desk, serving(desk) as server:
+        for body in ({"role": "reader"}, {"role": "admin", "collections": ["a"]}):
+            refused = server.post("/api/keys", json={"name": "anna"} | body)
+            assert refused.status_code == 400 and "the first key must be that of an admin" in refused.json()["message"]
+        made = server.post("/api/keys", json={"name": "root", "role": "admin"})
+        assert made.status_code == 201
+        key = made.json()["secret"]
+        assert server.post("/api/keys", key=key, json={"name": "anna", "role": "reader"}).status_code == 201

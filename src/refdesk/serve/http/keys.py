@@ -57,6 +57,9 @@ def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
     caller.require("keys")
     if body.collections == []:  # a program that found none to name does not mean all of them
         raise UsageError("a key without any collection opens nothing", hint="leave `collections` out for all of them")
+    if not desk.keys.exist() and (body.role != "admin" or body.collections is not None):
+        said = "the first key must be that of an admin of every collection"
+        raise UsageError(said, hint="with it the library is closed, and only an admin can make more keys")
     key, secret = desk.keys.add(body.name, body.role, body.collections)
     return reply({"key": key.to_dict(), "secret": secret}, 201)
 
