@@ -122,6 +122,28 @@ def test_from_citation_to_citation_by_keyboard(page: Page) -> None:
     expect(chips.nth(1)).to_be_focused()
 
 
+def test_keys_scroll_before_they_turn(page: Page) -> None:
+    """With the focus on the page, keys move within what is shown; at its edge they go on to the next."""
+    ask(page, ANCHOR)
+    page.locator(".source").first.click()
+    expect(page.locator(".viewer .mark").first).to_be_visible()
+    sheet = page.locator(".viewer-pages")
+    for _ in range(3):
+        page.get_by_role("button", name="Larger").click()
+    sheet.evaluate("one => one.scrollTo({left: 0, top: 0, behavior: 'instant'})")
+    sheet.focus()
+    page.keyboard.press("ArrowRight")
+    expect(sheet).not_to_have_js_property("scrollLeft", 0)
+    page.keyboard.press("PageDown")
+    expect(sheet).not_to_have_js_property("scrollTop", 0)
+    expect(page.locator(".leaf[data-page='1'] .mark").first).to_be_attached()
+    sheet.evaluate("one => one.scrollTo({left: 9999, top: 9999, behavior: 'instant'})")
+    page.keyboard.press("Shift+PageDown")  # not a key of the viewer
+    expect(page.locator(".leaf[data-page='1'] .mark").first).to_be_attached()
+    page.keyboard.press("PageDown")
+    expect(page.locator(".leaf[data-page='2'] img")).to_be_visible()
+
+
 def test_zoom_and_leafing(page: Page) -> None:
     ask(page, ANCHOR)
     page.locator(".source").first.click()
@@ -195,6 +217,7 @@ def test_conflicts_missing_aspects_and_suggestions(page: Page) -> None:
     answer = {
         "id": "a",
         "content": "It costs 310. [1]",
+        "notes": [],
         "claims": [{"text": "It floats.", "verdict": "contradicted", "note": "the source says it sinks"}],
         "citations": [cite | {"marker": 1, "document_id": "x"}, cite | {"marker": 2, "document_id": "y"}],
         "sufficiency": {"conflicts": [{"text": "310 or 320", "markers": [1, 2]}], "missing_aspects": ["delivery"]},

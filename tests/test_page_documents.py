@@ -83,7 +83,7 @@ def test_the_way_of_documents(page: Page, server: Server) -> None:
     expect(page.locator(".doc")).to_have_count(1)
     page.get_by_role("button", name="Delete third.md").click()
     page.get_by_role("button", name="Delete", exact=True).click()
-    expect(page.get_by_role("heading", name="Nothing fits")).to_be_visible()
+    expect(page.get_by_role("heading", name="This collection is empty")).to_be_visible()
     expect(page.get_by_label("Search by name")).to_be_focused()  # its row, and so its button, is gone
     left = {one["name"]: one["status"] for one in server.get("/api/documents").json()["documents"]}
     assert [name for name, status in left.items() if status == "ready"] == ["note-1.md", "note-2.md", "note-4.md"]
@@ -245,5 +245,6 @@ def test_many_files_stay_in_their_frame(browser: Browser, tmp_path: Path) -> Non
 
 def test_a_question_to_try_adds_the_examples_first(browser: Browser, tmp_path: Path) -> None:
     with Refdesk(tmp_path / "library") as desk, serving(desk) as server, tab(browser, server.url) as page:
-        page.get_by_role("button", name="How long does the battery").click()
+        page.get_by_role("button", name="How long does the battery").press("Enter")
         expect(page.locator("article.turn[data-answer] .chip").first).to_be_visible(timeout=60_000)
+        expect(page.get_by_label("Question", exact=True)).to_be_focused()  # what had the focus is gone

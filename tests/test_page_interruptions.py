@@ -139,6 +139,41 @@ def test_a_stopped_question_can_be_put_again(browser: Browser, server: Server, m
         expect(page.get_by_label(BOX, exact=True)).to_be_focused()
 
 
+def test_a_stopped_question_stays_until_it_is_put_again(browser: Browser, server: Server, model: WireServer) -> None:
+    """Through another view, and through another question that is being answered."""
+    writes(model, delay=0.1)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor, then pause")
+        page.get_by_role("button", name="Stop").click()
+        expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
+        page.get_by_role("link", name="Documents").click()
+        expect(page.locator(".doc").first).to_be_visible()
+        page.go_back()
+        expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
+        put(page, "Tell me about the anchor in the meantime")
+        page.get_by_role("button", name="Ask again").click()
+        expect(page.locator(".toast")).to_contain_text("Another answer is on its way")
+        expect(page.locator(".asked")).to_have_count(2)
+        page.get_by_role("button", name="Stop").click()
+        writes(model, f"{QUOTE} [1]")
+        page.get_by_role("button", name="Ask again").first.click()
+        expect(page.locator("article.turn[data-answer] .asked")).to_have_text("Tell me about the anchor, then pause")
+
+
+def test_a_conversation_is_not_deleted_under_its_answer(browser: Browser, server: Server, model: WireServer) -> None:
+    writes(model, f"{QUOTE} [1]")
+    with tab(browser, server.url) as page:
+        ask(page, "Tell me about the anchor, this one will go")
+        talk = page.locator(".talk[data-current]")
+        expect(talk.get_by_role("button", name="Delete")).to_have_count(1)
+        writes(model, delay=0.05)
+        put(page, "And once more about the anchor?")
+        expect(talk.get_by_role("img", name="An answer is on its way")).to_be_visible()
+        expect(talk.get_by_role("button")).to_have_count(0)  # it would come back with its answer
+        expect(page.locator("article.turn[data-answer]")).to_have_count(2)
+        expect(talk.get_by_role("button", name="Delete")).to_have_count(1)
+
+
 def test_two_conversations_at_once(browser: Browser, server: Server, model: WireServer) -> None:
     with tab(browser, server.url) as page:
         for name, delay in (("first", 0.15), ("second", 0.05)):
@@ -178,6 +213,18 @@ def test_a_sign_in_that_has_ended_loses_nothing(browser: Browser, tmp_path: Path
             expect(page.get_by_label(BOX, exact=True)).to_have_value("How many cranes has the harbour?")
             page.get_by_role("button", name="Ask", exact=True).click()
             expect(page.locator("article.turn[data-answer]")).to_have_count(1)
+
+
+def test_signing_out_leaves_nothing_for_the_next_one(browser: Browser, tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        _, secret = desk.keys.add("Rita", "reader")
+        with serving(desk) as server, tab(browser, server.url, allowed=("401",)) as page:
+            for typed in ("", "What does my colleague earn?"):
+                page.get_by_label("Key").fill(secret)
+                page.get_by_role("button", name="Sign in").click()
+                expect(page.get_by_label(BOX, exact=True)).to_have_value("")
+                page.get_by_label(BOX, exact=True).fill(typed or "What does my colleague earn?")
+                page.get_by_role("button", name="Sign out").click()
 
 
 def test_a_server_that_stops_and_comes_back(browser: Browser, examples_folder: Path, tmp_path: Path) -> None:

@@ -133,11 +133,94 @@ def test_the_menu_of_a_phone(browser: Browser, server: Server) -> None:
         settled(page)
         page.get_by_role("button", name="Open the menu").click()
         expect(page.locator("#main")).to_have_attribute("inert", "")
+        expect(page.locator("#nav a").first).to_be_focused()
+        page.keyboard.press("Shift+Tab")
+        expect(
+            page.get_by_role("link", name="Refdesk").last
+        ).to_be_focused()  # within it; what is below cannot be reached
         page.keyboard.press("Escape")
         expect(page.get_by_role("button", name="Open the menu")).to_be_focused()
         page.get_by_role("button", name="Open the menu").click()
         page.mouse.click(360, 400)  # beside it
         expect(page.locator("#side")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [375, 1000])
+def test_where_the_viewer_lies_over_the_page(browser: Browser, server: Server, width: int) -> None:
+    """What is below cannot be reached; Escape, and Back, shut it and leave the conversation open."""
+    with tab(browser, server.url, viewport={"width": width, "height": 700}) as page:
+        ask(page, "How heavy is the anchor of the standard wave buoy mooring?")
+        address = page.url
+        for shut in (lambda: page.keyboard.press("Escape"), lambda: page.evaluate("history.back()")):
+            page.locator(".answer .chip").first.click()
+            expect(page.locator(".leaf").first).to_be_visible()
+            expect(page.locator("#main")).to_have_attribute("inert", "")
+            shut()
+            expect(page.locator("#viewer")).to_be_hidden()
+            expect(page.locator("article.turn")).to_have_count(1)
+            assert page.url == address
+
+
+def test_a_document_that_is_shut_leaves_the_address(browser: Browser, server: Server) -> None:
+    with tab(browser, f"{server.url}/#/documents") as page:
+        for _ in range(2):
+            page.locator(".doc-name").first.click()
+            expect(page.locator(".leaf").first).to_be_visible()
+            page.keyboard.press("Escape")
+            expect(page.locator("#viewer")).to_be_hidden()
+            assert page.url.endswith("#/documents")
+
+
+def test_long_words_stay_in_their_frame(browser: Browser, tmp_path: Path) -> None:
+    """A question and a collection of one word each, without a place to break."""
+    word = "W" * 180
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_text("note.md", f"The harbour of {word} has four cranes.", collection=word)
+        with serving(desk) as server, tab(browser, server.url, viewport={"width": 375, "height": 700}) as page:
+            ask(page, f"How many cranes has the harbour of {word}, and what is {word}{word}?")
+            page.get_by_title("Where to look").click()
+            page.get_by_role("button", name="Use these").click()
+            wide = "[document.documentElement, document.getElementById('main')].map(one => one.scrollWidth)"
+            assert max(page.evaluate(wide)) <= 375
+            assert max(page.eval_on_selector_all(".sure span", RIGHTS)) <= 375
+            page.goto(f"{server.url}/#/documents")
+            page.locator(".folder").nth(1).click()
+            assert max(page.evaluate(wide)) <= 375
+            page.set_viewport_size({"width": 1440, "height": 800})
+            page.get_by_role("button", name="Rename the collection").click()
+            page.get_by_role("button", name="Cancel").click()
+            (list_left,) = page.eval_on_selector_all(".docs", "all => all.map(one => one.getBoundingClientRect().left)")
+            assert max(page.eval_on_selector_all(".folders *", RIGHTS)) <= list_left
+            page.evaluate("async ([url, text]) => (await import(url)).toast(text)", [module(page, "dom.js"), word * 2])
+            assert max(page.eval_on_selector_all(".toast", "all => all.map(one => one.scrollWidth)")) <= 416
+
+
+RIGHTS = "all => all.map(one => one.getBoundingClientRect().right)"
+
+
+def module(page: Page, name: str) -> str:
+    return page.locator("script[type=module]").get_attribute("src").replace("app.js", name)  # type: ignore[union-attr]
+
+
+def test_right_to_left_text(browser: Browser, tmp_path: Path) -> None:
+    """Hebrew begins at the right, in the question and on the page; English beside it at the left."""
+    hebrew = "בנמל יש ארבעה מנופים"
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_text("note.txt", f"{hebrew}.\n\nThe harbour has four cranes.")
+        with serving(desk) as server, tab(browser, server.url) as page:
+            ask(page, f"{hebrew}?")
+            assert page.eval_on_selector_all(".asked", SIDES) == [["right"]]
+            page.goto(f"{server.url}/#/documents/{desk.documents()[0].id}")
+            expect(page.locator(".leaf.text")).to_contain_text("cranes")
+            (sides,) = page.eval_on_selector_all(".leaf.text", SIDES)
+            assert sides[0] == "right" and sides[-1] == "left"
+
+
+SIDES = """all => all.map(one => {
+    const text = document.createRange(), box = one.getBoundingClientRect();
+    text.selectNodeContents(one);
+    return [...text.getClientRects()].map(line => line.left - box.left < box.right - line.right ? "left" : "right");
+})"""  # to which side of its element each line is nearer
 
 
 def test_light_and_dark(browser: Browser, server: Server) -> None:

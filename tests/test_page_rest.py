@@ -62,6 +62,31 @@ def test_a_wrong_value_is_explained(browser: Browser, server: Server) -> None:
         expect(row.get_by_role("alert")).to_contain_text("rag.top_k must be a whole number")
 
 
+def test_a_setting_that_was_not_saved_is_saved_by_another_try(browser: Browser, server: Server) -> None:
+    with tab(browser, f"{server.url}/#/settings", allowed=("ERR_FAILED",)) as page:
+        row = page.locator(".setting[data-name='rag.top_k']")
+        expect(row).to_be_visible()
+        page.route("**/api/settings", lambda route: route.abort())
+        row.get_by_role("textbox").fill("8")
+        row.get_by_role("textbox").press("Enter")
+        expect(row.get_by_role("alert")).to_contain_text("The service cannot be reached")
+        page.unroute_all()
+        row.get_by_role("button", name="Try again").click()
+        expect(row.get_by_text("Changed")).to_be_visible()
+        row.get_by_role("button", name="Put back").click()
+        expect(row.get_by_text("Changed")).to_have_count(0)
+        page.get_by_label("Find a setting").fill("no such word")
+        expect(page.get_by_text("No setting fits.")).to_be_visible()
+
+
+def test_a_period_while_the_service_is_away(browser: Browser, server: Server) -> None:
+    with tab(browser, f"{server.url}/#/analytics", allowed=("ERR_FAILED",)) as page:
+        expect(page.get_by_label("Period")).to_be_visible()
+        page.route("**/api/analytics*", lambda route: route.abort())
+        page.get_by_label("Period").select_option("A year")
+        expect(page.locator(".toast")).to_contain_text("The service cannot be reached")
+
+
 def test_a_model_is_tested(browser: Browser, tmp_path: Path) -> None:
     """One word from the model that stands in the box, or why there is none; said beside the button."""
     with WireServer() as model, pytest.MonkeyPatch.context() as patch, Refdesk(tmp_path / "library") as desk:
@@ -175,16 +200,27 @@ def test_signing_in_as_a_reader(browser: Browser, own_folder: Path) -> None:
 def test_a_key_is_made_changed_and_withdrawn(browser: Browser, tmp_path: Path) -> None:
     with Refdesk(tmp_path / "library") as desk:
         _, secret = desk.keys.add("Ada", "admin")
-        with serving(desk) as server, tab(browser, server.url, allowed=("401",)) as page:
+        with serving(desk) as server, tab(browser, server.url, allowed=("400", "401")) as page:
+            page.context.grant_permissions(["clipboard-read", "clipboard-write"])
             page.get_by_label("Key").fill(secret)
             page.get_by_role("button", name="Sign in").click()
             page.get_by_role("link", name="Settings").click()
-            page.get_by_role("button", name="New key").click()
+            page.get_by_role("button", name="New key").press("Enter")
             page.get_by_role("dialog").get_by_label("Name").fill("Rita")
-            page.get_by_role("button", name="Make the key").click()
+            page.get_by_role("dialog").get_by_label("Collections").fill("finance//2024")
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("finance//2024")
+            expect(page.get_by_role("dialog").get_by_label("Name")).to_have_value("Rita")  # nothing is typed twice
+            page.get_by_role("dialog").get_by_label("Collections").fill("")
+            page.keyboard.press("Enter")
             made = page.locator(".secret").inner_text()
             assert server.get("/api/me", key=made).json()["name"] == "Rita"
+            for key in ("Enter", "Escape"):  # shown once: not lost by a key that was pressed twice
+                page.keyboard.press(key)
+                expect(page.locator(".secret")).to_be_visible()
+            assert page.evaluate("navigator.clipboard.readText()") == made
             page.get_by_role("button", name="Done").click()
+            expect(page.get_by_role("button", name="New key")).to_be_focused()
             page.get_by_role("button", name="Change Rita").click()
             page.get_by_role("dialog").get_by_label("Role").select_option("editor")
             page.get_by_role("dialog").get_by_label("Collections").fill("finance, hr/2024")
@@ -195,6 +231,7 @@ def test_a_key_is_made_changed_and_withdrawn(browser: Browser, tmp_path: Path) -
             page.get_by_role("button", name="Withdraw Rita").click()
             page.get_by_role("button", name="Withdraw", exact=True).click()
             expect(page.get_by_role("button", name="Withdraw Rita")).to_have_count(0)
+            expect(page.get_by_role("button", name="New key")).to_be_focused()
             assert server.get("/api/me", key=made).status_code == 401
 
 

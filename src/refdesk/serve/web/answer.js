@@ -1,7 +1,7 @@
 // One answer as it stands: text, sources, how sure, what is missing, what to do with it.
-import { failureOf, send } from "./api.js";
+import { send } from "./api.js";
 import { bindChip, bindChips, hideTip, markClaims, place, VERDICTS } from "./chips.js";
-import { h, icon, iconButton, milliseconds, toast, trusted } from "./dom.js";
+import { dotted, h, icon, iconButton, isLost, milliseconds, tell, toast, trusted } from "./dom.js";
 import { openCitation } from "./viewer.js";
 
 /** Sanitised HTML of an answer's text; its sentences and markers carry their numbers. */
@@ -16,10 +16,10 @@ export async function showBody(body, answer) {
   try {
     body.replaceChildren(trusted(await rendered(answer.content, answer)));
   } catch {
-    body.replaceChildren(h("p", {}, answer.content)); // without the service's help, plain
+    body.replaceChildren(h("p", answer.content)); // without the service's help, plain
   }
   for (const table of body.querySelectorAll("table")) {
-    const wide = h("div.wide", { tabindex: "0", role: "group", "aria-label": "Table" });
+    const wide = h("div.wide", { tabindex: "0", role: "group", label: "Table" });
     table.before(wide);
     wide.append(table);
   }
@@ -29,15 +29,15 @@ export async function showBody(body, answer) {
 
 /** What stands below the text, in this order; `again(question, options)` asks something. */
 export function around(answer, again) {
-  return [...(answer.notes || []).map((note) => h("p.notice.warn", {}, note)), doubts(answer), conflicts(answer), missing(answer), sure(answer), sources(answer), tools(answer), offers(answer, again)].filter(Boolean);
+  return [...answer.notes.map((note) => h("p.notice.warn", note)), doubts(answer), conflicts(answer), missing(answer), sure(answer), sources(answer), tools(answer), offers(answer, again)].filter(Boolean);
 }
 
 /** “Searched for … instead of …”, before the text. */
 export function readAs(answer, again) {
   const searched = answer.corrected_question || (answer.standalone_question !== answer.question && answer.standalone_question);
   if (!searched || searched === answer.question) return null;
-  return h("p.notice", { class: "read-as" }, "Searched for ", h("strong", {}, searched), " instead of ", h("em", {}, answer.question), ". ",
-    h("button.link", { type: "button", onclick: () => again(answer.question, { verbatim: true }) }, "Search for exactly what I wrote"));
+  return h("p.notice", { class: "read-as" }, "Searched for ", h("strong", searched), " instead of ", h("em", answer.question), ". ",
+    h("button.link", { onclick: () => again(answer.question, { verbatim: true }) }, "Search for exactly what I wrote"));
 }
 
 function doubts(answer) {
@@ -45,21 +45,21 @@ function doubts(answer) {
   if (!doubtful.length) return null;
   const bad = doubtful.some((claim) => claim.verdict === "contradicted");
   return h("div.checks.notice", { class: bad ? "bad" : "warn" },
-    h("strong", {}, doubtful.length === 1 ? "One sentence is not fully proved" : `${doubtful.length} sentences are not fully proved`),
-    h("ul", {}, doubtful.map((claim) => h("li", {}, h("q", {}, claim.text), ` ${VERDICTS[claim.verdict]}${claim.note ? `: ${claim.note}` : ""}.`))));
+    h("strong", doubtful.length === 1 ? "One sentence is not fully proved" : `${doubtful.length} sentences are not fully proved`),
+    h("ul", doubtful.map((claim) => h("li", h("q", claim.text), ` ${VERDICTS[claim.verdict]}${claim.note ? `: ${claim.note}` : ""}.`))));
 }
 
 function conflicts(answer) {
   const found = answer.sufficiency.conflicts || [];
   if (!found.length) return null;
-  return h("div.checks.notice.warn", {}, h("strong", {}, "The sources disagree"),
-    h("ul", {}, found.map((one) => h("li", {}, `${one.text} `, one.markers.map((marker) => chip(marker, answer))))));
+  return h("div.checks.notice.warn", h("strong", "The sources disagree"),
+    h("ul", found.map((one) => h("li", `${one.text} `, one.markers.map((marker) => chip(marker, answer))))));
 }
 
 function chip(marker, answer) {
   const mine = answer.citations.filter((cite) => cite.marker === marker);
   if (!mine.length) return `[${marker}]`;
-  const one = h("button.chip", { type: "button" }, String(marker));
+  const one = h("button.chip", String(marker));
   bindChip(one, mine, answer.citations);
   return one;
 }
@@ -68,7 +68,7 @@ function missing(answer) {
   const aspects = answer.sufficiency.missing_aspects || [];
   if (!aspects.length) return null;
   const isShort = aspects.every((one) => one.length < 25);
-  return h("div.checks.notice", {}, h("strong", {}, "Not found in the documents"), isShort ? `: ${aspects.map((one) => `“${one}”`).join(", ")}` : h("ul", {}, aspects.map((one) => h("li", {}, one))));
+  return h("div.checks.notice", h("strong", "Not found in the documents"), isShort ? `: ${aspects.map((one) => `“${one}”`).join(", ")}` : h("ul", aspects.map((one) => h("li", one))));
 }
 
 function sure(answer) {
@@ -76,57 +76,58 @@ function sure(answer) {
   if (!reason && !answer.citations.length) return null;
   const on = { low: 1, medium: 2, high: 3 }[level];
   return h("p.sure", { "data-level": level }, h("span.bars", { "aria-hidden": "true" }, [1, 2, 3].map((bar) => h("i", { class: bar <= on ? "on" : "" }))),
-    h("strong", {}, `${level.charAt(0).toUpperCase()}${level.slice(1)} confidence`), h("span", {}, reason));
+    h("strong", `${level.charAt(0).toUpperCase()}${level.slice(1)} confidence`), h("span", reason));
 }
 
 function sources(answer) {
   if (!answer.citations.length) return null;
-  return h("ol.sources", { "aria-label": "Sources" }, answer.citations.map((cite, at) => {
-    const one = h("button.source", { type: "button", onclick: () => { hideTip(); openCitation(answer.citations, at, one); } },
-      h("b", {}, String(cite.marker)), h("strong", {}, cite.document_name, h("span", {}, ` · ${place(cite)}`)), cite.quote && h("em", {}, cite.quote));
+  return h("ol.sources", { label: "Sources" }, [...answer.citations.entries()].sort(([, a], [, b]) => a.marker - b.marker).map(([at, cite]) => {
+    const one = h("button.source", { onclick: () => { hideTip(); openCitation(answer.citations, at, one); } },
+      h("b", String(cite.marker)), h("strong", cite.document_name, h("span", ` · ${place(cite)}`)), cite.quote && h("em", cite.quote));
     one.cite = cite;
-    return h("li", {}, one);
+    return h("li", one);
   }));
 }
 
 function tools(answer) {
   const good = iconButton("good", "This is correct", () => judge("correct"));
   const poor = iconButton("poor", "This is wrong", () => judge("wrong"));
-  const below = h("div", {});
+  const below = h("div");
   async function judge(verdict, correction = "") {
     try {
       await send("POST", "/api/feedback", { answer_id: answer.id, verdict, correction });
-      good.setAttribute("aria-pressed", String(verdict === "correct"));
-      poor.setAttribute("aria-pressed", String(verdict === "wrong"));
+      good.ariaPressed = verdict === "correct";
+      poor.ariaPressed = verdict === "wrong";
       if (correction || verdict === "correct") { below.replaceChildren(); toast("Thank you. It counts in Analytics."); } else {
         below.replaceChildren(correctionForm(judge));
         below.querySelector("textarea").focus();
       }
-    } catch (error) { toast(failureOf(error).text); }
+      if (isLost()) poor.focus(); // the form is gone
+    } catch (error) { tell(error); }
   }
   const said = answer.feedback?.[0]?.verdict;
-  if (said) (said === "correct" ? good : poor).setAttribute("aria-pressed", "true");
-  const told = [{ extractive: "quoted from the documents", none: "" }[answer.model] ?? answer.model, answer.cached !== "no" && "from the cache",
-    answer.metrics.total_ms && milliseconds(answer.metrics.total_ms), answer.usage.cost_usd ? `$${answer.usage.cost_usd.toFixed(4)}` : ""].filter(Boolean).join(" · ");
-  return h("div", {}, h("div.tools", {},
-    iconButton("copy", "Copy with citations", () => copy(answer)), good, poor,
-    h("a.plain", { href: `#/traces/${answer.id}`, "aria-label": "How this was answered", title: "How this was answered" }, icon("trace")),
-    h("span.meta", {}, told)), below);
+  if (said) (said === "correct" ? good : poor).ariaPressed = "true";
+  const told = dotted({ extractive: "quoted from the documents", none: "" }[answer.model] ?? answer.model, answer.cached !== "no" && "from the cache",
+    answer.metrics.total_ms && milliseconds(answer.metrics.total_ms), answer.usage.cost_usd ? `$${answer.usage.cost_usd.toFixed(4)}` : "");
+  return h("div", h("div.tools",
+    iconButton("copy", "Copy with citations", () => copy(withCitations(answer), "Copied, with its citations.")), good, poor,
+    h("a.plain", { href: `#/traces/${answer.id}`, label: "How this was answered", title: "How this was answered" }, icon("trace")),
+    h("span.meta", told)), below);
 }
 
 function correctionForm(judge) {
   const box = h("textarea.field", { rows: 2, required: true });
   return h("form.correct", { onsubmit: (event) => { event.preventDefault(); judge("wrong", box.value.trim()); } },
-    h("label.stack", {}, "What would be right?", box), h("div.row", {}, h("button.button", { type: "submit" }, "Send the correction"), h("span.quiet.small", {}, "It is noted as wrong; a correction is up to you.")));
+    h("label.stack", "What would be right?", box), h("div.row", h("button.button", { type: "submit" }, "Send the correction"), h("span.quiet.small", "It is noted as wrong; a correction is up to you.")));
 }
 
 function offers(answer, again) {
   if (!answer.suggested_questions.length) return null;
-  return h("div.more", {}, h("h3", {}, "You could also ask"), offerList(answer.suggested_questions, again));
+  return h("div.more", h("h3", "You could also ask"), offerList(answer.suggested_questions, again));
 }
 
 export const offerList = (questions, again) =>
-  h("ul.offers", {}, questions.map((one) => h("li", {}, h("button.offer", { type: "button", onclick: () => again(one) }, one))));
+  h("ul.offers", questions.map((one) => h("li", h("button.offer", { onclick: () => again(one) }, one))));
 
 /** The text and, below it, where each number points. */
 export function withCitations(answer) {
@@ -136,16 +137,15 @@ export function withCitations(answer) {
   return [answer.content, lines.join("\n")].filter(Boolean).join("\n\n");
 }
 
-async function copy(answer) {
-  const text = withCitations(answer);
+export async function copy(text, said = "Copied.") {
   try {
     await navigator.clipboard.writeText(text);
   } catch { // pages that are not served over HTTPS have no clipboard
-    const box = h("textarea", {}, text);
-    document.body.append(box);
+    const box = h("textarea", text);
+    (document.querySelector("dialog[open]") || document.body).append(box); // the rest cannot be reached then
     box.select();
     document.execCommand("copy");
     box.remove();
   }
-  toast("Copied, with its citations.");
+  toast(said);
 }

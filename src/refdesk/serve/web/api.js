@@ -114,5 +114,8 @@ export const me = { name: "", role: "reader", id: "" };
 let arrived = null;
 /** Who is here; asked once, and whoever needs to know waits for it. */
 export const arrive = () => (arrived ??= get("/api/me").then((found) => Object.assign(me, found), (error) => { arrived = null; throw error; }));
-export const may = (role) => ["reader", "editor", "admin"].indexOf(me.role) >= ["reader", "editor", "admin"].indexOf(role);
+const ROLES = ["reader", "editor", "admin"];
+export const may = (role) => ROLES.indexOf(me.role) >= ROLES.indexOf(role);
+/** An address whose parts may hold anything: url`/api/collections/${"a/b"}` */
+export const url = (texts, ...parts) => String.raw({ raw: texts }, ...parts.map(encodeURIComponent));
 export const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value != null)).toString();

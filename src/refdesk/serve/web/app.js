@@ -1,40 +1,36 @@
 // Which view is shown, who is here, light or dark, and the keys that work everywhere.
 import { arrive, failureOf, may, me, send } from "./api.js";
-import { bones, failureState } from "./dom.js";
-import { closeViewer, isViewerOpen, viewerKey } from "./viewer.js";
+import { bones, byId, failureState, icon, isLost } from "./dom.js";
+import { forgetAll } from "./running.js";
+import { closeViewer, viewerKey } from "./viewer.js";
 import { showTalks } from "./talks.js";
 
-const VIEWS = {
-  ask: () => import("./ask.js"),
-  documents: () => import("./documents.js"),
-  traces: () => import("./traces.js"),
-  analytics: () => import("./analytics.js"),
-  settings: () => import("./settings.js"),
-};
-const main = document.getElementById("main");
-const frame = document.getElementById("frame");
-const menu = document.getElementById("menu");
-const themeButton = document.getElementById("theme");
+const VIEWS = ["ask", "documents", "traces", "analytics", "settings"]; // each a file of this name
+const main = byId("main");
+const frame = byId("frame");
+const menu = byId("menu");
+const themeButton = byId("theme");
 let leave = () => {};
 let shown = 0;
 
 /** `#/documents/ab12/3` -> ["documents", "ab12", "3"] */
-const route = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+const route = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map((part) => {
+  try { return decodeURIComponent(part); } catch { return part; } // written by hand
+});
 
 async function show() {
   const [name = "ask", ...rest] = route();
-  const view = VIEWS[name] ? name : "ask";
+  const view = VIEWS.includes(name) ? name : "ask";
   const mine = (shown += 1);
   openMenu(false);
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.dataset.view === view) {
-      link.setAttribute("aria-current", "page");
-      document.title = `${link.textContent} · Refdesk`;
-    } else link.removeAttribute("aria-current");
+    const isOpen = link.dataset.view === view;
+    link.ariaCurrent = isOpen ? "page" : null;
+    if (isOpen) document.title = `${link.textContent} · Refdesk`;
   }
   try {
     // The box of the ask view can be typed into at once; the others wait until it is known what one may do.
-    const [module] = await Promise.all([VIEWS[view](), view === "ask" || arrive()]);
+    const [module] = await Promise.all([import(`./${view}.js`), view === "ask" || arrive()]);
     if (mine !== shown) return;
     if (module.stays?.(rest)) return;
     leave();
@@ -43,23 +39,30 @@ async function show() {
     main.className = "main";
     main.replaceChildren(bones());
     const left = await module.show(main, rest);
-    if (mine === shown && left) leave = left;
+    if (mine !== shown) return;
+    if (left) leave = left;
+    if (mine > 1 && isLost()) main.focus(); // the link that led here is gone
   } catch (error) {
-    if (mine === shown) main.replaceChildren(failureState(failureOf(error), () => location.reload())); // a newer page may be there
+    if (mine === shown) main.replaceChildren(failureState(error, () => location.reload())); // a newer page may be there
   }
 }
 
 function openMenu(open) {
   const was = frame.classList.contains("side-open");
   frame.classList.toggle("side-open", open);
-  menu.setAttribute("aria-expanded", String(open));
-  main.inert = open; // it lies under the menu
+  menu.ariaExpanded = open;
+  main.inert = document.querySelector(".top").inert = open; // they lie under the menu
   if (open) document.querySelector("#nav a").focus();
   else if (was) menu.focus();
 }
 
+function shut() {
+  if (frame.classList.contains("side-open")) openMenu(false);
+  else closeViewer();
+}
+
 function showTheme() {
-  themeButton.setAttribute("aria-pressed", String(document.documentElement.dataset.theme === "dark"));
+  themeButton.ariaPressed = document.documentElement.dataset.theme === "dark";
 }
 
 themeButton.addEventListener("click", () => {
@@ -68,11 +71,12 @@ themeButton.addEventListener("click", () => {
   try { localStorage.setItem("refdesk.theme", theme); } catch { /* then for this visit only */ }
   showTheme();
 });
-menu.addEventListener("click", () => openMenu(!frame.classList.contains("side-open")));
-frame.addEventListener("click", (event) => { if (event.target === frame) openMenu(false); }); // beside the menu
-document.getElementById("side").addEventListener("click", (event) => { if (event.target.closest("a")) openMenu(false); });
-document.getElementById("sign-out").addEventListener("click", async () => {
+menu.addEventListener("click", () => openMenu(true));
+frame.addEventListener("click", (event) => { if (event.target === frame) shut(); }); // beside what lies over the page
+byId("side").addEventListener("click", (event) => { if (event.target.closest("a")) openMenu(false); });
+byId("sign-out").addEventListener("click", async () => {
   await send("DELETE", "/api/session").catch(() => {});
+  forgetAll();
   location.assign("/sign-in");
 });
 
@@ -83,16 +87,14 @@ document.addEventListener("keydown", (event) => {
   const wantsBox = (event.key === "/" && !isTyping(event.target)) || (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey));
   if (wantsBox) {
     event.preventDefault();
-    const box = document.getElementById("question") || document.getElementById("find");
+    const box = byId("question") || byId("find");
     if (box) box.focus();
     else location.hash = "#/ask";
-  } else if (event.key === "Escape") {
-    if (frame.classList.contains("side-open")) openMenu(false);
-    else if (isViewerOpen()) closeViewer();
-  } else if (!isTyping(event.target) && !event.ctrlKey && !event.metaKey && !event.altKey && viewerKey(event.key)) {
-    event.preventDefault();
-  }
+  } else if (event.key === "Escape") shut();
+  else if (!isTyping(event.target) && !event.ctrlKey && !event.metaKey && !event.altKey && (!event.shiftKey || event.key === "+") && viewerKey(event)) event.preventDefault();
 });
+
+for (const one of document.querySelectorAll("[data-icon]")) one.prepend(icon(one.dataset.icon));
 
 async function begin() {
   showTheme();
@@ -101,11 +103,11 @@ async function begin() {
   try {
     await arrive();
   } catch (error) {
-    if (failureOf(error).status !== 401) main.replaceChildren(failureState(failureOf(error), () => location.reload()));
+    if (failureOf(error).status !== 401) main.replaceChildren(failureState(error, () => location.reload()));
     return;
   }
-  document.getElementById("who").textContent = me.id ? `${me.name} · ${me.role}` : "This machine";
-  document.getElementById("sign-out").hidden = !me.id;
+  byId("who").textContent = me.id ? `${me.name} · ${me.role}` : "This machine";
+  byId("sign-out").hidden = !me.id;
   for (const link of document.querySelectorAll("#nav [data-role]")) link.hidden = !may(link.dataset.role);
   await Promise.all([shownFirst, showTalks()]);
   document.documentElement.dataset.ready = "yes";

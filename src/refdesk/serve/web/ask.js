@@ -1,10 +1,11 @@
 // Asking: the box, the stages while it works, the text as it comes, the whole conversation.
-import { arrive, CUT, Failure, failureOf, get, may, send, stream } from "./api.js";
+import { arrive, CUT, Failure, failureOf, get, may, me, send, stream, url } from "./api.js";
 import { around, offerList, readAs, showBody } from "./answer.js";
-import { bones, calmly, emptyState, failureState, h, icon, say, toast } from "./dom.js";
+import { keepMarker } from "./chips.js";
+import { bones, calmly, emptyState, failureState, h, icon, isLost, many, options, say, tell, toast } from "./dom.js";
 import { draft, dropRunning, keepDraft, keepRunning, leftOver } from "./running.js";
-import { pickScope, scopeFields, scopeName } from "./scope.js";
-import { markTalk, pending, showTalks } from "./talks.js";
+import { dropGone, pickScope, scopeFields, scopeName } from "./scope.js";
+import { deleted, pending, showTalks } from "./talks.js";
 import { writer } from "./writer.js";
 
 const LEVELS = { "": "Level", basic: "Basic", standard: "Standard", enhanced: "Enhanced", maximum: "Maximum" };
@@ -16,55 +17,64 @@ const ABOUT = {
 const EXAMPLES = ["What caused the drift of the pressure sensors?", "How long does the battery of the WB-7 buoy last?", "What does Skerry pay each year for the use of the seabed?"];
 
 let session = null; // {id, main, thread, box, form, running, scope, level, mode}
-const live = new Map(); // conversations whose answer is on its way, also while another view is shown
+const live = new Map(); // conversations the service does not know all of: an answer on its way, a question without one
+const wide = matchMedia("(min-width: 821px)");
 
 /** A conversation that has just got its address is on the screen already. */
 export const stays = ([id]) => Boolean(session && id && session.id === id && session.main.contains(session.thread));
 
 export async function show(main, [id]) {
-  const known = live.get(id);
+  const known = !deleted.has(id) && live.get(id);
   const { scope = { collections: [], documents: [] }, level = "", mode = "" } = session || {};
   const mine = known || { id: id || "", main, running: null, scope, level, mode };
   session = mine;
   if (known) {
     main.replaceChildren(mine.thread, mine.form);
     mine.thread.lastElementChild?.scrollIntoView();
-    if (!mine.running) live.delete(id); // it had ended while one was away
+    settle(mine);
     return;
   }
-  mine.thread = h("section.thread", { "aria-label": "Conversation" });
+  mine.thread = h("section.thread", { label: "Conversation", tabindex: "-1" });
   if (id) {
     main.replaceChildren(mine.thread, composer(mine));
     mine.thread.append(bones());
-    if (matchMedia("(min-width: 821px)").matches) mine.box.focus();
+    if (wide.matches) mine.box.focus();
     await reopen(mine, id);
   } else {
     await begin(mine);
   }
 }
 
+/** An answer that stands in the service's conversation need not be kept here. */
+function settle(mine) {
+  if (!mine.running && !mine.thread.querySelector("[data-unanswered]")) live.delete(mine.id);
+}
+
+/** For a focus that is lost: into the box, but on a phone that would open the keyboard. */
+const takeFocus = (mine) => (wide.matches ? mine.box : mine.thread).focus({ preventScroll: true });
+
 // an empty conversation, an empty library
 
 async function begin(mine) {
-  const again = (question, options) => put(mine, question, options);
-  const intro = h("div.begin", {}, h("h1", {}, "What would you like to know?"), h("p", {}, " "));
+  const again = put.bind(null, mine);
+  const intro = h("div.begin", h("h1", "What would you like to know?"), h("p", " "));
   mine.main.classList.add("blank");
   mine.main.replaceChildren(intro, composer(mine));
-  if (matchMedia("(min-width: 821px)").matches) mine.box.focus();
+  if (wide.matches) mine.box.focus();
   const [{ total }, { collections }] = await Promise.all([get("/api/documents?limit=1"), get("/api/collections"), arrive()]);
   if (!intro.isConnected) return; // asked in the meantime
   if (total) {
-    const examples = collections.some((one) => one.name === "examples") ? offerList(EXAMPLES, again) : null;
-    intro.replaceWith(h("div.begin", {}, h("h1", {}, "What would you like to know?"),
-      h("p", {}, `${total === 1 ? "One document is" : `${total.toLocaleString("en-GB")} documents are`} on the desk. Every sentence of an answer points at the lines that prove it.`), examples));
+    intro.lastChild.textContent = `${many(total)} on the desk. Every sentence of an answer points at the lines that prove it.`;
+    if (collections.some((one) => one.name === "examples")) intro.append(offerList(EXAMPLES, again));
     return;
   }
-  const add = h("button.button.primary", { type: "button", onclick: () => addExamples(mine, add) }, "Add the example documents");
+  const add = h("button.button.primary", { onclick: () => addExamples(mine, add) }, "Add the example documents");
+  const mayTry = may("editor") && (me.collections?.includes("examples") ?? true);
   const first = async (question) => { if (!add.disabled && (await addExamples(mine, add))) put(mine, question); };
-  intro.replaceWith(h("div.begin.start", {}, h("h1", {}, "The desk is empty"),
-    h("p", {}, "Add documents, then ask. Answers come with the page and the exact lines that prove them."),
-    may("editor") ? h("p", {}, h("span.row", {}, add, h("a.button", { href: "#/documents" }, icon("upload"), "Add your own"))) : h("p.notice", {}, "Nothing has been added that you may read yet."),
-    may("editor") && h("div.more", {}, h("h3", {}, "Or try one of these: the examples are added first"), offerList(EXAMPLES, first))));
+  intro.replaceWith(h("div.begin.start", h("h1", "The desk is empty"),
+    h("p", "Add documents, then ask. Answers come with the page and the exact lines that prove them."),
+    may("editor") ? h("p", h("span.row", mayTry && add, h("a.button", { href: "#/documents" }, icon("upload"), "Add your own"))) : h("p.notice", "Nothing has been added that you may read yet."),
+    mayTry && h("div.more", h("h3", "Or try one of these: the examples are added first"), offerList(EXAMPLES, first))));
 }
 
 async function addExamples(mine, button) {
@@ -73,12 +83,12 @@ async function addExamples(mine, button) {
   try {
     const { added } = await send("POST", "/api/examples");
     toast(`${added} documents were added.`);
-    await begin(mine);
+    if (button.isConnected) await begin(mine);
     return true;
   } catch (error) {
     button.disabled = false;
     button.replaceChildren("Try again");
-    toast(failureOf(error).text);
+    tell(error);
     return false;
   }
 }
@@ -86,9 +96,8 @@ async function addExamples(mine, button) {
 /** A conversation from the service; a question that this tab had put before it was loaded anew is taken up again. */
 async function reopen(mine, id) {
   const left = leftOver(id);
-  const path = `/api/conversations/${encodeURIComponent(id)}/messages`;
   try {
-    const { messages } = left && !left.before ? { messages: [] } : await get(path);
+    const { messages } = left && !left.before ? { messages: [] } : await get(url`/api/conversations/${id}/messages`);
     await showMessages(mine, messages);
     if (session !== mine) return;
     if (left && messages.filter((one) => one.role === "assistant").length <= left.before) await run(mine, newTurn(mine, left.question), left.request, left.last);
@@ -116,7 +125,7 @@ async function showMessages(mine, messages) {
     else if (turn) {
       const answer = answers[at];
       if (answer) await finish(mine, turn, answer);
-      else turn.body.replaceChildren(h("p", {}, message.content));
+      else turn.body.replaceChildren(h("p", message.content));
     }
   }
   turn?.element.scrollIntoView();
@@ -125,32 +134,34 @@ async function showMessages(mine, messages) {
 // the box
 
 function composer(mine) {
-  const box = h("textarea", { id: "question", rows: 1, maxlength: 8000, placeholder: "Ask your documents", "aria-label": "Question", "aria-keyshortcuts": "/ Control+K", oninput: () => { keepDraft(box.value); grow(); }, onkeydown: (event) => {
+  const box = h("textarea", { id: "question", rows: 1, maxlength: 8000, placeholder: "Ask your documents", label: "Question", "aria-keyshortcuts": "/ Control+K", oninput: () => { keepDraft(box.value); grow(); }, onkeydown: (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); form.requestSubmit(); }
   } });
   function grow() { box.style.height = "auto"; box.style.height = `${box.scrollHeight}px`; button(); }
   const select = (name, label, choices) => {
-    const one = h("select.pick", { "aria-label": label, title: ABOUT[name], onchange: () => { mine[name] = one.value; tint(); } }, Object.entries(choices).map(([value, text]) => h("option", { value, selected: value === mine[name] }, text)));
+    const one = h("select.pick", { label, title: ABOUT[name], onchange: () => { mine[name] = one.value; tint(); } }, options(Object.entries(choices), mine[name]));
     const tint = () => one.classList.toggle("set", Boolean(one.value));
     tint();
     return one;
   };
-  const scope = h("button.pick", { type: "button", "aria-haspopup": "dialog", title: "Where to look", onclick: async () => { await pickScope(mine.scope); name(); } });
+  const scope = h("button.pick", { "aria-haspopup": "dialog", title: "Where to look", onclick: async () => { await pickScope(mine.scope); name(); } });
   const name = () => { scope.textContent = scopeName(mine.scope); scope.classList.toggle("set", scopeName(mine.scope) !== scopeName()); };
   name();
+  dropGone(mine.scope).then(name, () => {}); // again with the question
   const go = h("button.send", { type: "submit" });
   function button() {
-    const busy = Boolean(mine.running);
-    go.replaceChildren(icon(busy ? "stop" : "up"));
-    go.setAttribute("aria-label", busy ? "Stop" : "Ask");
-    go.disabled = !busy && !box.value.trim();
+    const isIdle = !mine.running && !box.value.trim();
+    go.replaceChildren(icon(mine.running ? "stop" : "up"));
+    go.ariaLabel = mine.running ? "Stop" : "Ask";
+    if (isIdle && document.activeElement === go) takeFocus(mine); // it stopped, or sent, the answer
+    go.disabled = isIdle;
   }
-  const form = h("form.composer", { role: "search", "aria-label": "Ask", onsubmit: (event) => {
+  const form = h("form.composer", { role: "search", label: "Ask", onsubmit: (event) => {
     event.preventDefault();
     if (mine.running) mine.running.abort();
     else if (box.value.trim()) { const question = box.value.trim(); box.value = ""; keepDraft(""); grow(); put(mine, question); }
-  } }, h("div.box", {}, box, h("div.row", {}, scope, select("level", "Level", LEVELS), select("mode", "Checks", MODES), h("span.spread"), go)));
-  Object.assign(mine, { box, form, button });
+  } }, h("div.box", box, h("div.row", scope, select("level", "Level", LEVELS), select("mode", "Checks", MODES), h("span.spread"), go)));
+  Object.assign(mine, { box, form, button, name });
   box.value = draft();
   if (box.value) requestAnimationFrame(grow);
   button();
@@ -160,8 +171,8 @@ function composer(mine) {
 // a question and its answer
 
 function newTurn(mine, question) {
-  const turn = { question, stages: h("ol.stages", { "aria-label": "Progress" }), body: h("div.answer", { "aria-busy": "false" }), cites: [], notes: h("div"), before: h("div") };
-  turn.element = h("article.turn", {}, h(mine.thread.querySelector(".asked") ? "h2.asked" : "h1.asked", { class: question.length > 160 ? "long" : "" }, question), turn.stages, turn.before, turn.body, turn.notes);
+  const turn = { question, stages: h("ol.stages", { label: "Progress" }), body: h("div.answer", { "aria-busy": "false" }), cites: [], notes: h("div"), before: h("div") };
+  turn.element = h("article.turn", h(mine.thread.querySelector(".asked") ? "h2.asked" : "h1.asked", { class: question.length > 160 ? "long" : "" }, question), turn.stages, turn.before, turn.body, turn.notes);
   mine.thread.append(turn.element);
   return turn;
 }
@@ -172,13 +183,15 @@ async function put(mine, question, { verbatim = false } = {}) {
   if (mine.running) return;
   if (!mine.thread.isConnected) {
     mine.main.classList.remove("blank");
-    mine.main.replaceChildren(mine.thread, mine.form);
+    mine.form.before(mine.thread); // the box stays where it is, and keeps the focus
+    mine.main.querySelector(".begin")?.remove();
   }
+  if (isLost()) takeFocus(mine);
   mine.id ||= newId();
   if (session === mine) history.replaceState(null, "", `#/ask/${mine.id}`);
   const turn = newTurn(mine, question);
   turn.element.scrollIntoView({ block: "start", behavior: calmly() });
-  await run(mine, turn, { message: question, session_id: mine.id, verbatim, ...(mine.level ? { intelligence_level: mine.level } : {}), ...(mine.mode ? { mode: mine.mode } : {}), ...scopeFields(mine.scope) });
+  await run(mine, turn, { message: question, session_id: mine.id, verbatim, intelligence_level: mine.level || undefined, mode: mine.mode || undefined });
 }
 
 /** One question until its answer stands there, it has failed or it was stopped; `last` takes up a stream that was left. */
@@ -186,7 +199,7 @@ async function run(mine, turn, request, last = "") {
   mine.running = new AbortController();
   live.set(mine.id, mine);
   mine.button();
-  turn.body.setAttribute("aria-busy", "true");
+  turn.body.ariaBusy = "true";
   pending(mine.id, turn.question);
   let is = "answered";
   try {
@@ -202,26 +215,30 @@ async function run(mine, turn, request, last = "") {
   mine.running = null;
   dropRunning(mine.id);
   pending(mine.id);
-  if (mine.thread.isConnected || is === "answered") live.delete(mine.id);
+  settle(mine);
   if (!mine.thread.isConnected && is !== "stopped") toast(is === "answered" ? `Answered: ${turn.question}` : `Not answered: ${turn.question}`);
-  turn.body.setAttribute("aria-busy", "false");
+  turn.body.ariaBusy = "false";
   mine.button();
   await showTalks();
-  markTalk();
 }
 
 async function follow(mine, turn, request, last) {
+  if (!last) {
+    await dropGone(mine.scope);
+    mine.name();
+    Object.assign(request, scopeFields(mine.scope));
+  }
   const writing = writer(turn.body, () => turn.cites);
   const before = mine.thread.querySelectorAll("[data-answer]").length;
   const begun = (id) => keepRunning(mine.id, { question: turn.question, request, last: id.replace(/-\d+$/, "-0"), before });
   const options = { signal: mine.running.signal, isLast: (one) => one === "done" || one === "error", last, begun };
   for await (const { type, data } of stream("/api/chat/stream", request, options)) {
     if (type === "thinking") stage(turn, data.text || data.step);
-    else if (type === "sources") { turn.cites = data.citations; turn.element.dataset.sources = data.citations.length; }
+    else if (type === "sources") turn.cites = data.citations.map((one) => ({ ...one, located: true })); // their lines are looked for at the end
     else if (type === "content") writing.add(data.token);
-    else if (type === "replace") { writing.set(data.content); if (data.reason) turn.before.replaceChildren(h("p.notice", {}, data.reason)); }
+    else if (type === "replace") { writing.set(data.content); if (data.reason?.includes(" ")) turn.before.replaceChildren(h("p.notice", data.reason)); }
     else if (type === "verification") { if (data.status === "checking") stage(turn, "Asking for a second look"); }
-    else if (type === "error") { writing.end(); failed(mine, turn, failureOfEvent(data), request); return "failed"; }
+    else if (type === "error") { writing.end(); failed(mine, turn, new Failure(0, data), request); return "failed"; }
     else if (type === "done") {
       writing.end();
       await finish(mine, turn, data.answer);
@@ -233,7 +250,7 @@ async function follow(mine, turn, request, last) {
 
 /** The stream that was left is gone: either the answer was kept in the conversation, or nobody waited for it. */
 async function tooLate(mine, turn, request) {
-  const kept = await get(`/api/conversations/${encodeURIComponent(mine.id)}/messages`).catch(() => ({ messages: [] }));
+  const kept = await get(url`/api/conversations/${mine.id}/messages`).catch(() => ({ messages: [] }));
   if (kept.messages.findLast((one) => one.role === "user")?.content === turn.question) {
     await showMessages(mine, kept.messages);
     return "answered";
@@ -242,18 +259,16 @@ async function tooLate(mine, turn, request) {
   return "failed";
 }
 
-const failureOfEvent = (data) => ({ text: `${data.message}${data.hint ? `: ${data.hint}` : ""}.`, retryable: data.retryable });
-
 function stage(turn, text) {
   say(text);
-  for (const one of turn.stages.querySelectorAll(".now")) one.replaceWith(h("li.done", {}, icon("check"), one.textContent));
-  turn.stages.append(h("li.now", {}, h("span.spinner", { "aria-hidden": "true" }), text));
+  for (const one of turn.stages.querySelectorAll(".now")) one.replaceWith(h("li.done", icon("check"), one.textContent));
+  turn.stages.append(h("li.now", h("span.spinner", { "aria-hidden": "true" }), text));
 }
 
 async function finish(mine, turn, answer) {
-  const again = (question, options) => put(mine, question, options);
+  const again = put.bind(null, mine);
   turn.stages.remove();
-  await showBody(turn.body, answer);
+  await keepMarker(turn.body, () => showBody(turn.body, answer));
   const read = readAs(answer, again);
   if (read) turn.before.replaceChildren(read);
   turn.notes.replaceChildren(...around(answer, again));
@@ -261,19 +276,23 @@ async function finish(mine, turn, answer) {
 }
 
 function stopped(mine, turn, options) {
-  turn.stages.remove();
-  turn.body.classList.remove("streaming");
   say("Stopped");
-  turn.notes.replaceChildren(h("p.notice", {}, "You stopped this answer. It is not kept. ", h("button.link", { type: "button", onclick: () => anew(mine, turn, options) }, "Ask again")));
+  unanswered(turn, h("p.notice", "You stopped this answer. It is not kept. ", h("button.link", { onclick: () => anew(mine, turn, options) }, "Ask again")));
 }
 
 function failed(mine, turn, failure, options) {
+  unanswered(turn, failureState(failure, () => anew(mine, turn, options)));
+}
+
+function unanswered(turn, why) {
   turn.stages.remove();
   turn.body.classList.remove("streaming");
-  turn.notes.replaceChildren(failureState(failure, () => anew(mine, turn, options)));
+  turn.element.dataset.unanswered = "";
+  turn.notes.replaceChildren(why);
 }
 
 function anew(mine, turn, options) {
+  if (mine.running) { toast("Another answer is on its way: ask again when it stands there."); return; }
   turn.element.remove();
   put(mine, turn.question, options);
 }

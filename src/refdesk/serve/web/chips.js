@@ -1,11 +1,13 @@
 // Hover or focus on a marker shows the quote; arrows go from marker to marker; a click opens the page.
-import { h } from "./dom.js";
+import { byId, h, isLost } from "./dom.js";
 import { openCitation } from "./viewer.js";
 
-const tip = document.getElementById("tip");
+const tip = byId("tip");
 let shownFor = null;
+let hiding = 0; // soon: the pointer may be on its way to the quote
 
 function showTip(anchor, ...content) {
+  clearTimeout(hiding);
   tip.replaceChildren(...content);
   tip.hidden = false;
   shownFor = anchor;
@@ -19,6 +21,7 @@ function showTip(anchor, ...content) {
 }
 
 export function hideTip() {
+  clearTimeout(hiding);
   tip.hidden = true;
   shownFor?.removeAttribute("aria-describedby");
   shownFor = null;
@@ -29,10 +32,21 @@ addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); 
 function tipped(element, content) {
   const show = () => showTip(element, ...content());
   for (const name of ["mouseenter", "focus"]) element.addEventListener(name, show);
-  for (const name of ["mouseleave", "blur"]) element.addEventListener(name, hideTip);
+  element.addEventListener("mouseleave", () => { hiding = setTimeout(hideTip, 200); });
+  element.addEventListener("blur", hideTip);
 }
+tip.addEventListener("mouseenter", () => clearTimeout(hiding));
+tip.addEventListener("mouseleave", hideTip);
 
 export const place = (cite) => `page ${cite.page}${cite.heading_path?.length ? ` · ${cite.heading_path.at(-1)}` : ""}`;
+
+/** Draws `body` anew by `draw`; a marker that had the focus has it again. */
+export async function keepMarker(body, draw) {
+  const all = () => [...body.querySelectorAll(".chip")];
+  const at = all().indexOf(document.activeElement);
+  await draw();
+  if (at >= 0 && isLost()) all()[at]?.focus({ preventScroll: true });
+}
 
 /** Gives the markers in `body` their citations: the ones of their own sentence, else all with the number. */
 export function bindChips(body, answer) {
@@ -49,11 +63,11 @@ export function bindChips(body, answer) {
 
 export function bindChip(chip, mine, cites) {
   chip.cite = mine[0];
-  chip.setAttribute("aria-label", `Citation ${mine[0].marker}: ${mine[0].document_name}, page ${mine[0].page}`);
+  chip.ariaLabel = `Citation ${mine[0].marker}: ${mine[0].document_name}, page ${mine[0].page}`;
   chip.addEventListener("click", () => { hideTip(); openCitation(cites, cites.indexOf(mine[0]), chip); });
   tipped(chip, () => [
-    h("div.tip-name", {}, `${mine[0].document_name}, ${place(mine[0])}`),
-    ...mine.slice(0, 3).map((cite) => h("p.tip-quote", {}, cite.quote ? `“${cite.quote}”` : "The page alone is cited.")),
+    h("div.tip-name", `${mine[0].document_name}, ${place(mine[0])}`),
+    ...mine.slice(0, 3).map((cite) => h("p.tip-quote", cite.quote ? `“${cite.quote}”` : "The page alone is cited.")),
   ]);
 }
 
@@ -66,7 +80,7 @@ function walk(event) {
   event.preventDefault();
   event.stopPropagation();
   next.focus();
-  if (!document.getElementById("viewer").hidden) next.click();
+  if (!byId("viewer").hidden) next.click();
 }
 
 export const VERDICTS = {
@@ -82,8 +96,8 @@ export function markClaims(body, answer, makeIcon) {
     if (!VERDICTS[claim.verdict] || !runs.length) return;
     for (const run of runs) run.dataset.verdict = claim.verdict;
     const reason = `${VERDICTS[claim.verdict]}${claim.note ? `: ${claim.note}` : "."}`;
-    const flag = h("button.flag", { type: "button", "data-verdict": claim.verdict, "aria-label": reason }, makeIcon("flag"));
-    tipped(flag, () => [h("div", {}, reason)]);
+    const flag = h("button.flag", { "data-verdict": claim.verdict, label: reason }, makeIcon("flag"));
+    tipped(flag, () => [h("div", reason)]);
     runs.at(-1).after(flag);
   });
 }

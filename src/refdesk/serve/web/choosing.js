@@ -1,20 +1,18 @@
 // Several documents at once: chosen in the list, then moved or deleted together.
 import { send } from "./api.js";
-import { ask, h, number } from "./dom.js";
-
-const many = (count) => (count === 1 ? "1 document" : `${number(count)} documents`);
+import { ask, byId, h, isSure, many } from "./dom.js";
 
 export class Choosing {
-  /** `act(work, said)` does it and draws the list anew; `places` gives the names of the collections. */
+  /** `act(work, said, change)` does it and draws the list anew; `places` gives the names of the collections. */
   constructor(list, act, places) {
     Object.assign(this, { list, act, places, ids: new Set() });
     this.count = h("strong", { role: "status" });
-    const button = (text, onclick) => h("button.link", { type: "button", onclick }, text);
-    this.bar = h("div.row.chosen", { role: "group", "aria-label": "Chosen documents", hidden: true }, this.count, button("Choose all shown", () => this.set(true)), button("Move", () => this.move()), button("Delete", () => this.remove()), button("Choose none", () => this.set(false)));
+    const button = (text, onclick) => h("button.link", { onclick }, text);
+    this.bar = h("div.row.chosen", { role: "group", label: "Chosen documents", hidden: true }, this.count, button("Choose all shown", () => this.set(true)), button("Move", () => this.move()), button("Delete", () => this.remove()), button("Choose none", () => this.set(false)));
   }
 
   box(one) {
-    const box = h("input", { type: "checkbox", "aria-label": `Choose ${one.name}`, onchange: () => { this.ids[box.checked ? "add" : "delete"](one.id); this.show(); } });
+    const box = h("input", { type: "checkbox", label: `Choose ${one.name}`, onchange: () => { this.ids[box.checked ? "add" : "delete"](one.id); this.show(); } });
     box.checked = this.ids.has(one.id);
     return box;
   }
@@ -46,13 +44,14 @@ export class Choosing {
   }
 
   async remove() {
-    if (!(await ask(`Delete ${many(this.ids.size)}?`, h("p", {}, "They can no longer be searched or cited. The files you added them from are not touched."), "Delete", { danger: true }))) return;
+    if (!(await isSure(`Delete ${many(this.ids.size)}?`, "They can no longer be searched or cited. The files you added them from are not touched."))) return;
     await this.done("delete", {}, "Deleted.");
   }
 
   async done(what, more, said) {
-    await this.act(send("POST", `/api/documents/${what}`, { documents: [...this.ids], ...more }), said);
-    if (this.bar.hidden) document.getElementById("find")?.focus(); // the button that had it is gone
+    const ids = [...this.ids];
+    await this.act(send("POST", `/api/documents/${what}`, { documents: ids, ...more }), said, { isOne: (one) => ids.includes(one.id), isGone: what === "delete" });
+    if (this.bar.hidden) byId("find")?.focus(); // the button that had it is gone
   }
 }
 
@@ -63,5 +62,5 @@ export function placeField(value, places) {
 
 export function askPlace(title, label, value, places, ...more) {
   const [field, list] = placeField(value, places);
-  return ask(title, h("div", {}, h("label.stack", {}, label, field), list, ...more), "Save", { read: () => field.value.trim() });
+  return ask(title, h("div", h("label.stack", label, field), list, ...more), "Save", { read: () => field.value.trim() });
 }

@@ -4,12 +4,14 @@
 const RUNNING = "refdesk.running"; // {conversation: {question, request, last, before}}
 const DRAFT = "refdesk.draft";
 
-function read() {
-  try { return JSON.parse(sessionStorage.getItem(RUNNING)) || {}; } catch { return {}; }
+function text(name) {
+  try { return sessionStorage.getItem(name) || ""; } catch { return ""; } // storage may be closed to us
 }
 
+const read = () => JSON.parse(text(RUNNING) || "{}");
+
 function write(name, text) {
-  try { if (text) sessionStorage.setItem(name, text); else sessionStorage.removeItem(name); } catch { /* storage may be closed to us */ }
+  try { if (text) sessionStorage.setItem(name, text); else sessionStorage.removeItem(name); } catch { /* as above */ }
 }
 
 export const leftOver = (id) => read()[id] || null;
@@ -21,6 +23,6 @@ export function dropRunning(id) {
 }
 
 export const keepDraft = (text) => write(DRAFT, text);
-export function draft() {
-  try { return sessionStorage.getItem(DRAFT) || ""; } catch { return ""; }
-}
+/** The next one at this machine may be somebody else. */
+export const forgetAll = () => { write(RUNNING); write(DRAFT); };
+export const draft = () => text(DRAFT);

@@ -1,6 +1,6 @@
 // Every setting with its help, its default and a sign when it was changed; presets; models; keys.
 import { failureOf, get, may, send } from "./api.js";
-import { calmly, emptyState, h, milliseconds, toast } from "./dom.js";
+import { byId, calmly, emptyState, h, isLost, milliseconds, options, redraw, refocus, tell, toast } from "./dom.js";
 import { keysGroup } from "./keys.js";
 
 const SECTIONS = {
@@ -9,9 +9,10 @@ const SECTIONS = {
 const PRESETS = {
   speed: "Short searches, no second look", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are settled", offline: "Nothing leaves this machine",
 };
+const SAVED = "Saved. It holds from the next question on.";
 
 export async function show(main) {
-  if (!may("admin")) { main.replaceChildren(h("div.view", {}, emptyState("gear", "For administrators", "Your key may not change settings."))); return; }
+  if (!may("admin")) { main.replaceChildren(h("div.view", emptyState("gear", "For administrators", "Your key may not change settings."))); return; }
   const view = h("div.view");
   main.replaceChildren(view);
   await draw(view);
@@ -20,15 +21,15 @@ export async function show(main) {
 async function draw(view) {
   const found = await get("/api/settings");
   const rows = found.settings;
-  const groups = grouped(rows);
-  const find = h("input.field", { id: "find", type: "search", placeholder: "Find a setting", "aria-label": "Find a setting", oninput: () => filter(view, find.value) });
-  view.replaceChildren(
-    h("div.view-head", {}, h("div.spread", {}, h("h1", {}, "Settings"), h("p", { "data-changed": "" }, summary(rows)))),
-    h("h2", {}, "Presets"), h("p.quiet.small", {}, "Several settings at once; models, limits and all the rest stay as they are."),
-    h("div.presets", {}, Object.entries(PRESETS).map(([name, text]) => h("button.card.preset", { type: "button", "aria-pressed": String(holds(found, name)), onclick: () => apply(view, send("POST", "/api/settings/preset", { name })) }, h("strong", {}, name), h("span", {}, text)))),
-    h("p", {}, find), h("nav.jumps", { "aria-label": "Sections" }, [...groups.keys(), "keys"].map((section) => h("button.link", { type: "button", onclick: () => jump(section) }, SECTIONS[section] || section))),
+  const groups = Map.groupBy(rows, sectionOf);
+  const find = h("input.field", { id: "find", type: "search", placeholder: "Find a setting", label: "Find a setting", oninput: () => filter(view, find.value) });
+  redraw(view, [
+    h("div.view-head", h("div.spread", h("h1", "Settings"), h("p", { "data-changed": "" }, summary(rows)))),
+    h("h2", "Presets"), h("p.quiet.small", "Several settings at once; models, limits and all the rest stay as they are."),
+    h("div.presets", Object.entries(PRESETS).map(([name, text]) => h("button.card.preset", { "aria-pressed": String(holds(found, name)), onclick: () => apply(view, send("POST", "/api/settings/preset", { name })) }, h("strong", name), h("span", text)))),
+    h("p", find), h("p.quiet", { id: "none", role: "status" }), h("nav.jumps", { label: "Sections" }, [...groups.keys(), "keys"].map((section) => h("button.link", { onclick: () => jump(section) }, SECTIONS[section] || section))),
     ...[...groups].map(([section, specs]) => h("section.group", { id: `g-${section}` }, h("h2", { tabindex: "-1" }, SECTIONS[section] || section), ...specs.map((spec) => setting(spec, view)))),
-    await keysGroup());
+    await keysGroup()]);
 }
 
 function jump(section) {
@@ -52,22 +53,17 @@ function holds({ settings, presets }, name) {
 const sectionOf = (spec) => spec.name.split(".")[0];
 const isChanged = (spec) => spec.from !== "default";
 
-function grouped(rows) {
-  const groups = new Map();
-  for (const row of rows) groups.set(sectionOf(row), [...(groups.get(sectionOf(row)) || []), row]);
-  return groups;
-}
-
 function filter(view, text) {
   for (const one of view.querySelectorAll(".setting")) one.hidden = !one.textContent.toLowerCase().includes(text.toLowerCase());
   for (const one of view.querySelectorAll(".group")) one.hidden = Boolean(one.querySelector(".setting")) && !one.querySelector(".setting:not([hidden])");
+  byId("none").textContent = view.querySelector(".setting:not([hidden])") ? "" : "No setting fits.";
 }
 
 const written = (value) => ({ "": "none", true: "on", false: "off" })[value] ?? (typeof value === "number" ? value.toLocaleString("en-GB", { maximumFractionDigits: 6 }) : String(value));
 
 function setting(spec, view) {
   const id = `s-${spec.name}`;
-  const wrong = h("p.wrong", { role: "alert", hidden: true });
+  const wrong = h("p.small.bad.wrong", { role: "alert", hidden: true });
   const put = async (value) => {
     try {
       wrong.hidden = true;
@@ -75,64 +71,69 @@ function setting(spec, view) {
       else await send("PATCH", "/api/settings", { [spec.name]: value });
       await again(spec, view);
     } catch (error) {
-      wrong.textContent = failureOf(error).text;
+      const failure = failureOf(error);
+      wrong.replaceChildren(failure.text, " ", failure.retryable ? h("button.link", { onclick: () => put(value) }, "Try again") : "");
       wrong.hidden = false;
-      document.getElementById(id).setAttribute("aria-invalid", "true");
+      byId(id).ariaInvalid = "true";
     }
   };
-  const back = isChanged(spec) && spec.from !== "refdesk.toml" && h("button.link.small", { type: "button", onclick: () => put() }, "Put back");
-  const isModel = sectionOf(spec) === "llm" && typeof spec.default === "string" && spec.name !== "llm.fallbacks";
+  const back = isChanged(spec) && spec.from !== "refdesk.toml" && h("button.link.small", { onclick: () => put() }, "Put back");
+  const [title, ...rest] = spec.help.split(";");
   return h("div.setting", { class: isChanged(spec) ? "changed" : "", "data-name": spec.name },
-    h("div", {}, h("div.row", {}, h("label", { for: id }, spec.help.split(";")[0]), isChanged(spec) && h("span.tag.good", {}, "Changed")),
-      h("p", {}, h("code", {}, spec.name), spec.help.includes(";") ? ` · ${spec.help.split(";").slice(1).join(";").trim()}` : "", spec.minimum !== null ? ` · ${spec.allowed}` : "", ` · default ${written(spec.default)}`, isChanged(spec) && spec.from && spec.from !== "library" ? ` · from ${spec.from}` : "")),
-    h("div", {}, control(spec, id, put), h("div.row", {}, back, isModel && tester(spec))), wrong);
+    h("div", h("div.row", h("label", { for: id }, title), isChanged(spec) && h("span.tag.good", "Changed")),
+      h("p", h("code", spec.name), rest.length ? ` · ${rest.join(";").trim()}` : "", spec.minimum !== null ? ` · ${spec.allowed}` : "", ` · default ${written(spec.default)}`, isChanged(spec) && spec.from && spec.from !== "library" ? ` · from ${spec.from}` : "")),
+    h("div", control(spec, id, put), h("div.row", back, isModel(spec) && tester(spec))), wrong);
 }
 
+const isModel = (spec) => sectionOf(spec) === "llm" && typeof spec.default === "string" && spec.name !== "llm.fallbacks";
+
 function control(spec, id, put) {
-  if (typeof spec.default === "boolean") {
-    const box = h("select.field", { id, onchange: () => put(box.value === "true") }, h("option", { value: "true", selected: spec.value }, "On"), h("option", { value: "false", selected: !spec.value }, "Off"));
-    return box;
-  }
-  if (spec.choices?.length) {
-    const box = h("select.field", { id, onchange: () => put(box.value) }, spec.choices.map((one) => h("option", { value: one, selected: one === spec.value }, one)));
+  const isSwitch = typeof spec.default === "boolean";
+  if (isSwitch || spec.choices?.length) {
+    const choices = isSwitch ? [["true", "On"], ["false", "Off"]] : spec.choices.map((one) => [one]);
+    const box = h("select.field", { id, onchange: () => put(isSwitch ? box.value === "true" : box.value) }, options(choices, String(spec.value)));
     return box;
   }
   const isNumber = typeof spec.default === "number";
-  const box = h("input.field", { id, value: String(spec.value), spellcheck: "false", inputmode: isNumber ? "decimal" : "text", placeholder: isNumber ? "" : sectionOf(spec) === "llm" && spec.name !== "llm.fallbacks" ? "provider:model" : "none", onchange: () => put(isNumber && box.value.trim() !== "" && !Number.isNaN(Number(box.value)) ? Number(box.value) : box.value.trim()) });
+  const box = h("input.field", { id, value: String(spec.value), spellcheck: "false", inputmode: isNumber ? "decimal" : "text", placeholder: isNumber ? "" : isModel(spec) ? "provider:model" : "none", onchange: () => put(isNumber && box.value.trim() !== "" && !Number.isNaN(Number(box.value)) ? Number(box.value) : box.value.trim()) });
   return box;
 }
 
 /** Asks the model that stands in the box for one word; what came of it stays beside the button. */
 function tester(spec) {
   const said = h("span.small", { role: "status" });
-  const tell = (text, kind) => { said.textContent = text; said.className = `small ${kind}`; };
-  const button = h("button.link.small", { type: "button", "aria-label": `Test ${spec.name}`, onclick: async () => {
-    const model = document.getElementById(`s-${spec.name}`).value.trim();
-    if (!model) { tell("Name a model first, such as ollama:qwen2.5:14b.", ""); return; }
+  const note = (text, kind) => { said.textContent = text; said.className = `small ${kind}`; };
+  const button = h("button.link.small", { label: `Test ${spec.name}`, onclick: async () => {
+    const model = byId(`s-${spec.name}`).value.trim();
+    if (!model) { note("Name a model first, such as ollama:qwen2.5:14b.", ""); return; }
     button.disabled = true;
-    tell("Testing…", "");
+    note("Testing…", "");
     try {
       const found = await send("POST", "/api/models/test", { model });
-      tell(`It answered in ${milliseconds(found.ms)}.`, "good");
-    } catch (error) { tell(failureOf(error).text, "bad"); }
+      note(`It answered in ${milliseconds(found.ms)}.`, "good");
+    } catch (error) { note(failureOf(error).text, "bad"); }
     button.disabled = false;
-    button.focus();
+    if (isLost()) button.focus();
   } }, "Test");
   return [button, said];
 }
 
-/** One setting drawn anew, the others as they are, the focus where it was. */
+/** One setting drawn anew, the others as they are; who has gone on to another one is left there. */
 async function again(spec, view) {
   const found = await get("/api/settings");
   const fresh = found.settings.find((one) => one.name === spec.name);
   const old = [...view.querySelectorAll(".setting")].find((one) => one.dataset.name === spec.name);
-  old?.replaceWith(setting(fresh, view));
+  if (!old) return;
+  const had = document.activeElement;
+  const row = setting(fresh, view);
+  old.replaceWith(row);
+  if (old.contains(had)) refocus(had, row);
+  if (isLost()) byId(`s-${spec.name}`).focus(); // “Put back” is gone
   view.querySelector("[data-changed]").textContent = summary(found.settings);
-  view.querySelectorAll(".preset").forEach((one, at) => one.setAttribute("aria-pressed", String(holds(found, Object.keys(PRESETS)[at]))));
-  document.getElementById(`s-${spec.name}`)?.focus();
-  toast("Saved. It holds from the next question on.");
+  view.querySelectorAll(".preset").forEach((one, at) => one.ariaPressed = holds(found, Object.keys(PRESETS)[at]));
+  toast(SAVED);
 }
 
 async function apply(view, work) {
-  try { await work; await draw(view); toast("Saved. It holds from the next question on."); } catch (error) { toast(failureOf(error).text); }
+  try { await work; await draw(view); toast(SAVED); } catch (error) { tell(error); }
 }

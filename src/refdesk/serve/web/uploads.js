@@ -1,33 +1,39 @@
 // Files on their way in: sent one after the other, then followed until they are ready or have failed.
 import { failureOf, send, stream } from "./api.js";
-import { h, icon, iconButton, needsPassword, number, retryWith, say, toast, whyOf } from "./dom.js";
+import { h, icon, iconButton, many, needsPassword, number, retryWith, say, tell, toast, whyOf } from "./dom.js";
 
-/** Where files are dropped or chosen; `more` stands beside the button. */
+/** Where files are chosen; `more` stands beside the button. */
 export function dropZone(add, more) {
-  const picker = h("input", { type: "file", multiple: true, hidden: true, "aria-label": "Choose files", onchange: () => { add([...picker.files]); picker.value = ""; } });
-  const zone = h("div.drop", {
-    ondragover: (event) => { event.preventDefault(); zone.classList.add("over"); },
-    ondragleave: () => zone.classList.remove("over"),
-    ondrop: (event) => { event.preventDefault(); zone.classList.remove("over"); add([...event.dataTransfer.files]); },
-  }, h("div.row", {}, h("button.button", { type: "button", onclick: () => picker.click() }, icon("upload"), "Choose files"), more), picker, h("p.small", {}, "or drop them here, as many as you like"));
-  return zone;
+  const picker = h("input", { type: "file", multiple: true, hidden: true, label: "Choose files", onchange: () => { add([...picker.files]); picker.value = ""; } });
+  return h("div.drop", h("div.row", h("button.button", { onclick: () => picker.click() }, icon("upload"), "Choose files"), more), picker, h("p.small"));
+}
+
+/** Files that are dropped anywhere on `view` are taken; the zone shows that they would be. */
+export function takeDrops(view, add) {
+  const over = (event, is) => { event.preventDefault(); view.querySelector(".drop").classList.toggle("over", is); };
+  view.addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) over(event, true); });
+  view.addEventListener("dragleave", (event) => over(event, false));
+  view.addEventListener("drop", (event) => {
+    over(event, false);
+    const items = [...event.dataTransfer.items].filter((one) => one.kind === "file");
+    const files = items.filter((one) => !one.webkitGetAsEntry()?.isDirectory);
+    if (files.length < items.length) toast("Folders cannot be dropped here: drop the files that are in them.");
+    add(files.map((one) => one.getAsFile()));
+  });
 }
 
 const ORDER = { failed: 0, processing: 1, pending: 2, sending: 3, ready: 4 }; // what needs someone comes first
+const isDone = (status) => status === "ready" || status === "failed";
 const SETTLE_MS = 400; // sixty files that become ready one after the other do not ask for the list sixty times
-const SAYS = { sending: "Sending", pending: "Waiting", processing: "Being read", ready: "Ready", failed: "Failed" };
+export const SAYS = { sending: "Sending", pending: "Waiting", processing: "Being read", ready: "Ready", failed: "Failed" };
 
 export class Uploading {
   constructor(changed, collection) {
-    this.changed = changed;
-    this.collection = collection;
-    this.rows = new Map();
-    this.queue = [];
-    this.ending = null;
+    Object.assign(this, { changed, collection, rows: new Map(), queue: [], ending: null });
     this.count = 0; // of this batch, those that have left the list included
     this.head = h("div.uploads-head", { hidden: true });
-    this.rowList = h("ul.uploads", { "aria-label": "Uploads", tabindex: "0" });
-    this.list = h("div", {}, this.head, this.rowList);
+    this.rowList = h("ul.uploads", { label: "Uploads", tabindex: "0" });
+    this.list = h("div", this.head, this.rowList);
   }
 
   add(files) {
@@ -35,7 +41,7 @@ export class Uploading {
     for (const file of files) {
       const key = `local-${(this.count += 1)}-${file.name}`;
       this.draw(key, { name: file.name, status: "sending" });
-      this.queue.push({ file, key });
+      this.queue.push({ file, key, place: this.collection() }); // another folder may be open when its turn comes
     }
     this.pump();
   }
@@ -44,9 +50,9 @@ export class Uploading {
     if (this.sending) return;
     this.sending = true;
     for (let next = this.queue.shift(); next; next = this.queue.shift()) {
-      const { file, key } = next;
+      const { file, key, place } = next;
       const form = new FormData();
-      form.append("collection", this.collection());
+      form.append("collection", place);
       form.append("files", file, file.name);
       try {
         const { uploads } = await send("POST", "/api/documents", form);
@@ -85,7 +91,7 @@ export class Uploading {
     if (one.status === "gone") { this.drop(one.id); this.settle(); return; }
     if (one.status === "ready" && !before) return; // finished before this view was opened
     if (one.status !== before || one.status === "processing") this.draw(one.id, one);
-    if (one.status !== before && before && (one.status === "ready" || one.status === "failed")) this.settle();
+    if (one.status !== before && before && isDone(one.status)) this.settle();
   }
 
   /** The library has changed; said once when several files are ready together. */
@@ -97,15 +103,15 @@ export class Uploading {
   draw(key, one) {
     const total = (one.pages_total || 0) + (one.chunks_total || 0);
     const share = one.status === "ready" ? 1 : total ? ((one.pages_done || 0) + (one.chunks_done || 0)) / total : undefined;
-    const busy = one.status !== "ready" && one.status !== "failed";
+    const busy = !isDone(one.status);
     const says = one.outcome === "unchanged" ? "Already here" : SAYS[one.status] || one.status;
     const failed = one.status === "failed";
     const row = h("li.upload", { "data-status": one.status, "data-name": one.name },
-      h("div.row", {}, h("span", { title: one.name }, one.name), h("span.tag", { class: { ready: "good", failed: "bad" }[one.status] || "" }, says),
+      h("div.row", h("span", { title: one.name }, one.name), h("span.tag", { class: { ready: "good", failed: "bad" }[one.status] || "" }, says),
         failed && one.id && !needsPassword(one.reason) && iconButton("again", `Try ${one.name} again`, () => this.retry(one)),
         (one.id || !busy) && iconButton("close", busy ? `Take ${one.name} back` : `Take ${one.name} off this list`, () => this.forget(key, one))),
-      busy && h("progress", { max: 1, value: share, "aria-label": `Progress of ${one.name}` }),
-      failed && one.reason && h("p", {}, whyOf(one.reason), " ", one.id && needsPassword(one.reason) && h("button.link", { type: "button", onclick: () => this.retry(one) }, "Give the password")));
+      busy && h("progress", { max: 1, value: share, label: `Progress of ${one.name}` }),
+      failed && one.reason && h("p", whyOf(one.reason), " ", one.id && needsPassword(one.reason) && h("button.link", { onclick: () => this.retry(one) }, "Give the password")));
     this.place(key, row);
     if (one.status === "ready") setTimeout(() => { if (this.rows.get(key) === row) this.drop(key); }, 6000);
   }
@@ -130,18 +136,18 @@ export class Uploading {
   sum() {
     const all = [...this.rows.values()].map((row) => row.dataset.status);
     const failed = all.filter((one) => one === "failed").length;
-    const left = all.filter((one) => one !== "failed" && one !== "ready").length;
+    const left = all.filter((one) => !isDone(one)).length;
     this.most = left ? Math.max(this.most || 0, left) : 0;
-    const text = [left && `${number(left)} ${left === 1 ? "file" : "files"} to go`, failed && `${number(failed)} failed`].filter(Boolean).join(", ");
+    const text = [left && `${many(left, "file")} to go`, failed && `${number(failed)} failed`].filter(Boolean).join(", ");
     this.head.hidden = all.length < 2 || !text;
-    const whole = left > 1 && h("progress", { max: this.most, value: this.most - left, "aria-label": "All files" });
-    const clear = !left && failed > 1 && h("button.link", { type: "button", onclick: () => this.clear() }, "Clear the list");
-    this.head.replaceChildren(...[h("p.spread", {}, text), clear, whole].filter(Boolean));
+    const whole = left > 1 && h("progress", { max: this.most, value: this.most - left, label: "All files" });
+    const clear = !left && failed > 1 && h("button.link", { onclick: () => this.clear() }, "Clear the list");
+    this.head.replaceChildren(...[h("p.spread", text), clear, whole].filter(Boolean));
     if (!left && this.wasBusy) say(failed ? `All files are done, ${failed} failed` : "All files are ready");
     this.wasBusy = left > 0;
   }
 
-  isBusy() { return [...this.rows.values()].some((row) => !["failed", "ready"].includes(row.dataset.status)); }
+  isBusy() { return [...this.rows.values()].some((row) => !isDone(row.dataset.status)); }
 
   clear() {
     for (const [key, row] of [...this.rows]) if (row.dataset.status === "failed") this.forget(key, { id: key.startsWith("local-") ? "" : key });
@@ -155,12 +161,12 @@ export class Uploading {
 
   async forget(key, one) {
     this.drop(key);
-    if (one.id) await send("DELETE", `/api/uploads/${one.id}`).catch((error) => toast(failureOf(error).text));
+    if (one.id) await send("DELETE", `/api/uploads/${one.id}`).catch(tell);
   }
 
   async retry(one) {
     const body = await retryWith(one.name, one.reason);
     if (!body) return;
-    try { await send("POST", `/api/uploads/${one.id}/retry`, body); } catch (error) { toast(failureOf(error).text); }
+    try { await send("POST", `/api/uploads/${one.id}/retry`, body); } catch (error) { tell(error); }
   }
 }

@@ -1,26 +1,25 @@
 // The page viewer: a document's pages with the quoted lines marked, citation after citation.
-import { failureOf, get } from "./api.js";
-import { bones, failureState, h, icon, iconButton, say, titleOf } from "./dom.js";
+import { failureOf, get, url } from "./api.js";
+import { bones, byId, failureState, h, icon, iconButton, say, titleOf } from "./dom.js";
 
-const panel = document.getElementById("viewer");
-const frame = document.getElementById("frame");
+const panel = byId("viewer");
+const frame = byId("frame");
 const ZOOMS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3];
 const documents = new Map();
 let state = null; // {cites, at, documentId, page, zoom, asText, leafed, back}; leafed: away from the citation's page
 let drawn = 0;
 
-/** On a narrow screen it lies over everything, so nothing below it can be reached. */
-const covers = matchMedia("(max-width: 820px)");
+/** Where there is no room beside the page it lies over it, so nothing below it can be reached. */
+const covers = matchMedia("(max-width: 1120px)");
 function cover() {
   for (const one of [...frame.children]) if (one !== panel) one.inert = state !== null && covers.matches;
 }
 covers.addEventListener("change", cover);
 
-export const isViewerOpen = () => state !== null;
-
 /** Opens at one of an answer's citations; `back` is focused when the viewer closes. */
 export function openCitation(cites, at, back) {
   const one = cites[at];
+  if (!state && covers.matches) history.pushState({ viewer: true }, ""); // so that Back shuts it
   state = { cites, at, documentId: one.document_id, page: one.page, zoom: state?.zoom ?? 1, asText: false, back: back || state?.back };
   return draw();
 }
@@ -33,45 +32,56 @@ export function openDocument(documentId, page = 1, back = null) {
 
 export function closeViewer(focus = true) {
   if (!state) return;
-  const { back } = state;
+  const { back, cites, at } = state;
   state = null;
+  drawn += 1; // what was on its way is not shown
   panel.hidden = true;
   panel.replaceChildren();
   frame.classList.remove("with-viewer");
   cover();
   for (const one of document.querySelectorAll(".chip.open, .source.open")) one.classList.remove("open");
-  if (focus && back?.isConnected) back.focus();
+  if (!focus) return;
+  if (history.state?.viewer) history.back();
+  else if (location.hash.startsWith("#/documents/")) history.replaceState(null, "", "#/documents");
+  const isSame = ({ cite }) => cite && cite.marker === cites[at]?.marker && cite.document_id === cites[at].document_id;
+  const drawnAnew = () => [...document.querySelectorAll(".chip, .source")].findLast(isSame);
+  (back?.isConnected ? back : drawnAnew() || byId("question"))?.focus();
 }
+addEventListener("popstate", () => { if (state?.cites.length && !history.state?.viewer) closeViewer(); });
 
 /** What a key does while the viewer is open; true when it did something. */
-export function viewerKey(key) {
-  if (!state) return false;
+export function viewerKey({ key, target }) {
+  const sheet = panel.querySelector(".viewer-pages");
+  if (!state || !sheet) return false;
   const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
   const leaf = { PageDown: 1, PageUp: -1 }[key];
   const zoom = { "+": 1, "=": 1, "-": -1 }[key];
-  if (step && state.cites.length) go(step);
-  else if (leaf || step) turn(leaf || step);
-  else if (zoom) rescale(zoom);
-  else return false;
-  return true;
+  const room = (at, shown, whole) => ((step || leaf) > 0 ? at + shown < whole - 1 : at > 0);
+  const rolls = step ? room(sheet.scrollLeft, sheet.clientWidth, sheet.scrollWidth) : leaf && room(sheet.scrollTop, sheet.clientHeight, sheet.scrollHeight);
+  if (rolls && sheet.contains(target)) return false; // first to the edge of what is shown
+  if (step && state.cites.length) return go(step);
+  return leaf || step ? turn(leaf || step) : Boolean(zoom) && rescale(zoom);
 }
 
 function go(step) {
   const at = state.at + step;
-  if (at >= 0 && at < state.cites.length) openCitation(state.cites, at);
+  if (!state.cites[at]) return false;
+  openCitation(state.cites, at);
+  return true;
 }
 
-async function turn(step) {
-  const known = await documentOf(state.documentId);
-  const page = state.page + step;
-  if (page < 1 || page > (known.page_count || 1)) return;
+const turn = (step) => toPage(state.page + step);
+
+function toPage(page) {
+  if (page < 1 || page > (documents.get(state.documentId)?.page_count || 1)) return false;
   Object.assign(state, { page, leafed: true });
   draw();
+  return true;
 }
 
 function rescale(step) {
   const at = ZOOMS.indexOf(state.zoom) + step;
-  if (!ZOOMS[at]) return;
+  if (!ZOOMS[at]) return false;
   state.zoom = ZOOMS[at];
   const sheet = panel.querySelector(".viewer-pages");
   const middle = (sheet.scrollTop + sheet.clientHeight / 2) / sheet.scrollHeight;
@@ -80,6 +90,7 @@ function rescale(step) {
   const [out, into] = panel.querySelectorAll("[data-zoom]");
   [out.disabled, into.disabled] = [at === 0, at === ZOOMS.length - 1];
   say(`${state.zoom * 100} per cent`);
+  return true;
 }
 
 /** As wide as the zoom says, and as sharp: a page that has grown is asked for anew. Text grows by its letters. */
@@ -98,12 +109,19 @@ const sharpness = (leaf) => Math.min(2400, Math.ceil((leaf.clientWidth * (device
 
 async function documentOf(id) {
   if (!documents.has(id)) {
-    const found = await get(`/api/documents/${encodeURIComponent(id)}`);
-    documents.set(id, found);
+    documents.set(id, await get(url`/api/documents/${id}`));
   }
   return documents.get(id);
 }
-export const forget = (id) => documents.delete(id);
+
+/** Those for which `isOne` holds were changed, or are gone: shown as they are now, or no longer. */
+export function changed(isOne, isGone) {
+  const ids = [...documents.values()].filter(isOne).map((one) => one.id);
+  for (const id of ids) documents.delete(id);
+  if (!state || !ids.includes(state.documentId)) return;
+  if (isGone) closeViewer();
+  else draw();
+}
 
 async function draw() {
   const mine = (drawn += 1);
@@ -117,20 +135,20 @@ async function draw() {
   try {
     known = await documentOf(now.documentId);
   } catch (error) {
-    if (mine === drawn) panel.replaceChildren(h("div.viewer-bar", {}, h("h2", {}, cite?.document_name || "Document"), closer()), h("div.viewer-pages", {}, failureState(failureOf(error), () => draw())));
+    const failure = failureOf(error).status === 404 ? { text: "This document is no longer here, or not for you to read." } : failureOf(error);
+    if (mine === drawn) panel.replaceChildren(h("div.viewer-bar", h("h2", cite?.document_name || "Document"), closer()), h("div.viewer-pages", failureState(failure, () => draw())));
     return;
   }
   if (mine !== drawn) return;
   const numbers = cite && !now.leafed ? pagesOf(cite) : [now.page];
-  const sheet = h("div.viewer-pages", { tabindex: "0", role: "group", "aria-label": "Pages" });
+  const sheet = h("div.viewer-pages", { tabindex: "0", role: "group", label: "Pages" });
   const held = panel.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
   panel.replaceChildren(...[bar(known, now), cite && quoteBar(cite, now), sheet, pager(known, now)].filter(Boolean));
   if (held) (panel.querySelector(`[aria-label="${CSS.escape(held)}"]:not(:disabled)`) || sheet).focus({ preventScroll: true });
   const leaves = await Promise.all(numbers.map((number) => leaf(known, number, cite, now, numbers.length > 1, sheet)));
   if (mine !== drawn) return;
-  panel.dataset.page = numbers.join(" ");
   (leaves.map((one) => one.querySelector(".mark, mark")).find(Boolean) || leaves[0])?.scrollIntoView({ block: leaves[0].querySelector(".mark, mark") ? "center" : "start" });
-  if (matchMedia("(max-width: 1120px)").matches && !panel.contains(document.activeElement)) sheet.focus(); // it lies over the rest
+  if (covers.matches && !panel.contains(document.activeElement)) sheet.focus(); // it lies over the rest
 }
 
 const pagesOf = (cite) => [...new Set([cite.page, ...cite.boxes.map((box) => box.page)])].sort((a, b) => a - b);
@@ -143,46 +161,43 @@ const closer = () => iconButton("close", "Close the viewer", () => closeViewer()
 
 function bar(known, now) {
   const heading = (now.cites[now.at]?.heading_path || []).join(" › ");
-  return h("div.viewer-bar", {},
-    h("h2", { title: known.name }, known.name, h("span", {}, heading || titleOf(known) || known.collection)),
+  return h("div.viewer-bar",
+    h("h2", { title: known.name }, known.name, h("span", heading || titleOf(known) || known.collection)),
     iconButton("minus", "Smaller", () => rescale(-1), { "data-zoom": "", disabled: now.zoom === ZOOMS[0] }), iconButton("plus", "Larger", () => rescale(1), { "data-zoom": "", disabled: now.zoom === ZOOMS.at(-1) }),
     hasImage(known) && iconButton(now.asText ? "image" : "text", now.asText ? "Show the page" : "Show the text", () => { state.asText = !now.asText; draw(); }),
-    h("a.plain", { href: `/api/documents/${encodeURIComponent(known.id)}/original`, download: known.name, "aria-label": "Download the original", title: "Download the original" }, icon("down")),
+    h("a.plain", { href: url`/api/documents/${known.id}/original`, download: known.name, label: "Download the original", title: "Download the original" }, icon("down")),
     closer());
 }
 
 function quoteBar(cite, now) {
   const count = now.cites.length;
-  return h("div.viewer-cite", {},
-    h("blockquote", {}, cite.quote || "The page alone is cited."),
-    h("div.row", {},
-      h("span.quiet.small", {}, `Citation ${now.at + 1} of ${count}`),
+  return h("div.viewer-cite",
+    h("blockquote", cite.quote || "The page alone is cited."),
+    h("div.row",
+      h("span.quiet.small", `Citation ${now.at + 1} of ${count}`),
       iconButton("left", "Previous citation", () => go(-1), { disabled: now.at === 0 }),
       iconButton("right", "Next citation", () => go(1), { disabled: now.at === count - 1 })),
-    cite.located === false && h("p.small.quiet", {}, "The exact lines could not be located; the page is shown."));
+    cite.located === false && h("p.small.quiet", "The exact lines could not be located; the page is shown."));
 }
 
 function pager(known, now) {
   const last = known.page_count || 1;
-  const box = h("input.field", { value: now.page, inputmode: "numeric", "aria-label": "Page", onchange: () => {
-    const page = Math.min(last, Math.max(1, parseInt(box.value, 10) || now.page));
-    Object.assign(state, { page, leafed: true });
-    draw();
+  const box = h("input.field", { value: now.page, inputmode: "numeric", label: "Page", onchange: () => {
+    toPage(Math.min(last, Math.max(1, parseInt(box.value, 10) || now.page)));
   } });
-  return h("div.pager", {},
+  return h("div.pager",
     iconButton("left", "Previous page", () => turn(-1), { disabled: now.page <= 1 }),
-    h("span", {}, "Page "), box, h("span", {}, ` of ${last}`),
+    h("span", "Page "), box, h("span", ` of ${last}`),
     iconButton("right", "Next page", () => turn(1), { disabled: now.page >= last }));
 }
 
-const hasImage = (known) => (known.has_page_images) && known.page_count > 0;
+const hasImage = (known) => known.has_page_images && known.page_count > 0;
 
 async function leaf(known, number, cite, now, several, sheet) {
   const image = hasImage(known) && !now.asText;
-  const one = h("article.leaf", { class: image ? "waiting" : "text", "aria-label": `Page ${number}`, "data-page": number });
-  if (image) one.style.width = `${now.zoom * 100}%`;
-  else one.style.fontSize = `${0.95 * now.zoom}rem`;
-  if (several) sheet.append(h("p.leaf-name", {}, `Page ${number}`));
+  const one = h("article.leaf", { class: image ? "waiting" : "text", label: `Page ${number}`, "data-page": number });
+  resize(one);
+  if (several) sheet.append(h("p.leaf-name", `Page ${number}`));
   sheet.append(one);
   if (image) await picture(one, known, number, cite);
   else await words(one, known, number, cite);
@@ -202,14 +217,14 @@ function picture(one, known, number, cite) {
       one.className = "leaf text";
       words(one, known, number, cite).then(resolve);
     } });
-    img.src = `/api/documents/${encodeURIComponent(known.id)}/pages/${number}/image?width=${width}&format=webp`;
+    img.src = url`/api/documents/${known.id}/pages/${number}/image?width=${width}&format=webp`;
     one.append(img);
   });
 }
 
 /** Half a line of air left and right makes a marked line look marked by hand; the box itself stays covered. */
 function mark(box) {
-  const one = h("div.mark", {});
+  const one = h("div.mark");
   const set = { left: box.x - 0.3, top: box.y - 0.15, width: box.width + 0.6, height: box.height + 0.3 };
   for (const [name, value] of Object.entries(set)) one.style[name] = `${value}%`;
   return one;
@@ -218,13 +233,13 @@ function mark(box) {
 async function words(one, known, number, cite) {
   one.append(bones(5));
   try {
-    const page = await get(`/api/documents/${encodeURIComponent(known.id)}/pages/${number}/text`);
+    const page = await get(url`/api/documents/${known.id}/pages/${number}/text`);
     const characters = Array.from(page.text); // positions count characters, not UTF-16 units
     const [from, to] = rangeOn(page, characters.length, cite);
     const cut = (start, end) => characters.slice(start, end).join("");
-    one.replaceChildren(...(to > from ? [cut(0, from), h("mark", {}, cut(from, to)), cut(to)] : [page.text || "This page has no text."]));
+    one.replaceChildren(...(to > from ? [cut(0, from), h("mark", cut(from, to)), cut(to)] : [page.text || "This page has no text."]));
   } catch (error) {
-    one.replaceChildren(failureState(failureOf(error)));
+    one.replaceChildren(failureState(error));
   }
 }
 

@@ -1,6 +1,6 @@
 // Text as it streams: rendered by the service a few times a second, in between the newest words as they are.
 import { rendered } from "./answer.js";
-import { bindChips } from "./chips.js";
+import { bindChips, keepMarker } from "./chips.js";
 import { h, trusted } from "./dom.js";
 
 const RENDER_EVERY_MS = 250;
@@ -28,8 +28,10 @@ export function writer(body, cites) {
       const html = await rendered(part, known);
       if (ended || !text.startsWith(part)) return;
       done = part;
-      body.replaceChildren(trusted(html));
-      bindChips(body, known);
+      keepMarker(body, () => {
+        body.replaceChildren(trusted(html));
+        bindChips(body, known);
+      });
       show();
     } catch { /* the next round, or the end, shows it */ }
     if (!ended && text !== part) timer ||= setTimeout(render, RENDER_EVERY_MS);
