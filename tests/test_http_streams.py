@@ -113,16 +113,19 @@ def test_a_model_that_is_down_is_an_error_of_its_own(server: Server, model: Wire
     assert unset.status_code == 400 and "MISTRAL_API_KEY" in unset.json()["message"]
 
 
-def test_a_stop_of_the_server_is_said(own_folder: Path, model: WireServer) -> None:
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+def test_a_stop_of_the_server_is_said(own_folder: Path, model: WireServer, times: int) -> None:
+    """Also to who presses Ctrl-C once more because it takes too long."""
     model.hang("It costs")
     with served(own_folder, **model.openai_env("tiny-1b")) as server:
         found = []
         with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
             for event in read_events(response):
                 found.append(event)
-                if event[0] == "content":
+                if event[0] == "content" and times:
                     assert server.process is not None
                     server.process.send_signal(signal.SIGINT)
+                    times -= 1
         assert found[-1][0] == "error" and found[-1][1]["code"] == "server_stopping" and found[-1][1]["retryable"]
         err = server.log_at_end()
         assert server.process is not None and server.process.returncode == 0 and "Traceback" not in err, err

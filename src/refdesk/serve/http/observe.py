@@ -144,7 +144,13 @@ def set_up_logging(level: str = "INFO") -> None:
     """Everything Refdesk and uvicorn say becomes JSON lines on standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(lambda record: not _is_second_stop(record))
     for name in ("refdesk", "uvicorn"):
         one = logging.getLogger(name)
         one.handlers, one.propagate = [handler], False
         one.setLevel(level)
+
+
+def _is_second_stop(record: logging.LogRecord) -> bool:
+    """After a second Ctrl-C uvicorn does not wait for the app's end, and tells of it as if that were a defect."""
+    return record.name == "uvicorn.error" and record.getMessage().rstrip().endswith("CancelledError")
