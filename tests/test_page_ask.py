@@ -194,6 +194,41 @@ def test_the_focus_stays_where_one_works(page: Page) -> None:
     expect(page.get_by_role("link", name="Batteries")).to_be_focused()
 
 
+def test_a_quote_stays_under_the_pointer(page: Page) -> None:
+    """So that it can be read with a magnifier, or marked."""
+    ask(page, ANCHOR)
+    page.clock.install()
+    page.locator(".answer .chip").first.hover()
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_be_visible()
+    tip.hover()
+    page.clock.run_for(2000)  # longer than it waits for the pointer to arrive
+    expect(tip).to_be_visible()
+    page.get_by_label("Question", exact=True).hover()
+    expect(tip).to_be_hidden()
+
+
+def test_sources_stand_in_the_order_of_their_numbers(page: Page) -> None:
+    ask(page, "How long does the battery of the WB-7 buoy last?")
+    numbers = page.locator(".source b").all_inner_texts()
+    assert len(numbers) > 2 and numbers == sorted(numbers, key=int)
+
+
+def test_a_cited_document_that_was_deleted(browser: Browser, tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_text("note.md", "The harbour has four cranes.", format="markdown")
+        with serving(desk) as server, tab(browser, server.url, allowed=("404",)) as page:
+            ask(page, "How many cranes has the harbour?")
+            desk.remove("note.md")
+            page.locator(".answer .chip").first.click()
+            expect(page.get_by_role("alert")).to_contain_text("This document is no longer here")
+
+
+def test_an_address_written_by_hand(browser: Browser, server: Server) -> None:
+    with tab(browser, f"{server.url}/#/ask/%", allowed=("404",)) as page:
+        expect(page.get_by_role("heading", name="This conversation is not here")).to_be_visible()
+
+
 def test_formats_without_pages_show_their_text(page: Page) -> None:
     ask(page, "How long is parental leave?")
     page.locator(".answer .chip").first.click()
@@ -360,6 +395,7 @@ def test_thumbs_and_a_correction(page: Page, server: Server) -> None:
     page.get_by_label("What would be right?").fill("Titanium, grade 5.")
     page.get_by_role("button", name="Send the correction").click()
     expect(page.locator(".toast").last).to_contain_text("Thank you")
+    expect(page.get_by_role("button", name="This is wrong")).to_be_focused()  # the form is gone
     answer_id = page.locator("article.turn").get_attribute("data-answer")
     kept = server.get(f"/api/answers/{answer_id}").json()["feedback"][0]
     assert (kept["verdict"], kept["correction"]) == ("wrong", "Titanium, grade 5.")

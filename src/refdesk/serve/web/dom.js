@@ -5,7 +5,8 @@ import { failureOf } from "./api.js";
 export const byId = (id) => document.getElementById(id);
 const isPlain = (value) => Boolean(value) && Object.getPrototypeOf(value) === Object.prototype;
 
-/** h("a.button", {href: "#/ask", onclick: go}, "Ask", icon("ask")), or without attributes: h("p", "Ask") */
+/** h("a.button", {href: "#/ask", onclick: go}, "Ask", icon("ask")), or without attributes: h("p", "Ask").
+ *  `label` is the aria-label, `depth` how far CSS sets it in. */
 export function h(what, ...rest) {
   const [tag, ...classes] = what.split(".");
   const element = document.createElement(tag);

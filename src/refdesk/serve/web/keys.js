@@ -41,7 +41,7 @@ async function create(section) {
   const made = await describe("New key", "Make the key", (wanted) => send("POST", "/api/keys", wanted));
   if (!made) return;
   const secret = made.secret || made.key;
-  const button = h("button.button", { onclick: () => copy(secret) }, icon("copy"), "Copy"); // has the focus: Enter once more does no harm
+  const button = h("button.button", { onclick: () => copy(secret) }, icon("copy"), "Copy"); // has the focus
   await ask("The new key", h("div", h("p", "It is shown this once. Hand it over in a safe way."), h("p.secret", secret), button), "Done", { no: "" });
   await draw(section);
 }

@@ -23,8 +23,6 @@ function draw() {
   markTalk();
 }
 
-const rowOf = (id) => list.querySelector(`[data-id="${CSS.escape(id)}"]`);
-
 export async function showTalks() {
   try {
     known = (await get(`/api/conversations?limit=${MOST}`)).conversations;
@@ -54,9 +52,7 @@ document.addEventListener("visibilitychange", () => { if (!document.hidden && !d
 
 async function rename(talk) {
   const title = await askText("Rename this conversation", "Title", talk.title, "Rename");
-  if (!title) return;
-  await tried(send("PATCH", url`/api/conversations/${talk.id}`, { title }));
-  rowOf(talk.id)?.firstElementChild.focus();
+  if (title) await tried(send("PATCH", url`/api/conversations/${talk.id}`, { title }));
 }
 
 async function remove(talk) {

@@ -35,7 +35,7 @@ function row(stage, total) {
   bar.style.left = `${(stage.started_ms / total) * 100}%`;
   bar.style.width = `${(stage.took_ms / total) * 100}%`;
   const state = stage.skipped ? "skipped" : stage.error ? "failed" : "";
-  return h("details", { class: `depth-${Math.min(2, stage.depth || 0)} ${state}` },
+  return h("details", { depth: stage.depth || 0, class: `${stage.depth ? "inside" : ""} ${state}` },
     h("summary", h("span.name", stage.name), h("span.lane", { "aria-hidden": "true" }, stage.skipped ? "" : bar), h("span.ms", stage.skipped ? "skipped" : milliseconds(stage.took_ms))),
     h("dl", (stage.skipped || stage.error) && h("div", h("dt", stage.error ? "Ended early" : "Why it did not run"), h("dd", stage.error || stage.skipped)),
       values("Input", stage.input), values("Output", stage.output), stage.cost_usd ? h("div", h("dt", "Cost"), h("dd", `$${stage.cost_usd.toFixed(5)}`)) : ""));

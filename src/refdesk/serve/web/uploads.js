@@ -10,14 +10,18 @@ export function dropZone(add, more) {
 
 /** Files that are dropped anywhere on `view` are taken; the zone shows that they would be. */
 export function takeDrops(view, add) {
-  const over = (event, is) => { event.preventDefault(); view.querySelector(".drop").classList.toggle("over", is); };
-  view.addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) over(event, true); });
+  const over = (event, is) => {
+    if (!event.dataTransfer.types.includes("Files")) return; // text, for the search
+    event.preventDefault();
+    view.querySelector(".drop").classList.toggle("over", is);
+  };
+  view.addEventListener("dragover", (event) => over(event, true));
   view.addEventListener("dragleave", (event) => over(event, false));
   view.addEventListener("drop", (event) => {
     over(event, false);
     const items = [...event.dataTransfer.items].filter((one) => one.kind === "file");
     const files = items.filter((one) => !one.webkitGetAsEntry()?.isDirectory);
-    if (files.length < items.length) toast("Folders cannot be dropped here: drop the files that are in them.");
+    if (files.length < items.length) toast("Folders cannot be dropped here: drop the files in them.");
     add(files.map((one) => one.getAsFile()));
   });
 }
