@@ -31,9 +31,7 @@ SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
 _MARKER = re.compile(r"\[(?=[^\[\]\n]{0,80}\])([^\[\]\n]*)\]")
 _BULLET = re.compile(r"\s*(?:[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+|\(?(?:\d{1,3}|[A-Za-z])[.)]\s+)")
-_DOT = re.compile(
-    r"\s*[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+"
-)  # letters and numbers may be the sentence's own: "A. Smith owns it."
+_DOT = re.compile(r"\s*[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+")  # letters and numbers may be the sentence's own: "A. Smith owns it."
 _SPACE = re.compile(r"\s+")
 
 
