@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
+SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
 BENCHES := retrieval search pdf boxes embedding formats filings remembering uploads http page
 
 .PHONY: help demo test lint types unit slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
@@ -24,7 +25,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	env $$(scripts/find_browser.sh) $(BIN)/python -m pytest -m "not slow"
+	env $$(scripts/find_browser.sh) $(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
 
 slow: $(VENV)/.dev  ## the tests that take long: fifty kills at random, made-up requests to every route
 	REFDESK_KILLS=50 $(BIN)/python -m pytest -m slow
