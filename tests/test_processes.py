@@ -27,6 +27,7 @@ from library_samples import (
 )
 from refdesk.adapters.processes import WorkerPool
 from refdesk.errors import ParserDied, ParseTimeout
+from refdesk.intake import Handed
 from refdesk.types import Document, Progress
 from refdesk.worker import PrepareTask, Setup
 
@@ -238,6 +239,43 @@ def test_a_worker_killed_in_the_middle_of_an_add(tmp_path: Path) -> None:
         assert desk.document("note-3.md").status == "failed"
         assert len(desk.documents(status="ready")) == 5
         assert _workers() == []
+
+
+def test_what_nobody_wants_any_more_is_put_down_and_the_others_go_on(tmp_path: Path) -> None:
+    """One that waits for its turn, and one at which a worker is stuck this moment."""
+    notes = write_notes(tmp_path / "notes", 6)
+    files = [Handed(path, path.name, "default", f"upload:{path.stem}", {}, None) for path in sorted(notes.glob("*.md"))]
+    stuck, waits = notes / "note-3.md", notes / "note-5.md"
+    unwanted: set[str] = set()
+    ids: dict[str, str] = {}
+
+    def on_progress(progress: Progress) -> None:
+        if stuck.is_file():
+            ids.update({one.name: one.id for one in desk.documents()})
+            stuck.unlink()
+            os.mkfifo(stuck)
+        elif stuck.name in progress.working_on:
+            unwanted.update({"upload:note-3", "upload:note-5"})
+
+    with open_desk(tmp_path / "library") as desk:
+        results = desk.add_handed(files, on_progress=on_progress, unwanted=lambda: unwanted)
+        outcomes = {one.name: one.outcome for one in results}
+        assert outcomes == {file.name: "added" for file in files} | {stuck.name: "removed", waits.name: "removed"}
+        stayed = {one.name: one.id for one in desk.documents()}
+        assert stayed == {name: id for name, id in ids.items() if name not in (stuck.name, waits.name)}
+        assert _workers() == []
+
+
+def test_a_new_version_that_nobody_wants_leaves_the_old_one(tmp_path: Path) -> None:
+    (note,) = write_notes(tmp_path / "notes", 1).glob("*.md")
+    with open_desk(tmp_path / "library") as desk:
+        (first,) = desk.add_handed([Handed(note, "note", "default", "upload:1", {}, None)])
+        note.write_text("Said anew.")
+        again = [Handed(note, "note", "default", "upload:2", {}, None)]
+        (put_down,) = desk.add_handed(again, unwanted=lambda: {"upload:2"})
+        assert (first.outcome, put_down.outcome) == ("added", "removed")
+        assert desk.documents() == [first.document]
+        assert [one.outcome for one in desk.add_handed(again)] == ["replaced"]
 
 
 def test_a_worker_killed_while_it_embeds_costs_no_document(tmp_path: Path) -> None:

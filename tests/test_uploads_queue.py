@@ -94,13 +94,15 @@ def test_one_that_waits_for_its_turn_is_taken_back(desk: Refdesk, uploads: Uploa
 
 
 def test_one_that_is_being_added_is_put_down(desk: Refdesk, uploads: Uploads) -> None:
+    """As whoever deletes its document does. The others keep their documents, which may be deleted next."""
     unwanted = hand_in(desk, "unwanted.md", LONG * 8)
     wanted = hand_in(desk, "wanted.md", b"The lamp was lit at dusk.")
     uploads.start()
     assert wait_until(lambda: uploads.get(unwanted.id, LOCAL).status == "processing")
     (document,) = (one for one in desk.documents() if one.name == "unwanted.md")
-    uploads.put_down(uploads.waiting_for([document]))  # as whoever deletes the document does
-    desk.remove(document.id)
+    uploads.put_down(uploads.waiting_for([document]))
+    desk.remove_found([document])  # it may be gone already
+    assert wait_until(lambda: desk.shelves.visible(document.id, None) is None) and desk.remove_found([document]) == []
     assert [(one.id, one.status) for one in done(uploads)] == [(wanted.id, "ready")]
     assert wait_until(lambda: not desk.spool.has_data(unwanted.id))
 

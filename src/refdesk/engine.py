@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -191,10 +191,14 @@ class Refdesk:
         *,
         on_progress: Callable[[Progress], None] | None = None,
         on_added: Callable[[Added], None] | None = None,
+        unwanted: Callable[[], Collection[str]] = frozenset,
     ) -> list[Added]:
-        """Adds files that were handed in over the network and lie aside under names of their own."""
+        """Adds files that were handed in over the network and lie aside under names of their own.
+
+        `unwanted` is asked all the while and gives the sources that are not to be added any more.
+        """
         intake = self._intake(on_progress, on_added)
-        intake.add_handed(files)
+        intake.add_handed(files, unwanted)
         self.maintenance.settle()
         return intake.results
 
@@ -279,7 +283,12 @@ class Refdesk:
 
     def remove(self, *names: str, access: Access = None) -> list[Document]:
         """Removes documents by id or name, with what was attached to them."""
-        return self._removed([self.document(name, access=access) for name in names])
+        return self.remove_found([self.document(name, access=access) for name in names])
+
+    def remove_found(self, found: Sequence[Document]) -> list[Document]:
+        """Removes documents that were looked up before; one that has gone or was moved since is passed over."""
+        self.reader.heal()
+        return self.writer.remove(found)
 
     def rename(self, document: str, name: str, *, access: Access = None) -> Document:
         """Gives a document another name; gives it as it is now. A changed file that is added again brings its own."""
@@ -322,7 +331,7 @@ class Refdesk:
 
     def remove_collection(self, collection: str, *, access: Access = None) -> list[Document]:
         """Removes every document of a collection and of those inside it; gives what went."""
-        return self._removed(self._held(checked_collection(collection), access))
+        return self.remove_found(self._held(checked_collection(collection), access))
 
     def _held(self, collection: str, access: Access) -> list[Document]:
         """What lies in a collection, without what is attached to it."""
@@ -330,10 +339,6 @@ class Refdesk:
         if not found:
             raise NotFound(f"there is no collection '{collection}'", hint="`refdesk list` shows what there is")
         return found
-
-    def _removed(self, found: list[Document]) -> list[Document]:
-        self.reader.heal()
-        return self.writer.remove(found)
 
     def _moved(self, moves: list[Move]) -> list[Document]:
         self.reader.heal()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,6 +82,7 @@ class Intake:
         self._spool = runs.parent / SPOOL
         self._password: str | None = None
         self._run: Run | None = None
+        self._unwanted: Callable[[], Collection[str]] = frozenset
         self._begun: list[str] = []
         self._written = 0.0
         self.results: list[Added] = []
@@ -109,8 +110,12 @@ class Intake:
             if sources:
                 self._take_in(sources, self._run)
 
-    def add_handed(self, files: Sequence[Handed]) -> None:
-        """Files that lie aside under names of their own; the name of an upload before replaces that document."""
+    def add_handed(self, files: Sequence[Handed], unwanted: Callable[[], Collection[str]]) -> None:
+        """Files that lie aside under names of their own; the name of an upload before replaces that document.
+
+        Sources that `unwanted` names are put down, also in the middle of it, and told as removed.
+        """
+        self._unwanted = unwanted
         with Run(self._runs) as self._run:
             waiting = list(files)
             while waiting:
@@ -369,6 +374,11 @@ class Intake:
         outcome: Outcome = "removed" if kept is None else "failed"
         self._say(Added(document.name, outcome, kept or document, error.sentence, document.source))
 
+    def put_down(self, source: Source) -> None:
+        if self._run is not None:
+            self._writer.put_down(source.document, self._run.name)
+        self._say(Added(source.document.name, "removed", None, source=source.document.source))
+
     def _children(self, parent: Document, result: PreparedFile) -> list[Source]:
         """Attachments, which are documents of their own and were accepted with the parent."""
         known = {child.name: child for child in self._catalogue.children(parent.id)}
@@ -387,7 +397,8 @@ class Intake:
     # telling
 
     def _pipeline(self, workers: WorkerPool | InProcess) -> Pipeline:
-        return Pipeline(workers, self, EmbedTask, self._on_progress, time_limit_s=float(self._settings.time_limit_s))
+        time_limit_s = float(self._settings.time_limit_s)
+        return Pipeline(workers, self, EmbedTask, self._on_progress, time_limit_s=time_limit_s, unwanted=self._unwanted)
 
     def _leave(self, document: Document, known: Document | None, reason: str) -> None:
         self._say(Added(document.name, "unchanged", known, reason, document.source))

@@ -14,6 +14,7 @@ from refdesk.geometry import Box, Geometry
 
 Kind = Literal["text", "table", "list", "code", "figure", "heading", "glossary", "toc", "credits"]
 Status = Literal["pending", "processing", "ready", "failed"]
+UNFINISHED: tuple[Status, ...] = ("pending", "processing")
 Method = Literal["hybrid", "bm25", "dense", "rrf"]
 
 Range = tuple[int, int]

@@ -18,7 +18,7 @@ from refdesk.adapters.own_connections import OwnConnections
 from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
 from refdesk.errors import LibraryDamaged
 from refdesk.geometry import Geometry
-from refdesk.types import Chunk, Document, Page, Range, Scope
+from refdesk.types import UNFINISHED, Chunk, Document, Page, Range, Scope
 
 _CHUNK_COLUMNS = [
     chunks.c.id,
@@ -178,7 +178,7 @@ class Catalogue:
 
     def unfinished(self) -> list[tuple[Document, str]]:
         """Documents that were accepted and are not finished, each with the run that is, or was, working on it."""
-        accepted = or_(documents.c.status.in_(("pending", "processing")), documents.c.owner != "")
+        accepted = or_(documents.c.status.in_(UNFINISHED), documents.c.owner != "")
         query = select(documents).where(accepted).order_by(documents.c.key)
         with self.engine.connect() as connection:
             return [(codec.unpack_document(row), row["owner"]) for row in connection.execute(query).mappings()]

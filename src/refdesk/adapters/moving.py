@@ -18,7 +18,7 @@ from refdesk.adapters.lexical_tantivy import LexicalEntry
 from refdesk.adapters.rows import drop_chunks, family, lexical_entry, now, row_of
 from refdesk.adapters.schema import chunks, documents, vectors
 from refdesk.errors import UsageError
-from refdesk.types import Chunk, Document
+from refdesk.types import UNFINISHED, Chunk, Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _goes_with_another(connection: Connection, row: Any, wanted: Mapping[str, Mo
 
 def check_settled(row: Any) -> None:
     """A document keeps still while it is taken in."""
-    if row.status in ("pending", "processing") or row.owner:
+    if row.status in UNFINISHED or row.owner:
         raise UsageError(f"'{row.name}' is still being added", hint="try again when it is ready")
 
 

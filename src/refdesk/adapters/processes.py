@@ -131,6 +131,12 @@ class WorkerPool:
                 worker, ParserDied(f"reading it crashed, or took more than {self._memory_limit_mb} MB of memory")
             )
 
+    def cancel(self, ticket: int) -> None:
+        """Ends what is done under a ticket; nothing more is heard of it."""
+        for worker in [one for one in self._workers if one.ticket == ticket]:
+            worker.end()
+            self._workers.remove(worker)
+
     def _lose(self, worker: _Worker, reason: RefdeskError) -> Event:
         ticket = worker.ticket
         assert ticket is not None

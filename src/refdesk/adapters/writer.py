@@ -50,7 +50,7 @@ from refdesk.adapters.rows import (
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state, vectors
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
-from refdesk.types import Document, Outcome, Prepared, Range
+from refdesk.types import UNFINISHED, Document, Outcome, Prepared, Range
 
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
 Item = TypeVar("Item")
@@ -134,10 +134,17 @@ class LibraryWriter:
 
         An attachment of what did get in stays pending: its mail is unchanged, so nobody would hand it in again.
         """
-        unfinished = documents.c.status.in_(("pending", "processing"))
+        unfinished = documents.c.status.in_(UNFINISHED)
         handed_in = documents.c.parent_id.is_(None)
         with self.locked(), self._engine.begin() as connection:
             connection.execute(delete(documents).where(documents.c.owner == owner, unfinished, handed_in))
+
+    def put_down(self, document: Document, owner: str) -> None:
+        """Takes back one that this run accepted and has not finished; an older version of it stays."""
+        with self.locked(), self._engine.begin() as connection:
+            row = find(connection, document)
+            if row is not None and row.owner == owner and row.status in UNFINISHED:
+                connection.execute(delete(documents).where(documents.c.key == row.key))
 
     def mark_processing(self, sources: Sequence[str], owner: str) -> None:
         with self.locked(), self._engine.begin() as connection:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -56,6 +56,8 @@ class Workers(Protocol):
 
     def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None: ...
 
+    def cancel(self, ticket: int) -> None: ...
+
     def events(self, timeout_s: float) -> Iterable[Any]: ...
 
 
@@ -67,6 +69,8 @@ class Sink(Protocol):
     def store(self, batch: Sequence[Finished]) -> Iterable[Source]: ...
 
     def fail(self, source: Source, error: RefdeskError) -> None: ...
+
+    def put_down(self, source: Source) -> None: ...
 
 
 @dataclass(slots=True)
@@ -90,7 +94,10 @@ class _Job:
 
 
 class Pipeline:
-    """One add: `run()` takes every source in and returns when all are stored or have failed."""
+    """One add: `run()` takes every source in and returns when all are stored, have failed or are not wanted any more.
+
+    `unwanted` is asked all the while, and names documents by where they come from.
+    """
 
     def __init__(
         self,
@@ -100,12 +107,14 @@ class Pipeline:
         on_progress: Callable[[Progress], None],
         *,
         time_limit_s: float,
+        unwanted: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._workers = workers
         self._sink = sink
         self._embed_task = embed_task
         self._on_progress = on_progress
         self._time_limit_s = time_limit_s
+        self._unwanted = unwanted
         self._sources: deque[Source] = deque()
         self._jobs: dict[int, _Job] = {}
         self._waiting: deque[tuple[_Open, int]] = deque()
@@ -118,6 +127,7 @@ class Pipeline:
         self._sources.extend(sources)
         self._tally.start(self._sources)
         while self._sources or self._jobs or self._waiting or self._whole:
+            self._put_down(self._unwanted())
             self._hand_out()
             for event in self._workers.events(_TICK_S if self._jobs else 0.0):
                 self._hear(event)
@@ -192,14 +202,39 @@ class Pipeline:
             lost = [job.source]
         else:
             opened = {id(one): one for one, _ in job.places}
-            self._waiting = deque(place for place in self._waiting if id(place[0]) not in opened)
             lost = [one.source for one in opened.values() if one.missing >= 0]
-            for one in opened.values():
-                one.missing = -1  # vectors of it that are still under way are not waited for
-                self._opened.pop(id(one), None)
+            self._close(opened)
         for source in lost:
             self._sink.fail(source, error)
             self._tally.failed(source)
+
+    def _close(self, opened: Collection[int]) -> None:
+        """These are not taken in; vectors of them that are still under way are not waited for."""
+        self._waiting = deque(place for place in self._waiting if id(place[0]) not in opened)
+        self._whole = [one for one in self._whole if id(one) not in opened]
+        for one in opened:
+            if (closed := self._opened.pop(one, None)) is not None:
+                closed.missing = -1
+
+    # leaving be
+
+    def _put_down(self, unwanted: Collection[str]) -> None:
+        """Whatever is being done for these; all others go on."""
+        if not unwanted:
+            return
+        left = [source for source in self._sources if source.document.source in unwanted]
+        self._sources = deque(source for source in self._sources if source.document.source not in unwanted)
+        for ticket, job in list(self._jobs.items()):
+            if job.source is not None and job.source.document.source in unwanted:
+                self._workers.cancel(ticket)
+                self._tally.stopped(ticket)
+                del self._jobs[ticket]
+                left.append(job.source)
+        opened = {key: one for key, one in self._opened.items() if one.source.document.source in unwanted}
+        self._close(opened)
+        for source in left + [one.source for one in opened.values()]:
+            self._sink.put_down(source)
+            self._tally.put_down(source)
 
     # writing
 
@@ -258,6 +293,10 @@ class _Tally:
         self._bytes_total -= source.size  # it will give no chunks
         self._documents_done += 1
         self._documents_failed += 1
+
+    def put_down(self, source: Source) -> None:
+        self._bytes_total -= source.size
+        self._documents_total -= 1
 
     def stored(self, batch: Sequence[Finished], more: Iterable[Source]) -> None:
         self._documents_done += len(batch)
@@ -326,6 +365,9 @@ class InProcess:
         except Exception as error:  # what its author did not think of costs this document only
             reason = DocumentError(f"reading it failed: {type(error).__name__}: {error}"[:300])
             self._events.append(_Said(ticket, "failed", reason))
+
+    def cancel(self, ticket: int) -> None:
+        self._events = [one for one in self._events if one.ticket != ticket]
 
     def events(self, timeout_s: float) -> Iterator[Any]:
         said, self._events = self._events, []

@@ -23,10 +23,10 @@ from refdesk.arguments import sound
 from refdesk.engine import Refdesk
 from refdesk.errors import DiskFull, NotFound, RefdeskError, UsageError
 from refdesk.intake import Handed
-from refdesk.types import Added, Document, Progress, Upload
+from refdesk.types import UNFINISHED, Added, Document, Progress, Upload
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"
-TELL_S = 0.25  # progress is written down this often at most
+TELL_S = 0.25  # progress is written down this often at most, and what was taken back is looked for
 IDLE_S = 2.0  # how often an idle worker looks for what another, perhaps killed, process has left
 BATCH = 64  # files added together: one start of the parsing processes for all of them
 BATCH_BYTES = 8 << 20  # about a minute's work; what comes meanwhile waits no longer for its turn
@@ -36,17 +36,12 @@ KEEP = {
 }
 CLEAR_S = 3600.0
 LONGEST_NAME = 255
-ACTIVE = ("pending", "processing")
 
 logger = logging.getLogger("refdesk.uploads")
 
 
 class Stopped(BaseException):
     """Ends an add when the server stops; what it had begun is begun again by the next one."""
-
-
-class TakenBack(BaseException):
-    """Ends an add of which one file is not wanted any more; the others are begun again."""
 
 
 class Uploads:
@@ -58,7 +53,7 @@ class Uploads:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._told = 0.0
+        self._told = self._looked = 0.0
         self._cleared = -CLEAR_S
         self._has_resumed = False
         self._failed: dict[str, Upload] = {}  # as they were when the work began: reading all records takes a while
@@ -119,7 +114,7 @@ class Uploads:
         if not document.error:
             raise UsageError(f"{document.name} has not failed: it is {document.status}")
         upload = self.of_document(document.source)
-        if upload is not None and upload.status in ACTIVE:
+        if upload is not None and upload.status in UNFINISHED:
             return upload
         if upload is not None:  # under the name and in the place that it has by now
             return self._again(replace(upload, name=document.name, collection=document.collection), password)
@@ -153,7 +148,7 @@ class Uploads:
         while True:
             known = self._spool.all()
             now = [known.get(one.id, one) for one in uploads]
-            waits = any(one.id in known and one.status in ACTIVE for one in now)
+            waits = any(one.id in known and one.status in UNFINISHED for one in now)
             if not waits or time.monotonic() >= until or self._stopping.wait(LOOK_S):
                 return now
 
@@ -177,7 +172,7 @@ class Uploads:
         """Takes back one that waits or is being added, or a finished one off the list; its document stays."""
         upload = self.get(upload_id, caller)
         caller.require("delete", upload.collection)
-        if upload.status in ACTIVE:
+        if upload.status in UNFINISHED:
             self._spool.take_back(upload.id)
             self.wake()
         else:
@@ -195,7 +190,7 @@ class Uploads:
         return [one for one in self._waiting() if f"{one.collection}/".startswith(f"{collection}/")]
 
     def _waiting(self) -> list[Upload]:
-        return [one for one in self._spool.all().values() if one.status in ACTIVE]
+        return [one for one in self._spool.all().values() if one.status in UNFINISHED]
 
     def put_down(self, uploads: Iterable[Upload]) -> None:
         """Stops the adding of these, whether they wait or are at work."""
@@ -208,7 +203,7 @@ class Uploads:
         known = self._spool.all()
         for source in sources:
             upload = known.get(source.removeprefix("upload:")) if source.startswith("upload:") else None
-            if upload is not None and upload.status not in ACTIVE:
+            if upload is not None and upload.status not in UNFINISHED:
                 self._spool.remove(upload.id)
 
     # subscribers
@@ -265,7 +260,7 @@ class Uploads:
 
     def _work(self) -> bool:
         """Adds what waits; says whether there was anything for this process to do."""
-        waits = any(one.status in ACTIVE for one in self._spool.all().values())
+        waits = any(one.status in UNFINISHED for one in self._spool.all().values())
         if not (waits or self._spool.taken_back() or not self._has_resumed):
             return False
         with self._spool.working() as mine:
@@ -278,7 +273,7 @@ class Uploads:
                 self._has_resumed = True
             # The lock is ours, so whatever is called processing was left by a process that is gone.
             known = self._spool.all(anew=True)
-            batch = _batch(one for one in known.values() if one.status in ACTIVE)
+            batch = _batch(one for one in known.values() if one.status in UNFINISHED)
             self._failed = {one.id: one for one in known.values() if one.status == "failed"}
             if batch:
                 self._add(batch)
@@ -293,18 +288,21 @@ class Uploads:
                 raise Stopped
             if time.monotonic() - self._told >= TELL_S:
                 self._told = time.monotonic()
-                if not self._spool.taken_back().isdisjoint(one.id for one in known.values()):
-                    raise TakenBack
                 self._tell(known, progress)
 
         def on_added(added: Added) -> None:
             if added.source in known:
                 self._finish(known.pop(added.source), added)
 
+        def unwanted() -> set[str]:
+            if time.monotonic() - self._looked < TELL_S:
+                return set()
+            self._looked = time.monotonic()
+            taken_back = self._spool.taken_back()
+            return {source for source, one in known.items() if one.id in taken_back}
+
         try:
-            self._desk.add_handed(files, on_progress=on_progress, on_added=on_added)
-        except TakenBack:
-            return
+            self._desk.add_handed(files, on_progress=on_progress, on_added=on_added, unwanted=unwanted)
         except RefdeskError as error:  # of the library, not of a file: a full disk, another embedder
             is_full = isinstance(error, DiskFull)
             reason = "the server's disk is full; try again when there is space on it" if is_full else error.sentence
@@ -346,7 +344,7 @@ class Uploads:
             self._spool.remove(upload.id)
             return
         if document is not None and added.outcome == "added" and upload.id in self._spool.taken_back():
-            self._desk.remove(document.id)  # finished in the moment in which it was taken back
+            self._desk.remove_found([document])  # finished in the moment in which it was taken back
             return
         pages = document.page_count if document else upload.pages_total
         chunks = document.chunk_count if document else upload.chunks_total

@@ -53,7 +53,7 @@ def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) ->
     """With what is attached to it, at once and for everyone. One that is being added is put down."""
     found = seen(desk, caller, document_id)
     caller.require("delete", found.collection)
-    return _deleted(desk, queue, caller, [found])
+    return _deleted(desk, queue, [found])
 
 
 # several
@@ -75,7 +75,7 @@ def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) 
     found = [seen(desk, caller, one) for one in dict.fromkeys(body.documents)]
     for place in {one.collection for one in found}:
         caller.require("delete", place)
-    return _deleted(desk, queue, caller, found)
+    return _deleted(desk, queue, found)
 
 
 # a collection
@@ -101,8 +101,10 @@ def delete_collection(desk: Library, queue: Queue, caller: Who, name: Collection
     """Every document in it and in the collections inside it, at once and for everyone; what waits is put down."""
     place = _held(desk, caller, name)
     caller.require("delete", place)
+    found = {one.id: one for one in desk.documents(collection=place, access=caller.access)}
     queue.put_down(queue.waiting_in(place))
-    return _gone(queue, desk.remove_collection(place, access=caller.access))
+    found |= {one.id: one for one in desk.documents(collection=place, access=caller.access)}  # begun in between
+    return _gone(desk, queue, [one for one in found.values() if one.parent_id is None])
 
 
 def _held(desk: Refdesk, caller: Caller, name: str) -> str:
@@ -120,14 +122,18 @@ def _settled(queue: Uploads, documents: Sequence[Document]) -> None:
         raise UsageError(f"{waiting[0].name} is being added this moment", hint="wait until it is ready")
 
 
-def _deleted(desk: Refdesk, queue: Uploads, caller: Caller, documents: Sequence[Document]) -> Response:
+def _deleted(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Response:
     queue.put_down(queue.waiting_for(documents))  # or it would bring them back
-    return _gone(queue, desk.remove(*(one.id for one in documents), access=caller.access))
+    return _gone(desk, queue, documents)
 
 
-def _gone(queue: Uploads, documents: Sequence[Document]) -> Response:
-    queue.documents_removed(one.source for one in documents)
-    return reply({"deleted": [one.id for one in documents]})
+def _gone(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Response:
+    gone = desk.remove_found(documents)
+    went = {one.id for one in gone}
+    # One that was being added goes by itself once it is put down, perhaps before it is removed here.
+    gone += [one for one in documents if one.id not in went and desk.shelves.visible(one.id, None) is None]
+    queue.documents_removed(one.source for one in gone)
+    return reply({"deleted": [one.id for one in gone]})
 
 
 def _moved(documents: Sequence[Document]) -> Response:
