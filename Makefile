@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
 BENCHES := retrieval search pdf boxes embedding formats filings remembering uploads http page
 
-.PHONY: help demo test lint types unit slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
+.PHONY: help demo test lint types unit again slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,6 +26,9 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	env $$(scripts/find_browser.sh) $(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
+
+again: lint types  ## the tests that failed last, one after the other
+	env $$(scripts/find_browser.sh) REFDESK_KILLS=50 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 slow: $(VENV)/.dev  ## the tests that take long: fifty kills at random, made-up requests to every route
 	REFDESK_KILLS=50 $(BIN)/python -m pytest -m slow
