@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,7 @@ LAYERS = (
     {"engine", "intake", "worker", "embedders", "reader", "asking", "arguments", "providers", "access"},
     {"__init__"},
     {"serve", "evals"},
+    {"__main__"},
 )
 ENGINE = LAYERS[3]
 STAGES = ("parse", "chunk", "enrich", "pipeline")
@@ -194,8 +196,16 @@ METHODS = """
 def test_public_names() -> None:
     """A name that goes, or that comes by accident, is a change for every user."""
     assert sorted(refdesk.__all__) == sorted(PUBLIC.split())
-    found = {name for name, value in vars(refdesk).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    found = {name for name in dir(refdesk) if not name.startswith("_") and not inspect.ismodule(getattr(refdesk, name))}
     assert found == set(refdesk.__all__)
+    assert not hasattr(refdesk, "Library")
+
+
+def test_a_worker_does_not_wait_for_the_engine() -> None:
+    """Two are started for every add, and for every upload to a server."""
+    heavy = "{'refdesk.engine', 'sqlalchemy', 'fastapi', 'rich'}"
+    loaded = f"import sys, refdesk.worker; print({heavy} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "set()\n"
 
 
 def test_the_door_has_its_verbs() -> None:

@@ -1,11 +1,15 @@
 """Refdesk: a reference desk for your documents."""
 
-from refdesk.answer import Answer, Citation, Claim
-from refdesk.engine import Refdesk
-from refdesk.errors import DocumentError, LibraryError, ModelError, RefdeskError, UsageError
-from refdesk.geometry import Box
-from refdesk.settings import Settings
-from refdesk.types import Added, Chunk, Document, Hit, Progress, Scope
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from refdesk.answer import Answer, Citation, Claim
+    from refdesk.engine import Refdesk
+    from refdesk.errors import DocumentError, LibraryError, ModelError, RefdeskError, UsageError
+    from refdesk.geometry import Box
+    from refdesk.settings import Settings
+    from refdesk.types import Added, Chunk, Document, Hit, Progress, Scope
 
 __version__ = "0.1.0"
 
@@ -28,3 +32,24 @@ __all__ = [
     "Settings",
     "UsageError",
 ]
+
+# Imported when first asked for: a process that parses needs none of the engine, which takes half a second to import.
+_MODULES = {
+    "answer": ("Answer", "Citation", "Claim"),
+    "engine": ("Refdesk",),
+    "errors": ("DocumentError", "LibraryError", "ModelError", "RefdeskError", "UsageError"),
+    "geometry": ("Box",),
+    "settings": ("Settings",),
+    "types": ("Added", "Chunk", "Document", "Hit", "Progress", "Scope"),
+}
+
+
+def __getattr__(name: str) -> typing.Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

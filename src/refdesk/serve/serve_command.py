@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import ipaddress
 import os
 import socket
@@ -86,6 +87,7 @@ def _run(listening: socket.socket, workers: int) -> None:
             import_module(LOGGING).set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
             Multiprocess(config, sockets=[listening]).run()
         else:
+            gc.disable()  # while the rest is imported; the worker turns it on again
             uvicorn.Server(config).run([listening])
 
 

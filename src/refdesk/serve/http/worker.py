@@ -42,6 +42,6 @@ def app() -> FastAPI:
 
     made.router.lifespan_context = lifespan
     # What is loaded now stays: looking through it for garbage would hold up every stream for 70 ms now and then.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     return made
