@@ -54,6 +54,19 @@ def test_a_setting_is_changed_and_put_back(page: Page, server: Server) -> None:
     expect(page.locator(".setting[data-name='rag.top_k']")).to_be_hidden()
 
 
+def test_answers_without_documents_are_offered_once_there_is_a_model(page: Page, server: Server) -> None:
+    choices = page.get_by_label("Checks").locator("option")
+    expect(choices).to_have_text(["Checks", "Quick", "Second look", "Thorough"])
+    page.get_by_role("link", name="Settings").click()
+    row = page.locator(".setting[data-name='llm.answer']")
+    row.get_by_role("textbox").fill("ollama:llama3")
+    row.get_by_role("textbox").press("Enter")
+    expect(row.get_by_text("Changed")).to_be_visible()
+    page.get_by_role("link", name="Ask").click()
+    expect(choices.last).to_have_text("Without documents")
+    assert server.request("DELETE", "/api/settings/llm.answer").status_code == 200
+
+
 def test_a_wrong_value_is_explained(browser: Browser, server: Server) -> None:
     with tab(browser, f"{server.url}/#/settings", allowed=("400",)) as page:
         row = page.locator(".setting[data-name='rag.top_k']")

@@ -29,7 +29,7 @@ from refdesk.errors import AskError, RefdeskError, UsageError
 from refdesk.events import Done, Event, Failed
 from refdesk.ports import Embedder, Models, Request, Reranker
 from refdesk.prompts import ONE_WORD
-from refdesk.providers import make_models
+from refdesk.providers import answering, make_models
 from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
 from refdesk.trace import Trace
@@ -65,6 +65,10 @@ class Asking:
 
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
         return ask(question, self._desk(question, settings))
+
+    def has_model(self, settings: Settings) -> bool:
+        """Whether a model writes the answers, or they are quoted from the documents."""
+        return bool(answering(self._config, settings))
 
     async def test_model(self, name: str, settings: Settings) -> dict[str, Any]:
         """Asks a model for one word, once; what it says and how long that took. Keys and addresses are the server's."""

@@ -48,6 +48,11 @@ class Models:
         await close_client()
 
 
+def answering(config: Config, settings: Settings) -> str:
+    """The name of the model that writes the answers; empty where they are quoted from the documents."""
+    return (settings.llm_answer or config.llm) if settings.llm_enabled else ""
+
+
 def make_models(config: Config, settings: Settings) -> Models:
     """Makes what is named and calls no one; a name or a missing key that cannot work is a `UsageError`.
 
@@ -56,7 +61,7 @@ def make_models(config: Config, settings: Settings) -> Models:
     """
     if not settings.llm_enabled:
         return Models({})
-    answer = settings.llm_answer or config.llm
+    answer = answering(config, settings)
     router = settings.llm_router or config.llm_router
     if answer and not router and model_info(answer).tier in ("medium", "large"):
         router = answer

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from refdesk.access import Caller
+from refdesk.engine import Refdesk
 from refdesk.errors import NotSignedIn, UsageError
 from refdesk.serve.http.desk import Library, Serving
 from refdesk.serve.http.documented import failures, gives
@@ -40,6 +41,7 @@ ME: Me = {
         "analytics": False,
         "clear_cache": False,
     },
+    "model": True,
 }
 
 
@@ -102,7 +104,7 @@ async def sign_in(request: Request, service: Serving, body: SessionIn) -> Respon
     if known := request.cookies.get(COOKIE):
         await asyncio.to_thread(desk.sessions.end, known)
     token, seconds = await asyncio.to_thread(desk.sessions.begin, caller)
-    answer = reply(_me(caller))
+    answer = reply(_me(desk, caller))
     answer.set_cookie(
         COOKIE, token, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https"
     )
@@ -119,12 +121,12 @@ def sign_out(request: Request, desk: Library) -> Response:
 
 
 @router.get("/me", summary="Who one is", responses=gives(Me, ME))
-def me(caller: Who) -> Response:
-    return reply(_me(caller))
+def me(desk: Library, caller: Who) -> Response:
+    return reply(_me(desk, caller))
 
 
-def _me(caller: Caller) -> dict[str, Any]:
+def _me(desk: Refdesk, caller: Caller) -> dict[str, Any]:
     allowed = None if caller.collections is None else list(caller.collections)
     own = {"id": caller.id, "name": caller.name, "role": caller.role, "collections": allowed}
     may = {name: caller.may(name) for name in ("add", "settings", "keys", "traces", "analytics", "clear_cache")}
-    return own | {"signed_in": bool(caller.id), "may": may}
+    return own | {"signed_in": bool(caller.id), "may": may, "model": desk.asking.has_model(desk.settings)}

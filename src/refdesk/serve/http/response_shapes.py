@@ -350,6 +350,7 @@ class Me(TypedDict):
     collections: Collections
     signed_in: bool
     may: May
+    model: Annotated[bool, Field(description="whether a model writes the answers; the mode general needs one")]
 
 
 class SignedOut(TypedDict):

@@ -44,6 +44,7 @@ export async function send(method, path, body) {
   const form = body instanceof FormData;
   const headers = form || body === undefined ? OURS : { ...OURS, "Content-Type": "application/json" };
   const response = await checked(await fetch(path, { method, headers, body: form ? body : JSON.stringify(body) }));
+  if (path.startsWith("/api/settings")) arrived = null; // there may be a model now
   return response.status === 204 ? null : response.json();
 }
 

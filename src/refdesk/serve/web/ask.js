@@ -144,6 +144,12 @@ function composer(mine) {
     tint();
     return one;
   };
+  const modes = select("mode", "Checks", MODES);
+  arrive().then(() => { // without a model nobody would answer
+    if (me.model) return;
+    modes.querySelector("[value=general]").remove();
+    modes.dispatchEvent(new Event("change"));
+  }, () => {});
   const scope = h("button.pick", { "aria-haspopup": "dialog", title: "Where to look", onclick: async () => { await pickScope(mine.scope); name(); } });
   const name = () => { scope.textContent = scopeName(mine.scope); scope.classList.toggle("set", scopeName(mine.scope) !== scopeName()); };
   name();
@@ -160,7 +166,7 @@ function composer(mine) {
     event.preventDefault();
     if (mine.running) mine.running.abort();
     else if (box.value.trim()) { const question = box.value.trim(); box.value = ""; keepDraft(""); grow(); put(mine, question); }
-  } }, h("div.box", box, h("div.row", scope, select("level", "Level", LEVELS), select("mode", "Checks", MODES), h("span.spread"), go)));
+  } }, h("div.box", box, h("div.row", scope, select("level", "Level", LEVELS), modes, h("span.spread"), go)));
   Object.assign(mine, { box, form, button, name });
   box.value = draft();
   if (box.value) requestAnimationFrame(grow);
