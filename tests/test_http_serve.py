@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
 import signal
+import socket
 import time
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -51,9 +56,10 @@ def test_insecure_lets_everyone_in(own_folder: Path) -> None:
         assert server.get("/api/me", headers={"Host": "library.example"}).json()["role"] == "admin"
 
 
-def test_a_port_in_use_is_one_sentence(own_folder: Path) -> None:
-    with served(own_folder) as server:
-        done = run_refdesk("--library", own_folder, "serve", "--port", str(server.port))
+@pytest.mark.parametrize(("there", "then"), [("1", "1"), ("1", "2"), ("2", "1"), ("2", "2")])
+def test_a_port_in_use_is_one_sentence(own_folder: Path, there: str, then: str) -> None:
+    with served(own_folder, "--workers", there) as server:
+        done = run_refdesk("--library", own_folder, "serve", "--port", str(server.port), "--workers", then)
     assert done.returncode == 2 and "cannot be listened on" in done.stderr and "Traceback" not in done.stderr
 
 
@@ -97,6 +103,38 @@ def test_a_worker_that_dies_is_replaced(own_folder: Path, two_workers: str) -> N
         first = server.get("/readyz", key=two_workers, headers=fresh).json()["process"]
         os.kill(first, signal.SIGKILL)
         assert len(_processes(server, two_workers, 2, but=first)) == 2
+
+
+def test_workers_are_replaced_one_after_the_other(own_folder: Path, two_workers: str) -> None:
+    """All the while somebody answers; who connects in the moment in which a process leaves may have to do so again."""
+    with served(own_folder, "--workers", "2") as server:
+        before = _processes(server, two_workers, 2)
+        assert server.process is not None
+        server.process.send_signal(signal.SIGHUP)
+        seen: set[int] = set()
+        lost, until = 0, time.monotonic() + 60
+        while len(seen - before) < 2 and time.monotonic() < until:
+            try:
+                answer = server.get("/readyz", key=two_workers, headers={"Connection": "close"})
+                if answer.status_code == 200:  # one that leaves says so
+                    seen.add(answer.json()["process"])
+            except httpx2.TransportError:
+                lost += 1
+            time.sleep(0.02)
+        assert len(seen - before) == 2 and lost <= 2
+
+
+def test_connections_that_come_at_once_are_dealt_out(own_folder: Path, two_workers: str) -> None:
+    """By the system; on one socket the worker that wakes up first would take most of them."""
+    lines = ["GET /readyz HTTP/1.1", "Host: localhost", f"Authorization: Bearer {two_workers}", "Connection: close", ""]
+    with served(own_folder, "--workers", "2") as server, ExitStack() as stack:
+        _processes(server, two_workers, 2)
+        many = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 30)) for _ in range(100)]
+        for one in many:
+            one.sendall("\r\n".join([*lines, ""]).encode())
+        answers = [b"".join(iter(partial(one.recv, 65536), b"")) for one in many]
+    taken = Counter(json.loads(answer.partition(b"\r\n\r\n")[2])["process"] for answer in answers)
+    assert len(taken) == 2 and min(taken.values()) > 25, "by chance once in a million times"
 
 
 def _processes(server: Server, key: str, wanted: int, but: int = 0) -> set[int]:

@@ -34,7 +34,7 @@ def mcp(
             import_module(SERVER).make_server(desk).run("stdio")
             return
         check_key(desk, host, insecure)
-        listening = listen(host, http)
+        (listening,) = listen(host, http)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/mcp"
         messages.print(f"Serving {escape(str(desk.folder))} on {address}. Ctrl-C ends it.", soft_wrap=True)

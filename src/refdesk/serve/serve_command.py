@@ -7,6 +7,7 @@ import gc
 import ipaddress
 import os
 import socket
+import sys
 import tempfile
 from importlib import import_module
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from refdesk.serve.show import escape
 
 APP = "refdesk.serve.http.worker:app"  # imported by uvicorn, so that other commands do not wait for it
 LOGGING = "refdesk.serve.http.observe"
+WORKERS = "refdesk.serve.http.workers"
 VARIABLE = "REFDESK_SERVE"
 BACKLOG = 2048  # as uvicorn's own
 GRACE_S = 5  # for open connections after Ctrl-C; streams are told to end at once
@@ -51,12 +53,12 @@ def serve(
         "is_local": is_local,
         "shared": "",
     }
-    listening = listen(host, port)
+    listening = listen(host, port, workers)
     shown = f"[{host}]" if ":" in host else host
     who = "everyone who has a key" if has_keys else "this machine" if is_local else "everyone, without a key"
     what = f"{folder}, which is empty," if is_empty else str(folder)  # perhaps another one was meant
     messages.print(
-        f"Serving {escape(what)} on http://{shown}:{listening.getsockname()[1]} for {who}. Ctrl-C ends it.",
+        f"Serving {escape(what)} on http://{shown}:{listening[0].getsockname()[1]} for {who}. Ctrl-C ends it.",
         soft_wrap=True,
     )
     with tempfile.TemporaryDirectory(prefix="refdesk-workers-") as shared:
@@ -67,9 +69,8 @@ def serve(
         _run(listening, workers)
 
 
-def _run(listening: socket.socket, workers: int) -> None:
+def _run(listening: list[socket.socket], workers: int) -> None:
     import uvicorn
-    from uvicorn.supervisors import Multiprocess
 
     config = uvicorn.Config(
         APP,
@@ -85,10 +86,10 @@ def _run(listening: socket.socket, workers: int) -> None:
         if workers > 1:
             # For the one line that says that a process has died and another one takes its place.
             import_module(LOGGING).set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
-            Multiprocess(config, sockets=[listening]).run()
+            import_module(WORKERS).Workers(config, listening).run()
         else:
             gc.disable()  # while the rest is imported; the worker turns it on again
-            uvicorn.Server(config).run([listening])
+            uvicorn.Server(config).run(listening)
 
 
 def check_key(desk: Refdesk, host: str, insecure: bool) -> None:
@@ -107,17 +108,33 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Bound here, so that a port in use is one sentence and not a worker that dies again and again."""
+def listen(host: str, port: int, workers: int = 1) -> list[socket.socket]:
+    """A socket for each worker. Bound here, so that a port in use is one sentence, not a worker that dies for ever."""
     try:
         found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.socket(found[0], found[1])
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(found[4])
-        listening.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
+        listening = [_bound(found, found[4])]
+        if workers > 1:
+            address = listening[0].getsockname()
+            if sys.platform == "linux":
+                # The first one has found out whether the port is free; those that share it would not.
+                listening.pop().close()
+                listening = [_bound(found, address, is_shared=True) for _ in range(workers)]
+            else:
+                listening *= workers
+        for one in listening:
+            one.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
     except OSError as error:
         raise UsageError(
             f"{host}:{port} cannot be listened on: {error.strerror or error}", hint="name another --host or --port"
         ) from error
-    listening.set_inheritable(True)
     return listening
+
+
+def _bound(found: Any, address: Any, *, is_shared: bool = False) -> socket.socket:
+    made = socket.socket(found[0], found[1])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_shared:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind(address)
+    made.set_inheritable(True)
+    return made

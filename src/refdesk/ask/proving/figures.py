@@ -86,6 +86,13 @@ _ABOUT = re.compile(
     re.I,
 )
 _OF = re.compile(r"\s+of\b", re.I)  # "a third of them" is a share, "a third cousin" is none
+_LETTERS = re.compile(r"[A-Za-z]*")
+_JOINERS, _JOINERS_AND_POINTS = re.compile(r"[\s/-]"), re.compile(r"[\s./-]")
+_POINTS_THEN_COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
+_DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}")
+_THREE_AFTER_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # may be thousands
+_PER_CENT = re.compile(r"per\s?cent", re.I)
+_POINTS = re.compile(r"per\s?cent(?:age\s+points?)|percentage\s+points?|pp", re.I)
 _RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|bis|through)\s*", re.I)
 
 
@@ -132,7 +139,7 @@ def _read(match: re.Match[str], text: str) -> Quantity | None:
 
 def _code(shown: str, at: tuple[int, int]) -> Quantity | None:
     """An identifier: compared as letters, without hyphens and case. `mid-2024` is a year, `350kg` a weight."""
-    head = re.match(r"[A-Za-z]*", shown)
+    head = _LETTERS.match(shown)
     if head and head.group().lower() in _PREFIXES and shown[head.end() :].strip("-/").isdigit():
         digits = shown[head.end() :].strip("-/")
         kind: Kind = "date" if len(digits) == 4 else "number"
@@ -143,9 +150,9 @@ def _code(shown: str, at: tuple[int, int]) -> Quantity | None:
 
 def compact(text: str) -> str:
     return (
-        re.sub(r"[\s./-]", "", text).casefold().removeprefix("v")
+        _JOINERS_AND_POINTS.sub("", text).casefold().removeprefix("v")
         if text[:1] in "vV" and text[1:2].isdigit()
-        else re.sub(r"[\s/-]", "", text).casefold()
+        else _JOINERS.sub("", text).casefold()
     )
 
 
@@ -177,13 +184,13 @@ def _plain(match: re.Match[str]) -> Quantity | None:
 
 def _value(number: str) -> tuple[float, float, list[float]]:
     """The number, the worth of its last digit, and other readings of its separators."""
-    if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+", number):  # 1.234,56
+    if _POINTS_THEN_COMMA.fullmatch(number):  # 1.234,56
         return float(number.replace(".", "").replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
-    if re.fullmatch(r"\d+,\d{1,2}|\d+,\d{4,}", number):  # 4,2
+    if _DECIMAL_COMMA.fullmatch(number):  # 4,2
         return float(number.replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
     bare = number.replace(",", "").replace("·", ".")
     decimals = len(bare.partition(".")[2])
-    others = [float(bare.replace(".", ""))] if re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", number) else []
+    others = [float(bare.replace(".", ""))] if _THREE_AFTER_POINT.fullmatch(number) else []
     return float(bare), 10.0**-decimals, others
 
 
@@ -199,9 +206,9 @@ _MONEY = {name.lower(): code for name, code in CURRENCIES.items()}
 
 def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
     if unit and (not currency or unit == "%"):
-        if unit == "%" or re.fullmatch(r"per\s?cent", unit, re.I):
+        if unit == "%" or _PER_CENT.fullmatch(unit):
             return "%", 1.0
-        if re.fullmatch(r"per\s?cent(?:age\s+points?)|percentage\s+points?|pp", unit, re.I):
+        if _POINTS.fullmatch(unit):
             return "pp", 1.0
         found = UNITS.get(unit) or _ANY_CASE.get(unit.lower())
         if found:

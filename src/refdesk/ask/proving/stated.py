@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from refdesk.ask.proving.figures import Quantity, agrees, compact, figures
@@ -15,6 +15,8 @@ _DECREASE = re.compile(
 _TABLE_SCALE = re.compile(
     r"\bin\s+(?:[A-Z$€£]{1,4}\s+)?(thousands|millions|billions)\b|[$€£](?:in\s+)?(000|m|mn|bn)\b", re.I
 )
+_NO_DIGIT = re.compile(r"\D")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[,.\s]+(?=\d)")
 _TABLE_FACTOR = {"thousands": 1e3, "000": 1e3, "millions": 1e6, "m": 1e6, "mn": 1e6, "billions": 1e9, "bn": 1e9}
 
 
@@ -78,11 +80,22 @@ def _table_factor(text: str) -> float:
 def _is_spelled(figure: Quantity, text: str) -> bool:
     """The same letters or digits, written in another way: `12 345`, `56, 000`, `TG 4`."""
     if figure.kind == "code":
-        return re.search(rf"(?<![a-z0-9]){re.escape(figure.text)}(?!\d)", _compacted(text)) is not None
-    digits = re.sub(r"\D", "", figure.text)
+        return _stands(figure.text, _compacted(text), lambda before: before.isascii() and before.isalnum())
+    digits = _NO_DIGIT.sub("", figure.text)
     if figure.kind != "number" or len(digits) < 4 or figure.unit:
         return False
-    return re.search(rf"(?<!\d){digits}(?!\d)", _joined(text)) is not None
+    return _stands(digits, _joined(text), str.isdecimal)
+
+
+def _stands(part: str, text: str, is_joined: Callable[[str], bool]) -> bool:
+    """Whether it stands there as a whole. Not by a pattern made for it: to make one takes longer than all the rest."""
+    at = text.find(part)
+    while at >= 0:
+        end = at + len(part)
+        if not is_joined(text[max(0, at - 1) : at]) and not text[end : end + 1].isdecimal():
+            return True
+        at = text.find(part, at + 1)
+    return False
 
 
 # A claim may have a hundred figures, and all of them are looked for in the same passages.
@@ -94,7 +107,7 @@ def _compacted(text: str) -> str:
 @lru_cache(maxsize=8)
 def _joined(text: str) -> str:
     """Digits with nothing between them."""
-    return re.sub(r"(?<=\d)[,.\s]+(?=\d)", "", text)
+    return _BETWEEN_DIGITS.sub("", text)
 
 
 def _rival(claim: str, figure: Quantity, free: Sequence[Quantity], near: str) -> Quantity | None:
