@@ -46,6 +46,16 @@ def test_a_fact_is_answered_by_its_sentence_first(desk: Refdesk) -> None:
     assert 1 <= len(answer) <= SETTINGS.max_sentences
 
 
+def test_what_was_said_within_a_sentence_before_is_not_said_again(desk: Refdesk) -> None:
+    long = "Cleaning brought the zero back, so at least half of the drift is caused by growth on the sensor."
+    short = "At least half of the drift is caused by growth on the sensor."
+    other = "At most half of the drift is caused by growth on the sensor."
+    question = "What brought the zero back, and what caused the drift of the sensor?"
+    assert over(desk, question, [chunk([long], id=1), chunk([short], id=2)]) == [f"{long} [1]"]
+    both = over(desk, question, [chunk([long], id=1), chunk([other], id=2)])
+    assert both == [f"{long} [1]", f" {other} [2]"]
+
+
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_no_more_sentences_than_allowed(desk: Refdesk, most: int) -> None:
     settings = replace(SETTINGS, max_sentences=most)

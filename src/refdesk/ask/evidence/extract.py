@@ -22,6 +22,7 @@ from refdesk.settings import Settings
 from refdesk.terms import query_terms
 
 REPEAT = 0.95  # cosine of two sentences that say the same
+SAID_WITHIN = 5  # a sentence of so many words that stands within one before it, word for word, adds nothing
 ENOUGH = 0.45  # a sentence that far below the first adds nothing
 LIST_ITEMS, LIST_GAP = 12, 0.25
 ANALYSIS_GAP = 0.3
@@ -32,6 +33,7 @@ SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 _MARKER = re.compile(r"\[(?=[^\[\]\n]{0,80}\])([^\[\]\n]*)\]")
 _BULLET = re.compile(r"\s*(?:[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+|\(?(?:\d{1,3}|[A-Za-z])[.)]\s+)")
 _DOT = re.compile(r"\s*[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+")  # letters and numbers may be the sentence's own: "A. Smith owns it."
+_POINTS = ".,;:!?()\"'“”‘’"
 _SPACE = re.compile(r"\s+")
 
 
@@ -151,7 +153,8 @@ def _distinct(
 
 
 def _repeats(one: Evidence, other: Evidence, vectors: Mapping[int, Any]) -> bool:
-    if _SPACE.sub(" ", one.text).lower() == _SPACE.sub(" ", other.text).lower():
+    said, before = _said(one.text), _said(other.text)
+    if said == before or (said in before and said.count(" ") > SAID_WITHIN and one.chunk.kind == "text"):
         return True
     if one.chunk.kind == "table" or read(one.text).numbers != read(other.text).numbers:
         return False  # rows are alike, and two values of one thing must both be seen
@@ -160,6 +163,11 @@ def _repeats(one: Evidence, other: Evidence, vectors: Mapping[int, Any]) -> bool
         return False
     norms = float(np.linalg.norm(first) * np.linalg.norm(second))
     return norms > 0 and float(first @ second) / norms > REPEAT
+
+
+def _said(text: str) -> str:
+    """Its words, a space around each: `"So, it fell by -5 %."` -> `" so it fell by -5 % "`."""
+    return f" {' '.join(word.strip(_POINTS) for word in text.lower().split())} "
 
 
 def _vector(one: Evidence, vectors: Mapping[int, Any]) -> Any:
