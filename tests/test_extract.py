@@ -56,6 +56,21 @@ def test_what_was_said_within_a_sentence_before_is_not_said_again(desk: Refdesk)
     assert both == [f"{long} [1]", f" {other} [2]"]
 
 
+def test_a_row_with_the_code_that_is_asked_about_stands_alone(desk: Refdesk) -> None:
+    codes = ["Code | Meaning", "E23 | Water in the housing", "E31 | Clock not set", "E42 | Pressure out of range"]
+    page = chunk(["The meaning of an error is shown.", "E23 ends the measuring."], id=2)
+    said = over(desk, "What is the meaning of E23?", [chunk(codes, id=1, kind="table"), page])
+    assert said == ["- Code: E23 | Meaning: Water in the housing [1]", "\n\nE23 ends the measuring. [2]"]
+    said = over(desk, "What is the meaning of the codes?", [chunk(codes, id=1, kind="table")])
+    assert len(said) == 3
+
+
+def test_a_second_head_of_a_table_is_no_row(desk: Refdesk) -> None:
+    rows = ["item | code | price | ", "item | code | net | gross", "ink | I-1 | 9 | 11", "pen | P-1 | 2 | 3"]
+    said = "".join(over(desk, "What is the price of an item?", [chunk(rows, kind="table")]))
+    assert "price gross: 3" in said and "item: item" not in said and "net | gross" not in said
+
+
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_no_more_sentences_than_allowed(desk: Refdesk, most: int) -> None:
     settings = replace(SETTINGS, max_sentences=most)

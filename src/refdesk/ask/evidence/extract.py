@@ -58,16 +58,29 @@ def extract(query: Query, context: Context, retrieved: Retrieved, settings: Sett
             return _sentences(_summary(ranked, vectors))
         case "analytical":
             return _sentences(_in_context(query, _analysis(ranked, vectors, settings)))
-    return _sentences(_in_context(query, _factual(ranked, vectors, settings))[: settings.max_sentences])
+    return _sentences(_in_context(query, _factual(query, ranked, vectors, settings))[: settings.max_sentences])
 
 
 # --- what each intent takes ------------------------------------------------------------------------------------------
 
 
-def _factual(ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings) -> list[Evidence]:
-    """The best sentences, the direct one first; fewer when the others are far off."""
-    near = (one for one in ranked if one.score > ranked[0].score - ENOUGH)
-    return _distinct(near, vectors, settings.max_sentences)
+def _factual(
+    query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings
+) -> list[Evidence]:
+    """The best sentences, the direct one first; fewer when the others are far off.
+
+    Where the first holds the number or the code that is asked about, rows without it are of something else; and where
+    it is a row itself, so is all the rest, which no pronoun leads back to it.
+    """
+    first = ranked[0]
+    codes = {term for term in query.terms if any(letter.isdigit() for letter in term)} & read(first.text).places.keys()
+    fitting = (
+        one
+        for one in ranked
+        if one.score > first.score - ENOUGH
+        and ("table" not in (first.chunk.kind, one.chunk.kind) or codes <= read(one.text).places.keys())
+    )
+    return _distinct(fitting, vectors, settings.max_sentences)
 
 
 def _list(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:

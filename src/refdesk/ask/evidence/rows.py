@@ -14,10 +14,17 @@ def table_header(chunk: Chunk) -> slice:
     """The rows that head a table, and what stands above them: all up to the first row that has cells.
 
     "Prices", "item | euros", "paper | 3" -> slice(0, 2)
+
+    A further row heads it too where it repeats the names of two columns, as one does below cells that were merged:
+    "item | code | price | ", "item | code | net | gross".
     """
-    for place, (start, end, *_) in enumerate(chunk.sentences):
-        if CELLS in chunk.text[start:end]:
-            return slice(0, place + 1)
+    rows = [chunk.text[start:end] for start, end, *_ in chunk.sentences]
+    for place, row in enumerate(rows):
+        if CELLS in row:
+            stop = place + 1
+            while stop < len(rows) and _repeats(_cells(row), _cells(rows[stop])):
+                stop += 1
+            return slice(0, stop)
     return slice(0, 0)
 
 
@@ -28,9 +35,35 @@ def named_row(chunk: Chunk, sentence: int) -> str:
     head = table_header(chunk).stop
     if chunk.kind != "table" or not 0 < head <= sentence:
         return text
-    first, last = chunk.sentences[head - 1][:2]
-    names = [name.strip() for name in chunk.text[first:last].split(CELLS)]
-    cells = [cell.strip() for cell in text.split(CELLS)]
+    names: list[str] = []
+    for first, last, *_ in chunk.sentences[:head]:
+        if CELLS in chunk.text[first:last]:
+            names = _below(names, _cells(chunk.text[first:last]))
+    cells = _cells(text)
     if len(names) != len(cells) or not all(any(letter.isalpha() for letter in name) for name in names if name):
         return text
     return CELLS.join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=True) if cell)
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.split(CELLS)]
+
+
+def _repeats(above: list[str], row: list[str]) -> bool:
+    """Whether two columns have the same words in both."""
+    same = [one for one, other in zip(above, row, strict=False) if one == other and any(map(str.isalpha, one))]
+    return len(above) == len(row) and len(same) >= 2
+
+
+def _below(above: list[str], row: list[str]) -> list[str]:
+    """The names of columns under names that may stand for several of them.
+
+    ["item", "price", ""] over ["item", "net", "gross"] -> ["item", "price net", "price gross"]
+    """
+    if len(above) != len(row):
+        return row
+    names, last = [], ""
+    for over, name in zip(above, row, strict=True):
+        last = over or last
+        names.append(name if last == name else f"{last} {name}".strip() if name else over)
+    return names
