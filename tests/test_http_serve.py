@@ -112,7 +112,7 @@ def test_workers_are_replaced_one_after_the_other(own_folder: Path, two_workers:
         assert server.process is not None
         server.process.send_signal(signal.SIGHUP)
         seen: set[int] = set()
-        lost, until = 0, time.monotonic() + 60
+        lost, until = 0, time.monotonic() + 120
         while len(seen - before) < 2 and time.monotonic() < until:
             try:
                 answer = server.get("/readyz", key=two_workers, headers={"Connection": "close"})

@@ -22,6 +22,7 @@ from refdesk import Refdesk
 from refdesk.access import LOCAL, Caller
 from refdesk.errors import AccessDenied, DiskFull, NotFound, UsageError
 from refdesk.serve.uploads import Uploads, label
+from refdesk.types import Upload
 from upload_samples import done, hand_in
 
 desk, uploads = upload_samples.desk, upload_samples.running
@@ -94,6 +95,14 @@ def test_the_same_name_replaces_and_the_same_content_is_left(desk: Refdesk, uplo
     assert first.document_id == second.document_id == copy.document_id
     assert [one.name for one in desk.documents()] == ["tariff.md"]
     assert "15 crowns" in desk.search("berth")[0].chunk.text
+
+
+def test_of_two_that_come_in_one_moment_the_second_is_the_later(desk: Refdesk) -> None:
+    one = Upload("", "plan.md", "default")
+    desk.spool.folder.mkdir(exist_ok=True)
+    moments = [desk.spool.write(replace(one, id=str(number))).created_at for number in range(200)]
+    assert sorted(set(moments)) == moments
+    assert [upload.id for upload in desk.spool.all().values()] == [str(number) for number in range(200)]
 
 
 def test_a_renamed_document_is_not_replaced_by_a_new_file_of_its_old_name(desk: Refdesk, uploads: Uploads) -> None:

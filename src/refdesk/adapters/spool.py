@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,6 +44,7 @@ class Spool:
         self._guard = threading.Lock()
         self._seen: tuple[int, dict[str, Upload]] = (-1, {})
         self._records: dict[str, tuple[Stamp, Upload]] = {}  # by file: its stamp, and what it said
+        self._moment = datetime.min.replace(tzinfo=UTC)
 
     def data(self, upload_id: str) -> Path:
         return self.folder / f"{upload_id}.data"
@@ -93,7 +94,7 @@ class Spool:
         building = self.folder / f"{upload.id}.{secrets.token_hex(4)}.new"
         held = {name: getattr(upload, name) for name in _FIELDS} | {"updated_at": _now()}
         held["metadata"] = dict(upload.metadata)
-        held["created_at"] = upload.created_at or held["updated_at"]
+        held["created_at"] = upload.created_at or self._next_moment()
         try:
             descriptor = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # it may hold a password
             with os.fdopen(descriptor, "wb") as file:
@@ -106,6 +107,12 @@ class Spool:
             building.unlink(missing_ok=True)
             raise _refused(error, record) from error
         return Upload(**held)
+
+    def _next_moment(self) -> str:
+        """Later than the one before, so that of two files with one name the second replaces the first."""
+        with self._guard:
+            self._moment = max(datetime.now(UTC), self._moment + timedelta(microseconds=1))
+            return self._moment.isoformat(timespec="microseconds")
 
     def all(self, *, anew: bool = False) -> dict[str, Upload]:
         """Every upload that was accepted and is remembered, by id, the oldest first; `anew` trusts no time stamp."""

@@ -26,6 +26,7 @@ WORKERS = "refdesk.serve.http.workers"
 VARIABLE = "REFDESK_SERVE"
 BACKLOG = 2048  # as uvicorn's own
 GRACE_S = 5  # for open connections after Ctrl-C; streams are told to end at once
+HEALTH_S = 30  # a worker that gives no sign of life for so long is replaced; uvicorn's 5 are little on a busy machine
 MOST_WORKERS = 64
 
 
@@ -80,6 +81,7 @@ def _run(listening: list[socket.socket], workers: int) -> None:
         access_log=False,  # observe.py writes a line a request
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
+        timeout_worker_healthcheck=HEALTH_S,
         timeout_keep_alive=75,  # longer than most proxies keep theirs, so that they close first
     )
     with contextlib.suppress(KeyboardInterrupt):  # the usual end of a server; uvicorn has closed everything before
