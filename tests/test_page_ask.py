@@ -179,7 +179,10 @@ def test_the_focus_stays_where_one_works(page: Page) -> None:
     """Next citation, next page, a renamed conversation: what was drawn anew has the focus again."""
     ask(page, "How long does the battery of the WB-7 buoy last?")
     page.locator(".source").first.click()
-    following = page.get_by_role("button", name="Next citation")
+    previous, following = (page.get_by_role("button", name=f"{which} citation") for which in ("Previous", "Next"))
+    expect(previous).to_be_disabled()
+    expect(previous).to_have_css("opacity", "0.35")  # and it looks so
+    expect(following).to_have_css("opacity", "1")
     following.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".viewer-cite")).to_contain_text("Citation 2 of")
