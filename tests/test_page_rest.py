@@ -160,6 +160,10 @@ def test_traces_and_analytics(page: Page) -> None:
     expect(page.locator(".fall details[open] pre").first).to_be_visible()
     bar = page.locator(".fall summary", has_text="understand").locator("i").evaluate("one => one.offsetWidth")
     assert bar > 2
+    cited = page.locator("tr", has=page.get_by_role("cell", name="cited", exact=True))
+    expect(cited.first).to_contain_text("wb7-mooring-sheet.pdf page")
+    cited.first.get_by_role("link").click()
+    expect(page.locator("#viewer")).to_contain_text("wb7-mooring-sheet.pdf")
     page.get_by_role("link", name="Analytics").click()
     expect(page.locator(".figure").first).to_contain_text("questions")
     expect(page.get_by_role("img", name="questions in 30 days")).to_be_visible()

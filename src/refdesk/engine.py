@@ -512,11 +512,18 @@ class Refdesk:
         return collected_sync(lambda: self.ask(question, **options), self.asking.aclose)
 
     def trace(self, answer_id: str, *, owner: str | None = None, access: Access = None) -> dict[str, Any]:
-        """What each stage of an answer took, gave, cost and skipped; `owner` None sees everyone's."""
+        """What each stage of an answer took, gave, cost and skipped, and every passage that was looked at.
+
+        `owner` None sees everyone's. With `access`, of the passages those of documents that lie there now.
+        """
         found = self.asking.answers.get(answer_id, owner=owner, access=access)
         if found is None:
             raise NotFound(f"there is no answer '{answer_id}'")
-        return found[1]
+        passages = found[1].get("passages", [])  # answers from before they were noted have none
+        if access is not None:
+            seen = self.shelves.among({one["document_id"] for one in passages}, tuple(access))
+            passages = [one for one in passages if one["document_id"] in seen]
+        return found[1] | {"passages": passages}
 
     def analytics(self, days: int = 30, *, access: Access = None, owner: str | None = None) -> dict[str, Any]:
         """Volume, waiting, cache, cost, abstentions and accuracy of the last days; `owner` None counts everyone's."""

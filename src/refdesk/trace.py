@@ -59,6 +59,7 @@ class Trace:
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex
         self.stages: list[Stage] = []
+        self.passages: list[dict[str, Any]] = []  # what was looked at, and what became of it
         self._began = time.perf_counter()
         self._depth = 0
 
@@ -108,7 +109,8 @@ class Trace:
         return sum(one.cost_usd for one in self.stages if one.name in names)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"id": self.id, "total_ms": round(self.elapsed_ms, 3), "stages": [one.to_dict() for one in self.stages]}
+        stages = [one.to_dict() for one in self.stages]
+        return {"id": self.id, "total_ms": round(self.elapsed_ms, 3), "stages": stages, "passages": self.passages}
 
 
 async def run(trace: Trace, name: str, function: Callable[..., Result], *arguments: Any) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Engine, func, or_, select
@@ -57,6 +57,12 @@ class Shelves:
         """The document of this very id, if it lies in one of these collections."""
         scope = Scope(documents=(document_id,), access=access)
         return self._first(*document_conditions(scope))
+
+    def among(self, ids: Collection[str], access: tuple[str, ...]) -> set[str]:
+        """Those of these documents that lie in these collections."""
+        conditions = document_conditions(Scope(documents=tuple(ids), access=access))
+        with self._engine.connect() as connection:
+            return set(connection.scalars(select(documents.c.id).where(*conditions))) if ids else set()
 
     def from_source(self, source: str) -> Document | None:
         return self._first(documents.c.source == source, documents.c.parent_id.is_(None))

@@ -20,6 +20,7 @@ from refdesk.ask.desk import Desk
 from refdesk.ask.evidence.relevance import judge
 from refdesk.ask.finish import previews
 from refdesk.ask.keeping.keep import Keeper
+from refdesk.ask.keeping.looked import looked_at
 from refdesk.ask.plan import make_plan
 from refdesk.ask.proving.settle import settle
 from refdesk.ask.retrieve import retrieve
@@ -94,6 +95,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     retrieved = await run(
         trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
     )
+    trace.passages = looked_at(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     doubt = doubted(relevance, retrieved, settings)
     if doubt == "missing":
@@ -131,4 +133,5 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         yield Replace(settled.attested.content, settled.verification.status)
     yield Verifying(settled.verification.status, settled.verification.notes)
     answer = conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
+    trace.passages = looked_at(retrieved, context, answer.citations)
     yield Done(await keeper.keep(answer, query))

@@ -138,7 +138,10 @@ def _remarks(answer: Answer) -> list[RenderableType]:
 
 
 def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
-    """The stages of an answer, those within another one indented, with what each took, gave or skipped."""
+    """The stages of an answer, those within another one indented, with what each took, gave or skipped.
+
+    Then what was looked at, the best first.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("stage", "ms", "in", "out"):
         table.add_column(name, justify="right" if name == "ms" else "left", overflow="fold")
@@ -150,6 +153,21 @@ def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
             error = f"[red]{escape(one['error'])}[/]" if one["error"] else ""
             table.add_row(escape(name), f"{one['took_ms']:.1f}", _pairs(one["input"]), error or _pairs(one["output"]))
     out.print(table)
+    if trace["passages"]:
+        out.print()
+        out.print(_looked_at(trace["passages"]))
+
+
+def _looked_at(passages: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("passage", "page", "words", "meaning", "score", "use"):
+        table.add_column(name, justify="left" if name in ("passage", "use") else "right", overflow="fold")
+    for one in passages:
+        place = " › ".join([one["document_name"], *one["heading_path"][-1:]])
+        scores = (f"{one['lexical_score']:.1f}", f"{one['cosine']:.2f}", f"{one['score']:.2f}")
+        style = "dim" if one["use"] in ("kept", "dropped") else None
+        table.add_row(escape(place), str(one["page"]), *scores, one["use"], style=style)
+    return table
 
 
 def _pairs(sizes: Mapping[str, Any]) -> str:

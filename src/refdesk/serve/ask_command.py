@@ -61,7 +61,9 @@ def ask(
     open_image: Annotated[
         bool, typer.Option("--open", help="Show the page of the first citation as an image, its lines marked.")
     ] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Show what each stage took and gave.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show what each stage took and gave, and every passage that was looked at.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question, every sentence with page and lines. The exit code is 3 when the documents do not say it."""

@@ -80,12 +80,30 @@ class Stage(TypedDict):
     cost_usd: float
 
 
+class LookedAt(TypedDict):
+    """A chunk that a search gave. `score` is what it was ranked by in the end."""
+
+    chunk_id: int
+    document_id: str
+    document_name: str
+    page: int
+    heading_path: list[str]
+    lexical_score: Annotated[float, Field(description="BM25")]
+    cosine: Annotated[float, Field(description="of the question and the chunk")]
+    score: float
+    use: Annotated[
+        Literal["cited", "read", "kept", "dropped"],
+        Field(description="kept: good enough, but nothing was written or there was no room; dropped: too far off"),
+    ]
+
+
 class Trace(TypedDict):
-    """How an answer came about: its stages in the order they began."""
+    """How an answer came about: its stages in the order they began, and what was looked at, the best first."""
 
     id: str
     total_ms: float
     stages: list[Stage]
+    passages: list[LookedAt]
 
 
 class Feedback(TypedDict):

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from refdesk.answer_codec import answer_from_dict
 from refdesk.errors import NotFound
-from refdesk.serve.http.answer_shapes import AskedList, AskedQuestion, Feedback, Stage, Trace
+from refdesk.serve.http.answer_shapes import AskedList, AskedQuestion, Feedback, LookedAt, Stage, Trace
 from refdesk.serve.http.desk import Library
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.documented_answers import FEEDBACK, KEPT_ANSWER
@@ -40,7 +40,18 @@ STAGE: Stage = {
     "error": "",
     "cost_usd": 0.0,
 }
-TRACE: Trace = {"id": "0f3a9c", "total_ms": 31.4, "stages": [STAGE]}
+PASSAGE: LookedAt = {
+    "chunk_id": 12,
+    "document_id": "b4f2c6d1a0937e55",
+    "document_name": "prices.pdf",
+    "page": 2,
+    "heading_path": ["Prices"],
+    "lexical_score": 7.31,
+    "cosine": 0.61,
+    "score": 0.83,
+    "use": "cited",
+}
+TRACE: Trace = {"id": "0f3a9c", "total_ms": 31.4, "stages": [STAGE], "passages": [PASSAGE]}
 WAITED: Percentiles = {"count": 1, "p50_ms": 31.4, "p95_ms": 31.4}
 ANALYTICS: Analytics = {
     "days": 1,

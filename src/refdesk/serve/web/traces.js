@@ -27,6 +27,7 @@ async function one(view, id) {
       h("p", dotted(milliseconds(total), answer?.level && `level ${answer.level}`, answer?.strategy && `${answer.strategy} search`, answer?.intent && `${answer.intent} question`, answer?.model !== "none" && answer?.model, answer?.cached && answer.cached !== "no" && "from the cache")))),
     trace.error ? h("p.notice.bad", [trace.error.message, trace.error.hint].filter(Boolean).join("; ")) : "",
     h("ul.fall", { label: "Stages" }, trace.stages.map((stage) => h("li", row(stage, total)))),
+    trace.passages.length ? looked(trace.passages) : "",
     answer ? h("div.card", h("h2", "Answer"), text, answer.conversation_id ? h("a", { href: url`#/ask/${answer.conversation_id}` }, "Open the conversation") : "") : "");
 }
 
@@ -40,6 +41,11 @@ function row(stage, total) {
     h("dl", (stage.skipped || stage.error) && h("div", h("dt", stage.error ? "Ended early" : "Why it did not run"), h("dd", stage.error || stage.skipped)),
       values("Input", stage.input), values("Output", stage.output), stage.cost_usd ? h("div", h("dt", "Cost"), h("dd", `$${stage.cost_usd.toFixed(5)}`)) : ""));
 }
+
+const looked = (passages) => h("div.card", h("h2", "Passages looked at"), h("table.plain-table",
+  h("thead", h("tr", ["Passage", "Words", "Meaning", "Score", "Use"].map((name) => h("th", name)))),
+  h("tbody", passages.map((one) => h("tr", h("td", h("a", { href: url`#/documents/${one.document_id}/${one.page}` }, one.document_name), " ", dotted(`page ${one.page}`, one.heading_path.at(-1))),
+    [one.lexical_score.toFixed(1), one.cosine.toFixed(2), one.score.toFixed(2), one.use].map((value) => h("td", value)))))));
 
 function values(name, given) {
   const lines = Object.entries(given || {}).map(([key, value]) => `${key}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
