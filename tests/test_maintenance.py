@@ -397,6 +397,28 @@ def test_restore_refuses_what_it_should(texts_library: Path, tmp_path: Path) -> 
         assert_repaired(desk)
 
 
+@pytest.mark.parametrize("has_filters", [True, False], ids=["this_python", "python_3.11.0"])
+def test_a_backup_holds_plain_files_alone(
+    texts_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_filters: bool
+) -> None:
+    if not has_filters:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    with open_desk(texts_library) as desk:
+        whole = desk.backup(tmp_path / "whole.tar")
+    outside = tarfile.TarInfo("../outside")
+    link, device = tarfile.TarInfo("link"), tarfile.TarInfo("device")
+    link.type, link.linkname, device.type = tarfile.SYMTYPE, "/etc", tarfile.CHRTYPE
+    for member in (outside, link, device):
+        bad = Path(shutil.copy(whole, tmp_path / "bad.tar"))
+        with tarfile.open(bad, "a") as archive:
+            archive.addfile(member)
+        with pytest.raises(LibraryDamaged, match="not a whole backup"):
+            Refdesk.restore(bad, tmp_path / "fresh")
+        assert not (tmp_path / "fresh").exists() and not (tmp_path / "outside").exists()
+    with open_desk(Refdesk.restore(whole, tmp_path / "fresh")) as desk:
+        assert found_by(desk, word(1)) == ["text 1"]
+
+
 # the database
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import tarfile
 import tempfile
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
 from sqlalchemy import Engine
@@ -110,10 +110,22 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
         raise explain(error, folder) from error
 
 
+def _extract(archive: tarfile.TarFile, folder: Path) -> None:
+    """Plain files into this folder; a link, or a place outside of it, is a `TarError`."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    for member in archive.getmembers():  # Python 3.11.0 to 3.11.3 have no filters
+        path = PurePosixPath(member.name)
+        if not (member.isfile() or member.isdir()) or path.is_absolute() or ".." in path.parts:
+            raise tarfile.TarError(f"{member.name!r} does not belong into one")
+    archive.extractall(folder)
+
+
 def _unpack(file: Path, fresh: Path) -> None:
     try:
         with tarfile.open(file) as archive:
-            archive.extractall(fresh, filter="data")
+            _extract(archive, fresh)
         if not (fresh / _END).exists():
             raise LibraryDamaged(f"{file} is not a whole backup: its end is missing", hint="use another backup")
         (fresh / _END).unlink()
