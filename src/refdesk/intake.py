@@ -339,7 +339,14 @@ class Intake:
     def begin(self, source: Source) -> None:
         """Told when a document is being worked on; written down once a second at most, each time costs a commit."""
         self._begun.append(source.document.source)
-        if time.monotonic() - self._written > 1.0:
+        self._write_if_due()
+
+    def _tell(self, progress: Progress) -> None:
+        self._write_if_due()  # what was begun within a second of the last time, and takes long
+        self._on_progress(progress)
+
+    def _write_if_due(self) -> None:
+        if self._begun and time.monotonic() - self._written > 1.0:
             self._write_begun()
 
     def _write_begun(self) -> None:
@@ -398,7 +405,7 @@ class Intake:
 
     def _pipeline(self, workers: WorkerPool | InProcess) -> Pipeline:
         time_limit_s = float(self._settings.time_limit_s)
-        return Pipeline(workers, self, EmbedTask, self._on_progress, time_limit_s=time_limit_s, unwanted=self._unwanted)
+        return Pipeline(workers, self, EmbedTask, self._tell, time_limit_s=time_limit_s, unwanted=self._unwanted)
 
     def _leave(self, document: Document, known: Document | None, reason: str) -> None:
         self._say(Added(document.name, "unchanged", known, reason, document.source))
