@@ -128,7 +128,7 @@ class Intake:
                         if sources.setdefault(key, source) is not source:
                             twins.append(one)
                 if sources:
-                    self._take_in(list(sources.values()), self._run)
+                    self._take_in(list(sources.values()), self._run, is_handed=True)
                 waiting = twins
 
     def add_attached(self) -> None:
@@ -169,16 +169,18 @@ class Intake:
         task = PrepareTask(document, path=one.path, spool=self._run.spool, password=one.password)
         return Source(document, task, modified=found.modified, size=max(1, found.size))
 
-    def _take_in(self, sources: list[Source], run: Run) -> None:
+    def _take_in(self, sources: list[Source], run: Run, *, is_handed: bool = False) -> None:
         self._writer.register([s.document for s in sources], [s.modified for s in sources], run.name)
         pool = WorkerPool(_workers(self._settings), self._setup, memory_limit_mb=self._settings.memory_limit_mb)
         try:
             self._pipeline(pool).run(sources)
-        except BaseException:
-            # Ctrl-C, a full disk: what is finished stays in, the rest is as if it had never been handed in.
+        except BaseException as error:
+            # Ctrl-C, a full disk: what is finished stays in, the rest is as if it had never been handed in. But when a
+            # server ends, what lies aside is gone on with at its next start, and keeps its ids until then.
             pool.close()
-            with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over
-                self._writer.withdraw(run.name)
+            if isinstance(error, Exception) or not is_handed:
+                with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over
+                    self._writer.withdraw(run.name)
             raise
         finally:
             pool.close()

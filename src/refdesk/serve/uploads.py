@@ -267,6 +267,10 @@ class Uploads:
             if not mine:  # another process is at it
                 return False
             for upload_id in self._spool.taken_back():
+                # Nobody is at it: what a server that is gone had begun is put down, too.
+                begun = self._desk.shelves.from_source(f"upload:{upload_id}")
+                if begun is not None and begun.status in UNFINISHED:
+                    self._desk.remove_found([begun])
                 self._spool.remove(upload_id)
             if not self._has_resumed:
                 self._desk.add_attached()
