@@ -21,9 +21,23 @@ from refdesk.ask.evidence.rows import named_row, table_header
             ["item | code | price |  | kept in", "item | code | net | gross | kept in", "ink | I-1 | 9 | 11 | Kiel"],
             "item: ink | code: I-1 | price net: 9 | price gross: 11 | kept in: Kiel",
         ),
+        (
+            ["item | code |  | kept in", "item | code | net | kept in", "ink | I-1 | 9 | Kiel"],
+            "item: ink | code: I-1 | net: 9 | kept in: Kiel",
+        ),
         (["item | code | made in", "ink | I-1 | Kiel", "ink | I-2 | Kiel"], "item: ink | code: I-2 | made in: Kiel"),
     ],
-    ids=["named", "caption", "empty_cell", "other_width", "no_names", "no_first_name", "two_heads", "alike"],
+    ids=[
+        "named",
+        "caption",
+        "empty_cell",
+        "other_width",
+        "no_names",
+        "no_first_name",
+        "two_heads",
+        "blank_above",
+        "alike",
+    ],
 )
 def test_named_row(rows: list[str], read: str) -> None:
     table = chunk(rows, kind="table")

@@ -59,11 +59,14 @@ def _below(above: list[str], row: list[str]) -> list[str]:
     """The names of columns under names that may stand for several of them.
 
     ["item", "price", ""] over ["item", "net", "gross"] -> ["item", "price net", "price gross"]
+
+    A name that is repeated below it, as "item" is, stands for its own column alone.
     """
     if len(above) != len(row):
         return row
     names, last = [], ""
     for over, name in zip(above, row, strict=True):
-        last = over or last
-        names.append(name if last == name else f"{last} {name}".strip() if name else over)
+        if over:
+            last = "" if over == name else over
+        names.append(f"{last} {name}".strip() if name else over)
     return names
