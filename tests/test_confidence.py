@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from evidence_samples import chunk
 from refdesk.answer import Citation, Claim, Verdict
 from refdesk.ask.evidence.calibration import CONFIDENCE
-from refdesk.ask.evidence.confidence import calibrated, confidence, grounding, level
+from refdesk.ask.evidence.confidence import HIGH, calibrated, confidence, grounding, level
+from refdesk.ask.evidence.extract import Quote
 from refdesk.ask.evidence.relevance import Relevance
+from refdesk.ask.evidence.weigh import Evidence
 from refdesk.settings import Settings
 
 
@@ -63,7 +66,7 @@ def test_no_claims_no_confidence() -> None:
     assert confidence(relevance(1.0), [], [], Settings()).level == "low"
 
 
-@pytest.mark.parametrize(("score", "name"), [(0.75, "high"), (0.749, "medium"), (0.45, "medium"), (0.449, "low")])
+@pytest.mark.parametrize(("score", "name"), [(0.85, "high"), (0.849, "medium"), (0.5, "medium"), (0.499, "low")])
 def test_levels(score: float, name: str) -> None:
     assert level(score) == name
 
@@ -82,3 +85,20 @@ def test_the_reason_is_said_in_words() -> None:
     assert told.reason == "1 of 2 sentences are supported by what they cite; no passage mentions 'Fundy' or 'tide'"
     told = confidence(relevance(unnamed=0.3), [claim("partly")], [citation()], Settings())
     assert told.reason.startswith("no sentence is fully supported")
+
+
+def quote(**evidence: float) -> Quote:
+    text = "The anchor weighs 350 kg."
+    return Quote(text, "", Evidence(1, chunk([text]), 0, text, **({"score": 5.0, "share": 0.9, "fit": 1.0} | evidence)))
+
+
+def test_what_is_quoted_is_judged_not_how_many_words_it_shares() -> None:
+    """A sentence without a number is no sure answer to "how many", whatever the passage looks like."""
+    sure = confidence(relevance(0.99), [claim()], [citation()], Settings(), [quote()])
+    assert sure.level == "high"
+    for less in (quote(fit=0.0), quote(unnamed=0.2), quote(share=0.1)):
+        told = confidence(relevance(0.99), [claim()], [citation()], Settings(), [less])
+        assert told.score < sure.score
+        assert told.reason != sure.reason
+    for less in (quote(fit=0.0), quote(unnamed=0.2)):
+        assert confidence(relevance(0.99), [claim()], [citation()], Settings(), [less]).score < HIGH

@@ -15,6 +15,7 @@ from refdesk.ask.evidence.reading import read
 from refdesk.ask.evidence.rows import table_header
 from refdesk.ask.evidence.sought import holds, sought
 from refdesk.ask.evidence.weigh import idf, tabulate, weigh
+from refdesk.types import Document
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,8 @@ def test_other_languages_are_stemmed_as_their_documents() -> None:
     german = chunk(["Die Häfen werden geprüft."], document_id="de")
     asked = query("Prüfung der Häfen")
     plain = tabulate(asked, [(1, german, 1.0)], {}, {}).coverage[0]
-    stemmed = tabulate(asked, [(1, german, 1.0)], {}, {}, {"de": "de"}).coverage[0]
+    document = Document("de", "hafen.txt", "default", "", "ready", language="de")
+    stemmed = tabulate(asked, [(1, german, 1.0)], {}, {}, {"de": document}).coverage[0]
     assert stemmed >= plain > 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ import pytest
 from evidence_samples import add, ask, chunk, context, find
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Retrieved
-from refdesk.ask.evidence.extract import extract, quoted
+from refdesk.ask.evidence.extract import Quote, extract
 from refdesk.settings import Settings
 from refdesk.types import Chunk
 
@@ -25,10 +24,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield opened
 
 
+def shown(quotes: list[Quote]) -> list[str]:
+    return [f"{one.before}{one.text} [{one.passage}]" for one in quotes]
+
+
 def pieces(desk: Refdesk, text: str, settings: Settings = SETTINGS, **understood: object) -> list[str]:
     query = ask(desk, text, **understood)
     found = find(desk, query)
-    return extract(query, context(found), found, settings)
+    return shown(extract(query, context(found), found, settings))
 
 
 def over(desk: Refdesk, text: str, chunks: list[Chunk], **understood: object) -> list[str]:
@@ -37,7 +40,7 @@ def over(desk: Refdesk, text: str, chunks: list[Chunk], **understood: object) ->
     found = find(desk, query)
     hits = [replace(found.hits[0], chunk=one, score=1.0) for one in chunks]
     passages = tuple(Passage(i, hit, (hit.chunk,), hit.chunk.text) for i, hit in enumerate(hits, 1))
-    return extract(query, Context(passages, "", 0), Retrieved(tuple(hits), tuple(hits), {}, {}), SETTINGS)
+    return shown(extract(query, Context(passages, "", 0), Retrieved(tuple(hits), tuple(hits), {}, {}), SETTINGS))
 
 
 def test_a_fact_is_answered_by_its_sentence_first(desk: Refdesk) -> None:
@@ -49,26 +52,24 @@ def test_a_fact_is_answered_by_its_sentence_first(desk: Refdesk) -> None:
 def test_what_was_said_within_a_sentence_before_is_not_said_again(desk: Refdesk) -> None:
     long = "Cleaning brought the zero back, so at least half of the drift is caused by growth on the sensor."
     short = "At least half of the drift is caused by growth on the sensor."
-    other = "At most half of the drift is caused by growth on the sensor."
     question = "What brought the zero back, and what caused the drift of the sensor?"
     assert over(desk, question, [chunk([long], id=1), chunk([short], id=2)]) == [f"{long} [1]"]
-    both = over(desk, question, [chunk([long], id=1), chunk([other], id=2)])
-    assert both == [f"{long} [1]", f" {other} [2]"]
 
 
 def test_a_row_with_the_code_that_is_asked_about_stands_alone(desk: Refdesk) -> None:
     codes = ["Code | Meaning", "E23 | Water in the housing", "E31 | Clock not set", "E42 | Pressure out of range"]
     page = chunk(["The meaning of an error is shown.", "E23 ends the measuring."], id=2)
     said = over(desk, "What is the meaning of E23?", [chunk(codes, id=1, kind="table"), page])
-    assert said == ["- Code: E23 | Meaning: Water in the housing [1]", "\n\nE23 ends the measuring. [2]"]
+    assert said == ["- Code | Meaning [1]", "\n- E23 | Water in the housing [1]", "\n\nE23 ends the measuring. [2]"]
     said = over(desk, "What is the meaning of the codes?", [chunk(codes, id=1, kind="table")])
-    assert len(said) == 3
+    assert len(said) == 4
 
 
 def test_a_second_head_of_a_table_is_no_row(desk: Refdesk) -> None:
     rows = ["item | code | price | ", "item | code | net | gross", "ink | I-1 | 9 | 11", "pen | P-1 | 2 | 3"]
-    said = "".join(over(desk, "What is the price of an item?", [chunk(rows, kind="table")]))
-    assert "price gross: 3" in said and "item: item" not in said and "net | gross" not in said
+    said = over(desk, "What is the price of an item?", [chunk(rows, kind="table")])
+    assert [one.strip("\n- ") for one in said[:2]] == [f"{rows[0].strip()} [1]", f"{rows[1]} [1]"]
+    assert {one.strip("\n- ") for one in said[2:]} <= {f"{rows[2]} [1]", f"{rows[3]} [1]"}
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
@@ -81,13 +82,11 @@ def test_no_more_sentences_than_allowed(desk: Refdesk, most: int) -> None:
 def test_every_piece_is_word_for_word_and_marked(desk: Refdesk) -> None:
     query = ask(desk, "Who orders new chain from Cuxhaven?")
     found = find(desk, query)
-    shown = context(found)
-    for piece in extract(query, shown, found, SETTINGS):
-        match = re.fullmatch(r" ?(.+) \[(\d+)\]", piece)
-        assert match
-        passage = shown.passage(int(match[2]))
+    passages = context(found)
+    for quote in extract(query, passages, found, SETTINGS):
+        passage = passages.passage(quote.passage)
         assert passage is not None
-        assert match[1] in passage.text
+        assert quote.text in passage.text
 
 
 def test_a_leading_pronoun_brings_the_sentence_before(desk: Refdesk) -> None:
@@ -96,9 +95,11 @@ def test_a_leading_pronoun_brings_the_sentence_before(desk: Refdesk) -> None:
     assert answer.index("Ines Carrow leads") < answer.index("She was born")
 
 
-def test_a_pronoun_is_left_alone_when_the_sentence_names_what_is_asked_about(desk: Refdesk) -> None:
-    page = chunk(["Lunch is at noon for all.", "This is why Ines Carrow was born in Cuxhaven in 1970."])
-    assert over(desk, "When was Ines Carrow born?", [page])[0].startswith("This is why Ines Carrow")
+def test_a_pronoun_that_nothing_stands_before_is_not_quoted(desk: Refdesk) -> None:
+    lone = chunk(["She was already the editor of the yard paper in 1970."], id=1)
+    named = chunk(["Ines Carrow was editor of the yard paper."], id=2)
+    assert over(desk, "Who was the editor of the yard paper in 1970?", [lone, named]) == [f"{named.text} [2]"]
+    assert over(desk, "Who was the editor of the yard paper in 1970?", [lone]), "better than nothing"
 
 
 def test_the_same_sentence_is_quoted_once(desk: Refdesk) -> None:
@@ -124,14 +125,13 @@ def test_headings_tables_of_contents_and_lead_ins_are_not_quoted(desk: Refdesk) 
 def test_a_row_is_quoted_with_the_names_of_its_columns(desk: Refdesk) -> None:
     prices = chunk(["item | euros", "paper | 3", "ink | 9"], kind="table")
     answer = over(desk, "How many euros is ink?", [prices])
-    assert answer[:2] == ["- item: ink | euros: 9 [1]", "\n- item: paper | euros: 3 [1]"]
-    assert not any("item | euros" in piece for piece in answer)
+    assert answer[:2] == ["- item | euros [1]", "\n- ink | 9 [1]"]
 
 
 def test_a_line_has_one_bullet_and_a_sentence_none(desk: Refdesk) -> None:
-    items = chunk(["- Ink at 9 euros", "• The ink is sold in the harbour office."], kind="list")
-    answer = "".join(over(desk, "How many euros is ink?", [items]))
-    assert answer == "- Ink at 9 euros [1]\n\nThe ink is sold in the harbour office. [1]"
+    assert over(desk, "How many euros is ink?", [chunk(["- Ink at 9 euros"], kind="list")]) == ["- Ink at 9 euros [1]"]
+    sold = chunk(["• The ink is sold in the harbour office."], kind="list")
+    assert over(desk, "Where is ink sold?", [sold]) == ["The ink is sold in the harbour office. [1]"]
     initial = chunk(["A. Smith sells the ink."])
     assert over(desk, "Who sells the ink?", [initial]) == ["A. Smith sells the ink. [1]"]
     code = chunk(["- ink: 9"], kind="code")
@@ -141,7 +141,7 @@ def test_a_line_has_one_bullet_and_a_sentence_none(desk: Refdesk) -> None:
 def test_rows_stand_apart_from_sentences(desk: Refdesk) -> None:
     prices = chunk(["item | euros", "ink | 9"], kind="table", id=1)
     answer = over(desk, "How many euros is ink?", [prices, chunk(["Ink is 9 euros."], id=2)])
-    assert sorted("".join(answer).split("\n\n")) == ["- item: ink | euros: 9 [1]", "Ink is 9 euros. [2]"]
+    assert sorted("".join(answer).split("\n\n")) == ["- item | euros [1]\n- ink | 9 [1]", "Ink is 9 euros. [2]"]
 
 
 def test_a_list_gives_one_line_per_item_in_order(desk: Refdesk) -> None:
@@ -166,8 +166,8 @@ def test_a_summary_takes_the_opening_of_each_section_in_order(desk: Refdesk) -> 
 
 def test_an_analysis_gives_the_reason_first(desk: Refdesk) -> None:
     page = chunk(["Returns fell in May.", "Lunch was fish.", "Returns fell because of the new leak test."])
-    answer = "".join(over(desk, "Why did returns fall?", [page], intent="analytical"))
-    assert answer.index("because of the new leak test") < answer.index("Returns fell in May.")
+    answer = over(desk, "Why did returns fall?", [page], intent="analytical")
+    assert answer[0] == "Returns fell because of the new leak test. [1]"
 
 
 def test_nothing_found_gives_nothing(desk: Refdesk) -> None:
@@ -177,14 +177,55 @@ def test_nothing_found_gives_nothing(desk: Refdesk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    "text",
     [
-        ("about 1,230 km [note 2][1] long", "about 1,230 km (note 2)(1) long"),
-        ("[Source 3] said so", "⟨Source 3⟩ said so"),
-        ("[DOC: a | CHUNK: 2]", "(DOC: a | CHUNK: 2)"),
-        ("two\nlines", "two lines"),
-        ("a[i", "a[i"),
+        "The dose is 10 – 20 mg for the anchor crew.",
+        "The anchor is kept for 24 - 36 months.",
+        "The three- and nine-month tests of the anchor failed.",
+        "The anchor of Amazon.com, Inc. and others weighs 9 t.",
+        "The anchor (a) is old and (b) is heavy, c. 350 kg.",
+        "A. Smith owns the anchor.",
+        "The anchor is 1,230 km [note 2][1] away.",
+        "[Source 3] said that the anchor weighs 7:x:4 t.",
+        "The anchor weighs *about* 350 kg, <b>not</b> 400, see `rows[1]` and http://a.b/c_d_e.",
     ],
 )
-def test_brackets_that_read_as_markers_are_made_round(text: str, shown: str) -> None:
-    assert quoted(text) == shown
+def test_a_sentence_is_quoted_to_the_letter(desk: Refdesk, text: str) -> None:
+    assert over(desk, "What is known of the anchor?", [chunk([text])]) == [f"{text} [1]"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is an anchor of a buoy?",
+        "Next: the anchor (https://example.org/anchor)",
+        "Anchor of the buoy",
+        "Subject: your anchor",
+        "Read more about the anchor https://example.org/anchor/2024",
+    ],
+    ids=["question", "navigation", "heading", "subject", "link"],
+)
+def test_what_says_nothing_is_not_quoted(desk: Refdesk, text: str) -> None:
+    page = chunk([text, "An anchor is a sinker of cast iron."], context="your anchor")
+    assert over(desk, "What is an anchor?", [page]) == ["An anchor is a sinker of cast iron. [1]"]
+
+
+def test_one_sentence_answers_unless_a_further_one_adds_something(desk: Refdesk) -> None:
+    page = chunk(
+        ["The gate closes at 20:00.", "The canteen serves fish on Fridays.", "Nobody parks behind building C."]
+    )
+    other = chunk(["Gates are painted every second year by the yard."], id=2, document_id="d2")
+    assert over(desk, "When does the gate close?", [page, other]) == ["The gate closes at 20:00. [1]"]
+
+
+def test_the_steps_of_one_section_are_given_in_their_order(desk: Refdesk) -> None:
+    steps = chunk(
+        ["1. Create a key.", "2. Put it into the file.", "3. Run the mount command."],
+        kind="list",
+        heading_path=("Mounting a bucket",),
+        context="Guide › Mounting a bucket",
+        id=1,
+    )
+    noise = chunk(["A bucket holds files.", "Mounting is slow.", "Buckets are billed by the month."], id=2)
+    said = over(desk, "What are the steps for mounting a bucket?", [noise, steps], intent="list")
+    assert said == ["- 1. Create a key. [2]", "\n- 2. Put it into the file. [2]", "\n- 3. Run the mount command. [2]"]

@@ -18,6 +18,7 @@ from refdesk.ask.evidence.extract import extract
 from refdesk.ask.generate import generate
 from refdesk.ask.passages.render import neutral, render
 from refdesk.ask.proving.markers import MarkerStream
+from refdesk.ask.writing.draft import Draft
 from refdesk.ask.writing.trim import AnswerTrim, not_planted
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUGGESTED_QUESTIONS
 from refdesk.settings import Settings
@@ -152,10 +153,12 @@ def test_the_extractive_answer_quotes_it_as_plain_data(text: str) -> None:
     context = held(text)
     hits = tuple(one.hit for one in context.passages)
     retrieved = Retrieved(hits, hits, {1: np.zeros((1, 384), np.int8)}, {})
-    markers = MarkerStream(context)
-    said = extract(query(text), context, retrieved, Settings())
-    shown = "".join(markers.feed(piece) for piece in said) + markers.finish()
-    assert set(markers.order) <= {1, 2}
+    draft = Draft(context)
+    for quote in extract(query(text), context, retrieved, Settings()):
+        draft.quote(quote)
+    shown = draft.content
+    assert set(draft.order) <= {1, 2}
     assert set(re.findall(r"\[(\d+)\]", shown)) <= {"1", "2"}
-    cited = [part for part in re.split(r"\s*\[\d\]\s*", shown) if part]
-    assert len(cited) <= len(said)
+    assert len(re.findall(r"\[\d+\]", shown)) == len(draft.quotes), "what the document writes is no marker of ours"
+    for quote, start, end, marker in draft.quotes:
+        assert "".join(shown[start:end].split()) == "".join(f"{quote.text}[{marker}]".split())

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Citation, Claim, Context, Passage, Query
-from refdesk.ask.evidence.rows import named_row
 from refdesk.ask.proving.claims import MARKER, Statement, statements
 from refdesk.ask.proving.code import code_ranges, outside_code
 from refdesk.ask.proving.negation import is_negated
 from refdesk.ask.proving.support import Line, cosines, read, support
 from refdesk.ask.proving.verdict import Judged, judge_claim
+from refdesk.ask.writing.draft import PlacedQuote
 from refdesk.terms import terms
 from refdesk.text import Range, fold
 from refdesk.types import Chunk
@@ -84,6 +84,25 @@ def attest(
     return Attested(content, tuple(claims), tuple(sheet.citations), tuple(order))
 
 
+def attest_quotes(
+    content: str,
+    quotes: Sequence[PlacedQuote],
+    order: Sequence[int],
+    context: Context,
+    sentence_vectors: Mapping[int, NDArray[np.int8]],
+    embed: Embed,
+) -> Attested:
+    """The claims of an answer that is quoted: each is the sentence that it cites, so there is nothing to look for."""
+    sheet = Sheet(context, order, sentence_vectors, embed)
+    claims = []
+    for quote, start, end, marker in quotes:
+        chunks = sheet.passages[quote.passage].chunks
+        place = next(number for number, chunk in enumerate(chunks) if chunk.id == quote.evidence.chunk.id)
+        cited = sheet.cite(marker, (quote.passage, place, quote.evidence.sentence), 1.0)
+        claims.append(Claim(quote.text, start, end, (marker,), (cited,), "supported", 1.0))
+    return Attested(content, tuple(claims), tuple(sheet.citations), tuple(order))
+
+
 def _owned_markers(content: str, known: int) -> str:
     """The content without markers that stand for no passage; those of a stream that was read have none."""
     kept, position = [], 0
@@ -124,8 +143,6 @@ class Sheet:
                 if chunk.kind == "table" or wanted in _normal(chunk.text):
                     for index, sentence in enumerate(chunk.sentences):
                         if _quotes(wanted, _normal(chunk.text[sentence.start : sentence.end])):
-                            return number, place, index
-                        if chunk.kind == "table" and wanted == _normal(named_row(chunk, index)):
                             return number, place, index
         return None
 

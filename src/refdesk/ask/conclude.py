@@ -20,8 +20,6 @@ from refdesk.trace import Trace
 
 SUGGESTED = 3
 LOW = 0.3  # the most that is claimed of a question that was not answered
-HEAVY = 0.3  # share of the question's weight that one word has
-NEAR_MEANING = 0.5  # cosine from which a sentence may say it in other words
 Doubt = Literal["missing", "near", ""]
 
 
@@ -58,10 +56,9 @@ def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> D
     """
     if not retrieved.hits or relevance.probability < settings.answer_floor / 2:
         return "missing"
-    # What no passage names, and none comes near in meaning: "the salary of the director" where only the director is.
-    is_foreign = bool(relevance.missing_terms) and relevance.features["lacking"] >= HEAVY
-    is_foreign = is_foreign and relevance.features["cosine"] < NEAR_MEANING
-    return "near" if relevance.probability < settings.answer_floor or is_foreign else ""
+    # What is said of other things is no answer, however near: the code of one star for that of another.
+    is_other = bool(relevance.missing_names)
+    return "near" if relevance.probability < settings.answer_floor or is_other else ""
 
 
 def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relevance: Relevance) -> Answer:
@@ -106,7 +103,10 @@ def conclude(
     content, claims, citations = settled.attested.content, settled.attested.claims, settled.attested.citations
     content = content or NOT_IN_DOCUMENTS
     is_answered = not content.startswith(NOT_IN_DOCUMENTS)
-    sure = confidence(relevance, claims, citations, settings) if is_answered else _unanswered(relevance, retrieved)
+    quotes = [placed.quote for placed in draft.quotes]
+    sure = _unanswered(relevance, retrieved)
+    if is_answered:
+        sure = confidence(relevance, claims, citations, settings, quotes)
     documents = {passage.document.id: passage.document for passage in context.passages}
     return replace(
         answer,

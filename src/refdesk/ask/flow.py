@@ -14,7 +14,7 @@ from contextlib import aclosing
 
 from refdesk.answer import Question
 from refdesk.ask.assemble import assemble, with_neighbours
-from refdesk.ask.attest import attest
+from refdesk.ask.attest import attest, attest_quotes
 from refdesk.ask.conclude import begin, conclude, doubted, refuse, say
 from refdesk.ask.desk import Desk
 from refdesk.ask.evidence.relevance import judge
@@ -123,7 +123,10 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
 
     yield Thinking("attest", "Checking every sentence")
     proofs = (context, retrieved.sentence_vectors, embed)
-    attested = await run(trace, "attest", attest, query, draft.content, draft.order, *proofs)
+    if draft.quotes:
+        attested = await run(trace, "attest", attest_quotes, draft.content, draft.quotes, draft.order, *proofs)
+    else:
+        attested = await run(trace, "attest", attest, query, draft.content, draft.order, *proofs)
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:

@@ -2,33 +2,74 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from refdesk.answer import Citation, Claim, Confidence, ConfidenceLevel, Verdict
-from refdesk.ask.evidence.calibration import CONFIDENCE
-from refdesk.ask.evidence.relevance import Relevance
+from refdesk.ask.evidence.calibration import CONFIDENCE, RIGHT, RIGHT_INTERCEPT
+from refdesk.ask.evidence.extract import Quote
+from refdesk.ask.evidence.relevance import Relevance, logistic
 from refdesk.settings import Settings
 
-HIGH, MEDIUM = 0.75, 0.45
+HIGH, MEDIUM = 0.85, 0.5  # "high" is right at least so often
+HOLDS = 0.5  # how well a quote must hold a thing of the kind asked for (sought.py) to be sure of it
 # What a claim with this verdict is worth; an unsupported one may still be true, a contradicted one is not.
 WORTH: Mapping[Verdict, float] = {"supported": 1.0, "partly": 0.6, "unsupported": 0.2, "contradicted": 0.0}
 
 
 def confidence(
-    relevance: Relevance, claims: Sequence[Claim], citations: Sequence[Citation], settings: Settings
+    relevance: Relevance,
+    claims: Sequence[Claim],
+    citations: Sequence[Citation],
+    settings: Settings,
+    quotes: Sequence[Quote] = (),
 ) -> Confidence:
-    """The chance that the answer shown is right, and why.
-
-    Confidence(0.88, "high", "2 sentences from 1 document support it; all of the question's words are there")
-    """
+    """The chance that the answer shown is right, and why. `quotes` are those of an answer that no model wrote."""
     if not claims:
         return Confidence(0.0, "low", "nothing was found that answers it")
+    if quotes:
+        return quoted_confidence(relevance, quotes)
     score = round(calibrated(relevance.probability) * grounding(claims), 3)
     if relevance.probability < settings.answer_floor:
         score = min(score, MEDIUM - 0.001)
     return Confidence(score, level(score), _reason(relevance, claims, citations))
+
+
+def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confidence:
+    """The chance that one of the quotes answers, from what they hold: is the answer there, do these stand out, do they
+    hold a thing of the kind asked for, and the names and numbers of the question?
+    """
+    found = right_features(relevance, quotes)
+    score = logistic(RIGHT_INTERCEPT + sum(weight * found[name] for name, weight in RIGHT.items()))
+    doubts = []
+    if found["fit"] < HOLDS:
+        doubts.append("no quoted sentence holds the kind of thing that is asked for")
+    if found["unnamed"] > 0:
+        doubts.append("the passage does not hold every name and number of the question")
+    if doubts:
+        score = min(score, HIGH - 0.001)
+    return Confidence(round(score, 3), level(score), "; ".join(doubts) or _standing(found))
+
+
+def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
+    """What the confidence in quotes is made of."""
+    likely = min(max(relevance.probability, 0.001), 0.999)
+    return {
+        "there": math.log(likely / (1.0 - likely)),
+        "share": sum(quote.evidence.share for quote in quotes),
+        "fit": max((quote.evidence.fit for quote in quotes), default=0.0),
+        "unnamed": min((quote.evidence.unnamed for quote in quotes), default=1.0),
+    }
+
+
+def _standing(found: Mapping[str, float]) -> str:
+    if found["share"] < 0.5:
+        return "other sentences answer it almost as well"
+    if found["there"] < 0.0:
+        return "the best passage stands out little from others"
+    return "one passage holds the question's names and a thing of the kind asked for"
 
 
 def grounding(claims: Sequence[Claim]) -> float:

@@ -1,64 +1,86 @@
-"""How is a question answered without a model? With the sentences that answer it best, word for word, each cited.
+"""How is a question answered without a model? With the sentences that answer it best, to the letter, each cited.
 
-A direct sentence first for a fact, one line per item for a list, evidence for each side of a comparison, the sentences
-that open each section for a summary, the reasons in the order of the document for an analysis. Pure.
+The direct sentence for a fact, one line per item for a list, evidence for each side of a comparison, the sentences that
+open each section for a summary, the reasons in the order of the document for an analysis. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.evidence.reading import read
-from refdesk.ask.evidence.rows import named_row, table_header
-from refdesk.ask.evidence.weigh import ENDS, Evidence, asked, weigh
-from refdesk.ask.passages.neutral import without_markers
+from refdesk.ask.evidence.rows import CELLS, table_header
+from refdesk.ask.evidence.sufficiency import disagree
+from refdesk.ask.evidence.weigh import ENDS, Evidence, sentence_text, weigh
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
+from refdesk.types import Chunk
 
 REPEAT = 0.95  # cosine of two sentences that say the same
 SAID_WITHIN = 5  # a sentence of so many words that stands within one before it, word for word, adds nothing
-ENOUGH = 0.45  # a sentence that far below the first adds nothing
-LIST_ITEMS, LIST_GAP = 12, 0.25
-ANALYSIS_GAP = 0.3
-SUMMARY_SENTENCES, ANALYSIS_SENTENCES, SIDE_SENTENCES = 8, 5, 2
-REASON_BONUS = 0.1
+# Log-odds below the first sentence. On squad_dev11 1.4 sentences an answer, .88 with the answer in one of them; at 1.0
+# it is 1.2 and .86, without a limit 2.9 and .91.
+NEAR = 2.0
+FURTHER = 6.0  # for another document's differing value; what is less likely speaks of something else
+LIST_ITEMS, LIST_NEAR, LIST_SENTENCES = 12, 2.5, 5
+LIST_SUPPORT = 0.2  # how much less its passage may fit for a list to be preferred to sentences
+ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
+SUMMARY_SENTENCES, SIDE_SENTENCES = 8, 2
+SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
+REASON_BONUS = 1.0
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
-_MARKER = re.compile(r"\[(?=[^\[\]\n]{0,80}\])([^\[\]\n]*)\]")
-_BULLET = re.compile(r"\s*(?:[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+|\(?(?:\d{1,3}|[A-Za-z])[.)]\s+)")
-_DOT = re.compile(r"\s*[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+")  # letters and numbers may be the sentence's own: "A. Smith owns it."
+# A letter or a number before the sentence may be its own: "A. Smith owns it."
+_BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
+_ADDRESS = re.compile(r"\((?:https?://|www\.)[^\s)]*\)|(?:https?://|www\.)(?:[^\s.,;!?)]|[.,;!?)](?=\S))*")
+_LABEL = re.compile(r"[^\W\d_][^:\n]{0,60}: \S")
 _POINTS = ".,;:!?()\"'“”‘’"
-_SPACE = re.compile(r"\s+")
 
 
-def extract(query: Query, context: Context, retrieved: Retrieved, settings: Settings) -> list[str]:
-    """The answer in pieces to be streamed, one a sentence; joined they are the text.
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A sentence as the document has it, on one line; `before` sets it off from the one before."""
 
-    ["The anchor weighs 350 kg. [1]", " It is made of cast iron. [1]"]
-    """
+    text: str
+    before: str
+    evidence: Evidence
+
+    @property
+    def passage(self) -> int:
+        return self.evidence.passage
+
+
+def extract(
+    query: Query, context: Context, retrieved: Retrieved, settings: Settings, most: int | None = None
+) -> list[Quote]:
+    """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
     placed = [(one.number, chunk, one.hit.score) for one in context.passages for chunk in one.chunks]
-    languages = {one.document.id: one.document.language or "en" for one in context.passages}
-    ranked = weigh(query, placed, retrieved.sentence_vectors, retrieved.idf, languages)
-    ranked = [one for one in ranked if _can_stand(one)]
+    documents = {one.document.id: one.document for one in context.passages}
+    ranked = weigh(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
+    ranked = [one for one in ranked if can_stand(one)]
     if not ranked:
         return []
-    vectors = retrieved.sentence_vectors
+    chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings)[:most]
+    return _lines(chosen) if query.intent == "list" else _sentences(chosen)
+
+
+def _chosen(query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings) -> list[Evidence]:
     match query.intent:
         case "list":
-            return _lines(_list(ranked, vectors))
+            return _list(ranked, vectors)
         case "comparison" if len(query.parts) > 1:
-            return _sentences(_in_context(query, _comparison(query, ranked, vectors)))
+            return _in_context(_comparison(query, ranked, vectors), SIDE_SENTENCES * 2 * len(query.parts))
         case "summary":
-            return _sentences(_summary(ranked, vectors))
+            return _summary(ranked, vectors)
         case "analytical":
-            return _sentences(_in_context(query, _analysis(ranked, vectors, settings)))
-    return _sentences(_in_context(query, _factual(query, ranked, vectors, settings))[: settings.max_sentences])
+            return _in_context(_analysis(ranked, vectors, settings), ANALYSIS_SENTENCES)
+    return _in_context(_factual(query, ranked, vectors, settings), settings.max_sentences)
 
 
 # --- what each intent takes ------------------------------------------------------------------------------------------
@@ -67,31 +89,61 @@ def extract(query: Query, context: Context, retrieved: Retrieved, settings: Sett
 def _factual(
     query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings
 ) -> list[Evidence]:
-    """The best sentences, the direct one first; fewer when the others are far off.
+    """The sentence that answers best. A further one only where it adds something:
 
-    Where the first holds the number or the code that is asked about, rows without it are of something else; and where
-    it is a row itself, so is all the rest, which no pronoun leads back to it.
+    it stands in the same document and answers almost as well, so that either may be meant; or another document gives
+    another value of the same thing. A row of a table is joined only by rows that hold the codes asked about.
     """
-    first = ranked[0]
+    first, *others = ranked
     codes = {term for term in query.terms if any(letter.isdigit() for letter in term)} & read(first.text).places.keys()
-    fitting = (
-        one
-        for one in ranked
-        if one.score > first.score - ENOUGH
-        and ("table" not in (first.chunk.kind, one.chunk.kind) or codes <= read(one.text).places.keys())
-    )
-    return _distinct(fitting, vectors, settings.max_sentences)
+    chosen = [first]
+    for one in others:
+        if len(chosen) >= settings.max_sentences or one.score < first.score - FURTHER:
+            break
+        is_row = "table" in (first.chunk.kind, one.chunk.kind)
+        if is_row and not codes <= read(one.text).places.keys():
+            continue
+        is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
+        if (is_near or _differs(query, first, one)) and not any(_repeats(one, other, vectors) for other in chosen):
+            chosen.append(one)
+    return chosen
+
+
+def _differs(query: Query, first: Evidence, one: Evidence) -> bool:
+    """Does another document give another value of the same thing?"""
+    return one.chunk.document_id != first.chunk.document_id and disagree(query, first.text, one.text) is not None
 
 
 def _list(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:
-    """The items of the list or table that answers best, else one sentence for each thing found."""
-    best = ranked[0]
-    if best.chunk.kind in ("list", "table"):
-        same = [one for one in ranked if one.chunk.id == best.chunk.id]
-        if len(same) > 1:
-            return _document_order(_distinct(same, vectors, LIST_ITEMS))
-    near = (one for one in ranked if one.score > best.score - LIST_GAP)
-    return _distinct(near, vectors, LIST_ITEMS)
+    """The items of the list or table whose section fits best, in their order; else one sentence for each thing found.
+
+    An item seldom holds words of the question: its heading and the sentence before it do, so that the whole passage
+    is looked at.
+    """
+    best = max(ranked, key=lambda one: one.support)
+    lists = [one for one in ranked if one.chunk.kind in ("list", "table")]
+    home = max(lists, key=lambda one: one.support, default=None)
+    if home is not None and home.support >= best.support - LIST_SUPPORT:
+        items = [one for one in lists if _continues(one.chunk, home.chunk)]
+        if len(items) > 1:
+            return _distinct(_document_order(items), vectors, LIST_ITEMS)
+    first = ranked[0]
+    near = (
+        one
+        for one in ranked
+        if one.score > first.score - LIST_NEAR and one.chunk.document_id == first.chunk.document_id
+    )
+    return _distinct(near, vectors, LIST_SENTENCES)
+
+
+def _continues(chunk: Chunk, home: Chunk) -> bool:
+    """Is it the same list, or the next part of it?"""
+    return chunk.id == home.id or (
+        chunk.document_id == home.document_id
+        and chunk.kind == home.kind == "list"
+        and chunk.heading_path == home.heading_path
+        and abs(chunk.sequence - home.sequence) == 1
+    )
 
 
 def _comparison(query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:
@@ -100,7 +152,7 @@ def _comparison(query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, 
     shared = frozenset.intersection(*sides)
     chosen: list[Evidence] = []
     for side in (one - shared or one for one in sides):
-        named = sorted(ranked, key=lambda one: -(one.score + _share(side, one)))
+        named = sorted(ranked, key=lambda one: -(one.score + SIDE * _share(side, one)))
         fitting = (one for one in named if _share(side, one) > 0 and one not in chosen)
         chosen += _distinct(fitting, vectors, SIDE_SENTENCES, already=chosen)
     return chosen or _distinct(ranked, vectors, SIDE_SENTENCES * len(sides))
@@ -135,7 +187,12 @@ def _analysis(ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: 
     """The sentence that answers best first, those that give a reason lifted; the others as the documents have them."""
     lifted = [replace(one, score=one.score + REASON_BONUS * read(one.text).shows("reason")) for one in ranked]
     lifted.sort(key=lambda one: -one.score)
-    near = (one for one in lifted if one.score > lifted[0].score - ANALYSIS_GAP)
+    best = lifted[0]
+    near = (
+        one
+        for one in lifted
+        if one.score > best.score - ANALYSIS_NEAR and one.chunk.document_id == best.chunk.document_id
+    )
     first, *others = _distinct(near, vectors, max(ANALYSIS_SENTENCES, settings.max_sentences))
     return [first, *_document_order(others)]
 
@@ -143,13 +200,27 @@ def _analysis(ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: 
 # --- which sentences may stand, and beside which ---------------------------------------------------------------------
 
 
-def _can_stand(one: Evidence) -> bool:
-    """No headings, headers of tables, lead-ins and scraps."""
-    if one.chunk.kind in SKIPPED_KINDS or one.text in one.chunk.heading_path or one.text.endswith(":"):
-        return False
-    if one.chunk.kind == "table":
+def can_stand(one: Evidence) -> bool:
+    """Does it say something? Not a title, the header of a table, a lead-in, a question, a link or a scrap."""
+    kind = one.chunk.kind
+    if kind == "code":
+        return True
+    if kind == "table":
         return one.sentence >= table_header(one.chunk).stop or len(one.chunk.sentences) == 1
-    return one.chunk.kind in ("code", "list") or read(one.text).length > 2 or len(one.text) > 12
+    text = _ADDRESS.sub(" ", one.text).strip()
+    if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, one.chunk):
+        return False
+    said = read(text)
+    if kind == "text" and text[-1:] not in ENDS:
+        # A line without an end is a title or a link, unless it gives a value: "Opened in May 1998", "Capital: Kiel".
+        return said.length > 2 and bool(said.numbers or _LABEL.match(text)) and text == one.text.strip()
+    return said.length > (0 if kind == "list" else 1)
+
+
+def _is_title(text: str, chunk: Chunk) -> bool:
+    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
+    titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
+    return text in titles or text.partition(": ")[2] in titles - {""}
 
 
 def _distinct(
@@ -188,27 +259,24 @@ def _vector(one: Evidence, vectors: Mapping[int, Any]) -> Any:
     return None if rows is None or one.sentence >= len(rows) else rows[one.sentence].astype(np.float32)
 
 
-def _in_context(query: Query, chosen: Sequence[Evidence]) -> list[Evidence]:
-    """A sentence that begins with a pronoun brings the one before it, when that names what is asked about."""
+def _in_context(chosen: Sequence[Evidence], most: int) -> list[Evidence]:
+    """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many."""
     placed: list[Evidence] = []
-    subject = asked(query.standalone).named or frozenset(query.terms)
     for one in chosen:
-        reading = read(one.text)
-        before = _before(one) if reading.leans else None
-        if before and (subject & reading.content or not subject & read(before.text).content):
-            before = None
-        for next_one in (before, one):
-            if next_one and not any(next_one.text == other.text for other in placed):
-                placed.append(next_one)
-    return placed
+        before = _before(one) if read(one.text).leans else None
+        if read(one.text).leans and before is None and len(chosen) > 1:
+            continue
+        new = [next_one for next_one in (before, one) if next_one and next_one.text not in [o.text for o in placed]]
+        if not placed or len(placed) + len(new) <= most:
+            placed += new[-most:]
+    return placed or list(chosen[:1])
 
 
 def _before(one: Evidence) -> Evidence | None:
     if one.sentence == 0 or one.chunk.kind != "text":
         return None
-    start, end = one.chunk.sentences[one.sentence - 1][:2]
-    before = replace(one, sentence=one.sentence - 1, text=one.chunk.text[start:end], coverage=0.0, cosine=0.0)
-    return before if _can_stand(before) else None
+    before = _at(one, one.sentence - 1)
+    return before if can_stand(before) else None
 
 
 def _document_order(chosen: Sequence[Evidence]) -> list[Evidence]:
@@ -223,37 +291,46 @@ def _place(one: Evidence) -> tuple[int, int]:
     return one.chunk.sequence, one.sentence
 
 
-# --- how they are written --------------------------------------------------------------------------------------------
+# --- how they are set ------------------------------------------------------------------------------------------------
 
 
-def _sentences(chosen: Sequence[Evidence]) -> list[str]:
+def _sentences(chosen: Sequence[Evidence]) -> list[Quote]:
     """Sentences run on; a row or a line that does not end as a sentence does gets a line of its own."""
-    pieces: list[str] = []
+    quotes: list[Quote] = []
     was_line = False
-    for one in chosen:
-        is_kept = one.chunk.kind in ("table", "code")
-        said = named_row(one.chunk, one.sentence)
-        text = quoted(said if is_kept else _DOT.sub("", said, count=1))
-        is_line = is_kept or text[-1:] not in ENDS
-        before = "" if not pieces else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
-        pieces.append(f"{before}{'- ' if is_line else ''}{text} [{one.passage}]")
+    for one in _with_headers(chosen):
+        text = quoted(one)
+        is_line = one.chunk.kind in ("table", "code") or text[-1:] not in ENDS
+        before = "" if not quotes else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
+        quotes.append(Quote(text, f"{before}- " if is_line else before, one))
         was_line = is_line
-    return pieces
+    return quotes
 
 
-def _lines(chosen: Sequence[Evidence]) -> list[str]:
-    texts = [
-        named_row(one.chunk, one.sentence) if one.chunk.kind == "table" else _BULLET.sub("", one.text, count=1)
-        for one in chosen
-    ]
-    pieces = [f"- {quoted(text)} [{one.passage}]" for text, one in zip(texts, chosen, strict=True)]
-    return [piece if number == 0 else f"\n{piece}" for number, piece in enumerate(pieces)]
+def _lines(chosen: Sequence[Evidence]) -> list[Quote]:
+    return [Quote(quoted(one), "\n- " if number else "- ", one) for number, one in enumerate(_with_headers(chosen))]
 
 
-def quoted(text: str) -> str:
-    """A sentence on one line, with brackets that would read as citation markers made round.
+def _with_headers(chosen: Sequence[Evidence]) -> list[Evidence]:
+    """Rows of a table follow the rows that name its columns: numbers alone say nothing."""
+    found: list[Evidence] = []
+    last = 0
+    for one in chosen:
+        if one.chunk.kind == "table" and one.chunk.id != last:
+            head = [_at(one, place) for place in range(min(table_header(one.chunk).stop, one.sentence))]
+            found += [row for row in head if CELLS in row.text]
+        last = one.chunk.id
+        found.append(one)
+    return found
 
-    >>> quoted("about 1,230 km [note 2][1],\\nlong")
-    'about 1,230 km (note 2)(1), long'
-    """
-    return without_markers(_MARKER.sub(r"(\1)", _SPACE.sub(" ", text.strip())))
+
+def _at(one: Evidence, sentence: int) -> Evidence:
+    """Another sentence of the same chunk."""
+    return replace(one, sentence=sentence, text=sentence_text(one.chunk, sentence), share=0.0)
+
+
+def quoted(one: Evidence) -> str:
+    """The sentence on one line; a bullet before it is not part of what it says, except in code and tables."""
+    text = " ".join(one.text.split())
+    bullet = None if one.chunk.kind in ("table", "code") else _BULLET.match(text)
+    return text[bullet.end() :] if bullet else text

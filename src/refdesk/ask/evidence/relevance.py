@@ -14,7 +14,7 @@ import numpy as np
 
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.evidence.calibration import FOUND, FOUND_INTERCEPT
-from refdesk.ask.evidence.weigh import COSINE, COVERAGE, PROXIMITY, Floats, Table, asked, tabulate
+from refdesk.ask.evidence.weigh import COSINE, COVERAGE, MISSING, PROXIMITY, Floats, Table, asked, tabulate
 from refdesk.terms import terms
 from refdesk.types import Hit
 
@@ -23,7 +23,6 @@ BESIDE = 7  # next best passages that the best one is compared with
 USUAL = 0.25  # evidence of a passage about something else, where there is none to compare with
 LEXICAL = 0.3  # share of a passage's BM25 over its ceiling; plateau .2-.6
 CEILING = 2.2  # BM25 can give each term no more than k1 + 1 = 2.2 of its idf
-MISSING = 0.3  # a word that less of than this is held anywhere is missing
 
 
 # Does a passage that is about it also say it? Set by hand: a question that negates is not answered by a sentence that
@@ -37,11 +36,15 @@ _NEGATION = re.compile(r"\b(?:not|never|no longer|without|cannot|neither|nor)\b|
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """How likely the answer is in what was found; `missing_terms` are words of the question that nothing holds."""
+    """How likely the answer is in what was found; `missing_terms` are words of the question that nothing holds.
+
+    `missing_names` are those of them that name something: what is said of other things is no answer.
+    """
 
     probability: float
     features: Mapping[str, float]
     missing_terms: tuple[str, ...]
+    missing_names: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> dict[str, float]:
@@ -55,14 +58,17 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     if not len(table.cosine) or not len(table.weights):
         return Relevance(0.0, {}, typed(query, asked(query.standalone).words))
     found = features(query, hits, table, retrieved.idf)
-    return Relevance(probability(found), found, _missing(query, table))
+    missing = _missing(query, table)
+    names = [word for word in missing if (terms(word) or [""])[0] in asked(query.standalone).reading.names]
+    opening = query.standalone.split()[0].strip("\"'“„«([")
+    return Relevance(probability(found), found, missing, tuple(one for one in names if one != opening))
 
 
 def probability(
     found: Mapping[str, float], weights: Mapping[str, float] = FOUND, constant: float = FOUND_INTERCEPT
 ) -> float:
     """Whether the right passage was found, times whether it says what is asked, at the odds of asking."""
-    even = _logistic(constant + _sum(weights, found)) * _logistic(SAID_INTERCEPT + _sum(SAID, found))
+    even = logistic(constant + _sum(weights, found)) * logistic(SAID_INTERCEPT + _sum(SAID, found))
     return ODDS * even / (ODDS * even + 1.0 - even)
 
 
@@ -87,23 +93,9 @@ def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, 
         "fit": float(table.fit[best]),
         "passage_cosine": float(hits[place].cosine),
         "lexical": float(lexical.max()),
-        "unnamed": _unnamed(query, table, place),
+        "unnamed": float(table.unnamed[best]),
         "negated": float(_is_negated(query.standalone) and not _is_negated(table.readings[best].text)),
     }
-
-
-def _unnamed(query: Query, table: Table, place: int) -> float:
-    """The weight of the question's names and numbers that the best passage does not hold."""
-    question = asked(query.standalone)
-    held = _union(table, place)
-    stems = (terms(word)[0] for word in question.words)
-    return float(
-        sum(
-            w
-            for w, part, stem in zip(table.weights, held, stems, strict=True)
-            if part < MISSING and stem in question.named
-        )
-    )
 
 
 def _is_negated(text: str) -> bool:
@@ -120,8 +112,8 @@ def _judged(retrieved: Retrieved) -> tuple[Hit, ...]:
 
 def _table(query: Query, hits: Sequence[Hit], retrieved: Retrieved) -> Table:
     placed = [(number, hit.chunk, hit.score) for number, hit in enumerate(hits)]
-    languages = {hit.document.id: hit.document.language or "en" for hit in hits}
-    return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, languages)
+    documents = {hit.document.id: hit.document for hit in hits}
+    return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
 
 
 def _union(table: Table, place: int) -> Floats:
@@ -148,5 +140,5 @@ def _sum(weights: Mapping[str, float], found: Mapping[str, float]) -> float:
     return sum(weight * found[name] for name, weight in weights.items())
 
 
-def _logistic(value: float) -> float:
+def logistic(value: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, value))))

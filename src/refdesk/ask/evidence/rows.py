@@ -1,7 +1,4 @@
-"""How is a row of a table read? With the names of its columns. Pure.
-
-"Destination | Meals | Hotel" over "Japan | 46 | 170" -> "Destination: Japan | Meals: 46 | Hotel: 170"
-"""
+"""Which rows of a table name its columns? Pure."""
 
 from __future__ import annotations
 
@@ -28,23 +25,6 @@ def table_header(chunk: Chunk) -> slice:
     return slice(0, 0)
 
 
-def named_row(chunk: Chunk, sentence: int) -> str:
-    """The sentence as it is; the row of a table with each cell named, where the header names them all."""
-    start, end = chunk.sentences[sentence][:2]
-    text = chunk.text[start:end]
-    head = table_header(chunk).stop
-    if chunk.kind != "table" or not 0 < head <= sentence:
-        return text
-    names: list[str] = []
-    for first, last, *_ in chunk.sentences[:head]:
-        if CELLS in chunk.text[first:last]:
-            names = _below(names, _cells(chunk.text[first:last]))
-    cells = _cells(text)
-    if len(names) != len(cells) or not all(any(letter.isalpha() for letter in name) for name in names if name):
-        return text
-    return CELLS.join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=True) if cell)
-
-
 def _cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.split(CELLS)]
 
@@ -53,20 +33,3 @@ def _repeats(above: list[str], row: list[str]) -> bool:
     """Whether two columns have the same words in both."""
     same = [one for one, other in zip(above, row, strict=False) if one == other and any(map(str.isalpha, one))]
     return len(above) == len(row) and len(same) >= 2
-
-
-def _below(above: list[str], row: list[str]) -> list[str]:
-    """The names of columns under names that may stand for several of them.
-
-    ["item", "price", ""] over ["item", "net", "gross"] -> ["item", "price net", "price gross"]
-
-    A name that is repeated below it, as "item" is, stands for its own column alone.
-    """
-    if len(above) != len(row):
-        return row
-    names, last = [], ""
-    for over, name in zip(above, row, strict=True):
-        if over:
-            last = "" if over == name else over
-        names.append(f"{last} {name}".strip() if name else over)
-    return names

@@ -100,28 +100,28 @@ def _conflicts(query: Query, citations: Sequence[Citation]) -> tuple[Conflict, .
     """Pairs of quotes about the same thing whose figures of one kind disagree."""
     found: dict[tuple[int, int], Conflict] = {}
     for one, other in combinations(citations, 2):
-        if one.marker == other.marker or one.quote == other.quote or not _is_same_thing(query, one, other):
+        if one.marker == other.marker or (one.document_id == other.document_id and one.page == other.page):
             continue
-        if clash := _clash(one.quote, other.quote):
+        needed = SAME_DOCUMENT if one.document_id == other.document_id else SAME_THING
+        if clash := disagree(query, one.quote, other.quote, needed):
             pair = (one.marker, other.marker)
             text = f"{one.document_name} says {clash[0].text}, {other.document_name} says {clash[1].text}"
             found.setdefault(pair, Conflict(text, pair))
     return tuple(found.values())
 
 
-def _is_same_thing(query: Query, one: Citation, other: Citation) -> bool:
-    """Do both speak of what is asked about, in mostly the same words, and name no different things?"""
-    if one.document_id == other.document_id and one.page == other.page:
-        return False
-    first, second = read(_without_figures(one.quote)), read(_without_figures(other.quote))
-    if first.names - second.names and second.names - first.names:
-        return False
+def disagree(query: Query, one: str, other: str, needed: float = SAME_THING) -> tuple[Quantity, Quantity] | None:
+    """The two values, where both sentences speak of what is asked about, in mostly the same words, name no different
+    things and give figures of one kind that differ.
+    """
+    first, second = read(_without_figures(one)), read(_without_figures(other))
+    if one == other or (first.names - second.names and second.names - first.names):
+        return None
     mine, theirs = first.content, second.content
     shared = mine & theirs
-    if not shared & frozenset(query.terms):
-        return False
-    needed = SAME_DOCUMENT if one.document_id == other.document_id else SAME_THING
-    return len(shared) >= max(2, needed * min(len(mine), len(theirs)))
+    if not shared & frozenset(query.terms) or len(shared) < max(2, needed * min(len(mine), len(theirs))):
+        return None
+    return _clash(one, other)
 
 
 def _without_figures(text: str) -> str:

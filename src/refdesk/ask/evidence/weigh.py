@@ -2,7 +2,8 @@
 
 A sentence is weighed by the cosine of its stored vector, by how much of the question's words it holds (weighted by
 their rarity, with part of the credit for words in its heading, title and neighbouring sentences), by whether it holds a
-thing of the kind asked for, and by the score of its passage.
+thing of the kind asked for, and by its passage. The weights are learned (calibration.py): the score is a log-odds, so
+that two scores tell how much likelier one sentence is than the other.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
+from refdesk.ask.evidence.calibration import SENTENCE
 from refdesk.ask.evidence.reading import HEAD, Reading, read
-from refdesk.ask.evidence.rows import table_header
+from refdesk.ask.evidence.rows import CELLS, table_header
 from refdesk.ask.evidence.sought import Sought, holds, measured, sought
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
-from refdesk.types import Chunk
+from refdesk.types import Chunk, Document
 
 Floats = NDArray[np.float32]
 Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passage)
@@ -47,11 +49,12 @@ _SMALL = "one two three four five six seven eight nine ten eleven twelve"
 _DIGITS = {term: str(number) for number, term in enumerate(terms(_SMALL), 1)}
 TWINS = _DIGITS | {number: term for term, number in _DIGITS.items()}  # "five points" and "5 points"
 
-# Set by hand; on a plateau for the half of squad_dev11 that is not reported and for squadshift_reddit (docs/log.md).
-COSINE, COVERAGE, PASSAGE, FIT, PROXIMITY, NOVELTY = 0.5, 0.4, 0.2, 0.06, 0.1, 0.1
-SCRAP = 0.12  # taken off a line of running text that does not end as a sentence does: a subject line, a date
+# What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
+COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
+MISSING = 0.3  # a word that less of than this is held is missing
 
 
+_SEPARATORS = re.compile(r"[_\W]+")
 _OPENING = re.compile(r"[A-Z][a-z]+(?=\s+(?:[^A-Z]|I\b))")
 
 
@@ -63,9 +66,11 @@ class Evidence:
     chunk: Chunk
     sentence: int
     text: str
-    cosine: float
-    coverage: float
-    score: float
+    score: float  # log-odds
+    share: float = 0.0  # of all sentences' chances to be the one that answers
+    fit: float = 0.0  # holds a thing of the kind asked for
+    unnamed: float = 0.0  # weight of the question's names and numbers that its passage does not hold
+    support: float = 0.0  # how well its whole passage fits: its nearest sentence and the words that it holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +89,12 @@ class Table:
     fit: Floats  # holds a thing of the kind asked for
     novelty: Floats  # content beyond the question's own words
     passage: Floats  # score of the passage over the best one
-    scrap: Floats  # 1 for a line of running text that does not end as a sentence does
+    passage_cosine: Floats  # of the nearest sentence of the passage
+    passage_coverage: Floats  # the share of the question's words that the passage holds
+    unnamed: Floats  # the weight of the question's names and numbers that the passage does not hold
+    row: Floats  # 1 for a row of a table
+    label: Floats  # for a row: the share of its first cell's words that the question has too
+    row_fit: Floats  # `fit` for a row, whose numbers are many
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,29 +139,37 @@ def weigh(
     placed: Sequence[Placed],
     sentence_vectors: Mapping[int, Any],
     idf: Mapping[str, float],
-    languages: Mapping[str, str] | None = None,
+    documents: Mapping[str, Document] | None = None,
 ) -> list[Evidence]:
-    """Every sentence with its scores, best first; `languages` are those of the documents, by id."""
-    table = tabulate(query, placed, sentence_vectors, idf, languages)
+    """Every sentence with its scores, best first; `documents` are those of the chunks, by id."""
+    table = tabulate(query, placed, sentence_vectors, idf, documents)
     scores = score(table)
-    order = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
+    shares = np.exp(scores - scores.max()) if len(scores) else scores
+    shares = shares / max(float(shares.sum()), 1e-9)
+    support = table.passage_cosine + table.passage_coverage
     found = []
-    for row in order:
+    for row in sorted(range(len(scores)), key=lambda row: (-scores[row], row)):
         number, chunk, _ = placed[table.chunk[row]]
         place = int(table.sentence[row])
-        start, end = chunk.sentences[place][:2]
         found.append(
             Evidence(
                 passage=number,
                 chunk=chunk,
                 sentence=place,
-                text=chunk.text[start:end],
-                cosine=float(table.cosine[row]),
-                coverage=float(table.coverage[row]),
+                text=sentence_text(chunk, place),
                 score=float(scores[row]),
+                share=float(shares[row]),
+                fit=float(table.fit[row]),
+                unnamed=float(table.unnamed[row]),
+                support=float(support[row]),
             )
         )
     return found
+
+
+def sentence_text(chunk: Chunk, place: int) -> str:
+    start, end = chunk.sentences[place][:2]
+    return chunk.text[start:end]
 
 
 def tabulate(
@@ -159,17 +177,20 @@ def tabulate(
     placed: Sequence[Placed],
     sentence_vectors: Mapping[int, Any],
     idf: Mapping[str, float],
-    languages: Mapping[str, str] | None = None,
+    documents: Mapping[str, Document] | None = None,
 ) -> Table:
     """The features of every sentence."""
     question = asked(query.standalone)
-    languages = languages or {}
+    documents = documents or {}
+    languages = {document_id: document.language or "en" for document_id, document in documents.items()}
     weights = _weights(question, languages.values(), idf)
+    named = weights * np.array([(terms(word) or [word])[0] in question.named for word in question.words], np.float32)
     chunk_of: list[int] = []
     sentence_of: list[int] = []
     readings: list[Reading] = []
     held_rows, credit_rows, cosines = [], [], []
     proximity: list[float] = []
+    of_passage: list[tuple[float, float]] = []
     for number, (_, chunk, _) in enumerate(placed):
         if not chunk.sentences:
             continue
@@ -177,11 +198,14 @@ def tabulate(
         stems = _stems(question.words, language)
         own = [read(chunk.text[one.start : one.end], language) for one in chunk.sentences]
         held = np.array([[_holds(one, stem) for stem in stems] for one in own], dtype=np.float32)
-        headed = read(f"{chunk.context} {' '.join(chunk.heading_path)}", language)
+        headed = read(_above(chunk, documents.get(chunk.document_id)), language)
         heading = np.array([_holds(headed, stem) for stem in stems], dtype=np.float32)
         if chunk.kind == "table":
             heading = np.maximum(heading, held[table_header(chunk)].max(axis=0, initial=0.0))
-        credit_rows.append(_credit(held, heading, is_table=chunk.kind == "table"))
+        credit = _credit(held, heading, is_table=chunk.kind == "table")
+        whole = credit.max(axis=0, initial=0.0)
+        of_passage += [(float(whole @ weights), float(named @ (whole < MISSING)))] * len(own)
+        credit_rows.append(credit)
         held_rows.append(held)
         chunk_of += [number] * len(own)
         sentence_of += range(len(own))
@@ -191,24 +215,33 @@ def tabulate(
     width = len(weights)
     held = np.concatenate(held_rows) if held_rows else np.zeros((0, width), dtype=np.float32)
     credit = np.concatenate(credit_rows) if credit_rows else np.zeros((0, width), dtype=np.float32)
+    cosine = _filled(np.concatenate(cosines)) if cosines else np.zeros(0, dtype=np.float32)
     best = max((one[2] for one in placed), default=0.0) or 1.0
+    passages = np.array(of_passage, dtype=np.float32).reshape(-1, 2)
+    is_row = np.array([placed[number][1].kind == "table" for number in chunk_of], dtype=np.float32)
+    fit = np.array([holds(question.seeks, one, question.reading) for one in readings], dtype=np.float32)
     return Table(
         chunk=np.array(chunk_of, dtype=np.int32),
         sentence=np.array(sentence_of, dtype=np.int32),
         readings=tuple(readings),
-        cosine=_filled(np.concatenate(cosines)) if cosines else np.zeros(0, dtype=np.float32),
+        cosine=cosine,
         held=held,
         credit=credit,
         weights=weights,
         coverage=(credit * weights).sum(axis=1),
         proximity=np.array(proximity, dtype=np.float32),
-        fit=np.array([holds(question.seeks, one, question.reading) for one in readings], dtype=np.float32),
+        fit=fit,
         novelty=np.array([_novelty(one, question.reading) for one in readings], dtype=np.float32),
         passage=np.array([placed[number][2] / best for number in chunk_of], dtype=np.float32),
-        scrap=np.array(
+        passage_cosine=_best_of(cosine, np.array(chunk_of, dtype=np.int32)),
+        passage_coverage=passages[:, 0],
+        unnamed=passages[:, 1],
+        row=is_row,
+        row_fit=is_row * fit,
+        label=np.array(
             [
-                placed[n][1].kind == "text" and one.text[-1:] not in ENDS
-                for n, one in zip(chunk_of, readings, strict=True)
+                _label(one, question.reading) if placed[number][1].kind == "table" else 0.0
+                for number, one in zip(chunk_of, readings, strict=True)
             ],
             dtype=np.float32,
         ),
@@ -216,17 +249,33 @@ def tabulate(
 
 
 def score(table: Table) -> Floats:
-    """One figure per sentence."""
-    found: Floats = (
-        COSINE * table.cosine
-        + COVERAGE * table.coverage
-        + PASSAGE * table.passage
-        + FIT * table.fit
-        + PROXIMITY * table.proximity
-        + NOVELTY * table.novelty
-        - SCRAP * table.scrap
+    """One figure per sentence: the log-odds of being the one that answers, up to a constant of the question."""
+    found: Floats = sum(
+        (np.float32(weight) * getattr(table, name) for name, weight in SENTENCE.items()),
+        np.zeros(len(table.cosine), dtype=np.float32),
     )
     return found
+
+
+def _above(chunk: Chunk, document: Document | None) -> str:
+    """What a sentence stands under: the title, the headings, and the name of the file, whose words have any sign
+    between them: "2022 Q3 AAPL.pdf", "net_sales-2019.xlsx".
+    """
+    name = _SEPARATORS.sub(" ", document.name) if document else ""
+    return f"{chunk.context} {' '.join(chunk.heading_path)} {name}"
+
+
+def _label(row: Reading, question: Reading) -> float:
+    """How much of what a row is about is asked about: "Net income" in full, "Net income per share" in part."""
+    cell = read(row.text.partition(CELLS)[0], row.language).content
+    return len(cell & question.content) / len(cell) if cell else 0.0
+
+
+def _best_of(values: Floats, group: NDArray[np.int32]) -> Floats:
+    """The highest value of each one's group."""
+    best = np.full(int(group.max()) + 1 if len(group) else 0, -np.inf, dtype=np.float32)
+    np.maximum.at(best, group, values)
+    return best[group] if len(group) else values
 
 
 def _weights(question: Asked, languages: Iterable[str], idf: Mapping[str, float]) -> Floats:

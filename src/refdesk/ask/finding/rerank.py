@@ -28,8 +28,8 @@ class SentenceReranker:
             return list(hits)
         best = max(hit.score for hit in hits) or 1.0
         placed = [(number, hit.chunk, 0.0) for number, hit in enumerate(hits)]
-        languages = {hit.document.id: hit.document.language or "en" for hit in hits}
-        table = tabulate(query, placed, sentence_vectors, idf, languages)
+        documents = {hit.document.id: hit.document for hit in hits}
+        table = tabulate(query, placed, sentence_vectors, idf, documents)
         sentences = np.zeros(len(hits), dtype=np.float32)
         np.maximum.at(sentences, table.chunk, COSINE * table.cosine + COVERAGE * table.coverage)
         top = float(sentences.max()) or 1.0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 from refdesk.answer import Context, Usage
+from refdesk.ask.evidence.extract import Quote
 from refdesk.ask.proving.markers import MarkerStream
 from refdesk.ask.writing.trim import AnswerTrim
 from refdesk.errors import ProviderError
@@ -12,6 +14,16 @@ from refdesk.events import Content, Replace
 from refdesk.ports import Piece
 
 EXTRACTIVE = "extractive"  # the name of the answerer that needs no model
+_NUMBER = re.compile(r"\[(?=\d{1,4}\])(\d+)\]")
+
+
+class PlacedQuote(NamedTuple):
+    """A quote where it stands: characters `start..end` of the content, its marker included."""
+
+    quote: Quote
+    start: int
+    end: int
+    marker: int
 
 
 class Draft:
@@ -20,7 +32,6 @@ class Draft:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.model = ""
-        self._is_quoting = False
         self.usage = Usage()
         self.failures: list[ProviderError] = []  # of models that were given up, in the order they were asked
         self.notes: list[str] = []
@@ -30,19 +41,37 @@ class Draft:
         self._trim = AnswerTrim()
         self._markers = MarkerStream(self.context)
         self._shown: list[str] = []
+        self.quotes: list[PlacedQuote] = []
+        self._quoted_passages: list[int] = []
 
     def take(self, piece: Piece) -> Content | Replace | None:
         """What a reader is to be told of one more piece."""
         self.model = piece.model or self.model
         self.usage += piece.usage or Usage()
-        self._is_quoting = self.model == EXTRACTIVE
         if piece.restarted:
             was_shown = bool(self._shown)
             self._begin()
             if was_shown:
                 return Replace("", f"the stream broke; {piece.model or 'the model'} begins anew")
-        # Quoted sentences are the documents' own words: one that begins with "Sure!" keeps it.
-        return self._show(self._markers.feed(piece.text if self._is_quoting else self._trim.feed(piece.text)))
+        return self._show(self._markers.feed(self._trim.feed(piece.text)))
+
+    def say(self, text: str) -> Content | None:
+        """A sentence of ours before the quotes; no marker is looked for in it."""
+        return self._show(text)
+
+    def quote(self, quote: Quote) -> Content | None:
+        """A quote and its marker. Nothing in it is read as a marker or trimmed: it is the document's own text.
+
+        `[1]` of the document is written `[ 1 ]` in the content, so that every `[n]` there is a citation of ours.
+        """
+        if quote.passage not in self._quoted_passages:
+            self._quoted_passages.append(quote.passage)
+        marker = self._quoted_passages.index(quote.passage) + 1
+        before = quote.before if self._shown else quote.before.lstrip()
+        start = sum(map(len, self._shown)) + len(before)
+        text = _NUMBER.sub(r"[ \1 ]", quote.text) + f" [{marker}]"
+        self.quotes.append(PlacedQuote(quote, start, start + len(text), marker))
+        return self._show(before + text)
 
     def finish(self) -> Content | None:
         return self._show(self._markers.feed(self._trim.finish()) + self._markers.finish())
@@ -62,7 +91,7 @@ class Draft:
     @property
     def order(self) -> tuple[int, ...]:
         """Passage numbers by first use."""
-        return self._markers.order
+        return tuple(self._quoted_passages) or self._markers.order
 
     @property
     def sizes(self) -> dict[str, Any]:

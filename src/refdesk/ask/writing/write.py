@@ -67,14 +67,13 @@ async def write(
             trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
     if void := draft.take(Piece(model=EXTRACTIVE, restarted=True)):
         yield void
-    quotes = await aside(extract, query, draft.context, retrieved, settings)
-    if doubt == "near" and quotes:
-        quotes = [NEAREST, *quotes[:NEAREST_SENTENCES]]
-    for text in quotes:
-        if shown := draft.take(Piece(text)):
-            yield shown
-    if shown := draft.finish():
+    most = NEAREST_SENTENCES if doubt == "near" else None
+    quotes = await aside(extract, query, draft.context, retrieved, settings, most)
+    if doubt == "near" and quotes and (shown := draft.say(NEAREST)):
         yield shown
+    for quote in quotes:
+        if shown := draft.quote(quote):
+            yield shown
     tell(draft, trace)
 
 
