@@ -41,7 +41,7 @@ INDEXES_KEPT = 8
 # Words of names that tell no document from another.
 _GENERIC_WORDS = """
     inc corp corporation company companies co com ltd limited llc llp plc gmbh ag sa se nv bv group holding holdings
-    international form report reports annual quarterly filing filings document documents file copy final draft version
+    international form report reports annual quarterly quarter filing filings document documents file copy final draft version
     scan page pages untitled new the and for pdf docx doc txt html earnings fy dated
 """
 _GENERIC = frozenset(_GENERIC_WORDS.split())
