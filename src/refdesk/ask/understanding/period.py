@@ -16,6 +16,8 @@ _QUARTER = re.compile(r"(?<!\w)q([1-4])(?!\w)")
 _FORM = re.compile(r"(?<![\w-])(10|8|20|6)[\s-]?([kqf])(?![a-z])")
 _DAY = re.compile(rf"\b({_MONTH})\s(\d{{1,2}}),\s((?:19|20)\d\d)")
 _ISO_DAY = re.compile(r"(?<!\d)((?:19|20)\d\d)[_ ]([01]\d)[_ ]([0-3]\d)(?!\d)")  # in the name of a file
+SEPARATORS = re.compile(r"[_\-–—.,;:/\\()\[\]{}+\s]+")
+EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}\Z")
 _LONGEST_RANGE = 10  # years
 
 
@@ -76,3 +78,13 @@ def period_of(text: str) -> Period:
 def _days(text: str) -> set[str]:
     found = {"-".join(match.groups()) for match in _ISO_DAY.finditer(text)}
     return found | {f"{year}-{MONTHS[month]:02}-{int(day):02}" for month, day, year in _DAY.findall(text)}
+
+
+def spaced(name: str) -> str:
+    """The name of a file as words: `3M_2018_10K.pdf` -> `3M 2018 10K`."""
+    return SEPARATORS.sub(" ", EXTENSION.sub("", name))
+
+
+def document_period(name: str, title: str, *more: str) -> Period:
+    """Of the name; where it tells none, of the title, then of what else is known, such as the date of the file."""
+    return next(filter(None, map(period_of, (spaced(name), title, *more))), Period())
