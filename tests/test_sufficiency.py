@@ -11,7 +11,7 @@ import pytest
 
 from evidence_samples import chunk
 from refdesk import Document, Hit, Refdesk
-from refdesk.answer import Citation, Claim, Context, Query, Retrieved, Sufficiency
+from refdesk.answer import Citation, Claim, Context, Passage, Query, Retrieved, Sufficiency
 from refdesk.ask.evidence.relevance import Relevance
 from refdesk.ask.evidence.sufficiency import nearest_topics, sufficiency
 from refdesk.terms import query_terms
@@ -82,12 +82,29 @@ CLASHES = [
     ("Revenue in Norway was 3 million euros.", "Revenue in Japan was 5 million euros.", False),
     ("The fee is 640 euros a year.", "The fee is 640 euros a year, payable on 1 June.", False),
     ("The anchor is made of iron.", "The anchor is made of iron.", False),
+    ("The clearance is 1.3 mm when guarded.", "The clearance is 3.4 mm when bare.", False),
+    ("The guarded anchor weighs 1.3 kg.", "The bare anchor weighs 3.4 kg.", False),
+    ("The anchor weighs 350 kg in salt water.", "The anchor weighs 300 kg in air.", False),
+    ("In 2024 the fee was 640 euros a year.", "In 2025 the fee was 700 euros a year.", False),
+    ("In FY2024 the fee was 640 euros.", "In fiscal 2024 the fee was 700 euros.", True),
+    ("In the third quarter the fee was 640 euros.", "In Q3 the fee was 700 euros.", True),
+    ("In the third quarter the fee was 640 euros.", "In Q2 the fee was 700 euros.", False),
+    ("The fee for boats is 640 euros.", "The fee is 640 dollars for boats.", False),
+    ("The gate has 214 posts.", "The gate has 3,033 bolts.", False),
+    ("The gate has 214 posts.", "The gate has 216 posts.", True),
+    ("Fee: 640 euros, of which tax 40 euros.", "Fee: 700 euros.", False),
+    (
+        "The TG-4 must be serviced every 12 months, or its warranty ends.",
+        "The TG-4 needs service every 24 months.",
+        True,
+    ),
+    ("Net revenue | 214 | 190", "Net revenue | 3,033 | 2,711", False),
 ]
 
 
 @pytest.mark.parametrize(("one", "other", "is_conflict"), CLASHES)
 def test_conflicts(one: str, other: str, is_conflict: bool) -> None:
-    question = "What of the gate, the anchor, its fee, weighs and revenue of TG-4?"
+    question = "What of the gate, the anchor, its fee, weighs, clearance, service and revenue?"
     found = told(question, cite(1, one), cite(2, other))
     assert found.has_conflicts is is_conflict
     assert bool(found.conflicts) is is_conflict
@@ -99,6 +116,60 @@ def test_a_conflict_names_both_sources_and_values() -> None:
     )
     assert found.conflicts[0].markers == (1, 2)
     assert found.conflicts[0].text == "d1.pdf says 20:00, d2.pdf says 21:00"
+
+
+def test_reports_of_different_periods_do_not_conflict() -> None:
+    pair = "The harbour has 12 gates.", "The harbour has 14 gates."
+    question = "How many gates has the harbour?"
+    assert not told(question, cite(1, pair[0], "HARBOUR_2019"), cite(2, pair[1], "HARBOUR_2021")).has_conflicts
+    assert not told(question, cite(1, pair[0], "harbour fy19"), cite(2, pair[1], "harbour fiscal 2021")).has_conflicts
+    assert told(question, cite(1, pair[0], "HARBOUR_2019"), cite(2, pair[1], "harbour fiscal 2019")).has_conflicts
+    assert told(question, cite(1, pair[0], "HARBOUR_2019"), cite(2, pair[1], "guide")).has_conflicts
+
+
+def test_documents_about_another_thing_than_the_question_names_do_not_conflict() -> None:
+    pair = "The company has 12 gates.", "The company has 14 gates."
+    question = "How many gates has the Lodin company?"
+    assert not told(question, cite(1, pair[0], "lodin"), cite(2, pair[1], "skerry")).has_conflicts
+    assert told(question, cite(1, pair[0], "lodin"), cite(2, pair[1], "about-lodin")).has_conflicts
+
+
+def test_a_date_conflicts_only_where_it_is_what_is_asked() -> None:
+    pair = (
+        cite(1, "The lease of the pier ended on 31 May 2026."),
+        cite(2, "The lease of the pier ended on 30 June 2026."),
+    )
+    assert told("When did the lease of the pier end?", *pair).has_conflicts
+    assert not told("What is known of the lease of the pier?", *pair).has_conflicts
+
+
+def rows(*texts: str, name: str) -> tuple[Passage, list[Citation]]:
+    """A table as a passage, and each row below its header as a citation."""
+    number = len(name)
+    table = chunk(list(texts), "table", id=number, document_id=name)
+    document = Document(name, f"{name}.csv", "", "", "ready")
+    passage = Passage(number, Hit(table, document, 1.0, 0.5, 0.9), (table,), table.text)
+    return passage, [
+        replace(cite(number, one, name), document_name=document.name, chunk_id=number) for one in texts[1:]
+    ]
+
+
+def told_of_tables(question: str, *tables: tuple[Passage, list[Citation]]) -> Sufficiency:
+    query = Query(question, question, np.zeros(4), tuple(query_terms(question)))
+    cited = [one for _, citations in tables for one in citations]
+    claims = [Claim(one.quote, 0, 1, (one.marker,), (0,), "supported", 1.0) for one in cited]
+    return sufficiency(query, SURE, Context(tuple(passage for passage, _ in tables), "", 0), claims, cited)
+
+
+def test_rows_conflict_when_row_column_and_period_are_the_same() -> None:
+    question = "What do meals cost in Japan?"
+    one = rows("Destination | Meals | Hotel", "Japan | 46 | 170", name="travel")
+    same = rows("Destination | Hotel | Meals", "Japan | 170 | 48", name="expenses")
+    assert told_of_tables(question, one, same).conflicts[0].text == "travel.csv says 46, expenses.csv says 48"
+    other_row = rows("Destination | Meals | Hotel", "Norway | 52 | 170", name="abroad")
+    other_column = rows("Destination | Dinners | Hotel", "Japan | 52 | 170", name="dinner")
+    other_year = rows("Destination | Meals | Hotel", "Japan | 52 | 170", name="travel-2019")
+    assert [told_of_tables(question, one, two).conflicts for two in (other_row, other_column, other_year)] == [()] * 3
 
 
 def test_sentences_of_one_page_do_not_conflict() -> None:

@@ -9,7 +9,8 @@ import bm25s
 import pytest
 
 from refdesk import Refdesk, Scope
-from refdesk.terms import QUERY_STOP_WORDS, STEMMERS, query_terms, terms, words
+from refdesk.periods import alike
+from refdesk.terms import QUERY_STOP_WORDS, STEMMERS, as_typed, query_terms, terms, words
 
 
 @pytest.mark.parametrize(
@@ -17,11 +18,18 @@ from refdesk.terms import QUERY_STOP_WORDS, STEMMERS, query_terms, terms, words
     [
         pytest.param("1,250 pilots, 4.2 mm", "en", ["1250", "pilot", "4.2", "mm"], id="thousands_go:decimals_stay"),
         pytest.param("1,234,567.89", "en", ["1234567.89"], id="millions_with_decimals"),
-        pytest.param("Fiscal 2024, 2025", "en", ["fiscal", "2024", "2025"], id="a_list_of_years_is_no_number"),
+        pytest.param("In 2024, 2025", "en", ["in", "2024", "2025"], id="a_list_of_years_is_no_number"),
         pytest.param("version 3.11.7", "en", ["version", "3.11.7"], id="version"),
         pytest.param("12%  $3.50", "en", ["12", "3.50"], id="signs_go"),
         pytest.param("10,5", "en", ["10", "5"], id="a_comma_before_one_digit_parts"),
         pytest.param("Skerry's gauges’ zero", "en", ["skerri", "gaug", "zero"], id="possessives_go"),
+        pytest.param("don't DON’T donʼt", "en", ["do", "not"] * 3, id="contractions_part:whatever_the_apostrophe"),
+        pytest.param("won't can’t isn't", "en", ["will", "not", "can", "not", "is", "not"], id="irregular_ones_too"),
+        pytest.param(
+            "we're they've it'll I'm he'd", "en", words("we are they have it will I am he"), id="joined_words"
+        ),
+        pytest.param("O'Brien's 'quoted' dogs'", "en", ["o", "brien", "quot", "dog"], id="other_apostrophes_part"),
+        pytest.param("об'єкт", "uk", ["об", "єкт"], id="an_apostrophe_within_other_scripts_parts"),
         pytest.param("WB-7 e-mail", "en", ["wb", "7", "e", "mail"], id="hyphens_part"),
         pytest.param("queue_skip", "en", ["queue_skip"], id="identifiers_stay_whole"),
         pytest.param("東京都の港", "ja", ["東京", "京都", "都の", "の港"], id="japanese:pairs"),
@@ -46,6 +54,64 @@ from refdesk.terms import QUERY_STOP_WORDS, STEMMERS, query_terms, terms, words
 )
 def test_terms(text: str, language: str, expected: list[str]) -> None:
     assert terms(text, language) == expected
+
+
+SAME_PERIODS = [
+    ("2019", ["FY2019", "fy 2019", "FY 19", "FY'19", "FY’19", "fiscal 2019", "fiscal year 2019", "2019 fiscal year"]),
+    ("third quarter", ["Q3", "3Q", "3rd quarter", "third-quarter", "Third Quarter"]),
+    (
+        "Q3 2024",
+        ["third quarter of fiscal 2024", "3Q24", "Q3'24", "Q32024", "Q3 FY24", "3rd quarter of fiscal year 2024"],
+    ),
+    ("quarter ended June 25, 2022", ["three months ended June 25, 2022", "3 Months Ended 25 June 2022"]),
+    ("July 1, 2023", ["1 July 2023", "2023-07-01", "Jul. 1, 2023", "July 1st, 2023", "July 01, 2023", "1-Jul-2023"]),
+    ("September 2023", ["Sept. 2023", "Sep 2023"]),
+]
+
+
+@pytest.mark.parametrize(("one", "others"), SAME_PERIODS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_period_is_the_same_term_however_it_is_spelled(one: str, others: list[str]) -> None:
+    """As a question's words and as a document's: both are read by the same function."""
+    known = set(query_terms(one))
+    assert [spelled for spelled in others if set(query_terms(spelled)) != known] == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Q3", "Q2"), ("FY2019", "FY2018"), ("2023-07-01", "2023-01-07"), ("first quarter", "first half"), ("10-Q", "Q1")],
+)
+def test_other_periods_are_other_terms(one: str, other: str) -> None:
+    assert set(query_terms(one)) != set(query_terms(other))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["fiscal policy", "3 quarters of it", "IQ3", "a quarter of 2,019", "2011-12 season", "1.2023-07-01", "may 20 men"],
+)
+def test_what_is_no_period_stays_as_it_is(text: str) -> None:
+    assert alike(text.lower()) == text.lower()
+
+
+def test_words_are_shown_as_they_were_typed() -> None:
+    shown = as_typed("Did Amazon's FY2021 sales, in the Third Quarter, exceed 1,250 and don’t O'Brien's?")
+    wanted = ("amazon", "2021", "q3", "quarter", "1250", "brien", "not")
+    assert [shown[word] for word in wanted] == [
+        "Amazon",
+        "FY2021",
+        "Third Quarter",
+        "Third Quarter",
+        "1,250",
+        "O'Brien",
+        "don’t",
+    ]
+
+
+def test_a_question_finds_a_period_in_another_spelling(desk: Refdesk) -> None:
+    desk.add_text("dues.txt", "Harbour dues were 4,100 in the third quarter of fiscal 2019.")
+    desk.add_text("older.txt", "Harbour dues were 3,900 in the second quarter of fiscal 2018.")
+    for question in ("dues Q3 FY2019", "dues 3Q19", "dues third quarter 2019"):
+        scores = {hit.document.name: hit.lexical_score for hit in desk.search(question)}
+        assert scores["dues.txt"] > 1.5 * scores.get("older.txt", 0.0), question
 
 
 def test_hebrew_and_arabic_are_words() -> None:

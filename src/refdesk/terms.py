@@ -2,7 +2,7 @@
 
 Words are lower-cased, stemmed in the language of their document and stripped of accents; runs of Chinese, Japanese
 and Korean characters become overlapping pairs, because those scripts do not separate words; so do Thai, Lao, Khmer
-and Burmese.
+and Burmese. Contractions are taken apart ("don't" is "do not"), and a period has one spelling ("FY19" is "2019").
 
 >>> terms("The harbours' 1,250 pilots", "en")
 ['the', 'harbour', '1250', 'pilot']
@@ -19,6 +19,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import Stemmer
+
+from refdesk import periods
 
 # Snowball's language names by ISO 639-1 code; a language that is not here is not stemmed.
 STEMMERS = {
@@ -54,7 +56,13 @@ _WORD = re.compile(
     rf"\d+(?:,\d{{3}})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+(?!\w)|[{_CJK}]+"
     rf"|[^\W{_CJK}]+(?:[{_MARKS}]+[^\W{_CJK}]*)*"
 )
-_APOSTROPHE = re.compile(r"['’]s\b")
+_APOSTROPHE = re.compile(r"(?<=[A-Za-z])[’‘ʼ＇′´](?=[A-Za-z])")  # elsewhere ʼ is a letter: Ukrainian, Breton
+# English joins its small words: "n't" stands for "not", "'ll" for "will"; of "'s" and "'d" nobody can tell for what.
+_CONTRACTION = re.compile(r"(?<=[a-z])(?:(n't)|'(s|d|m|re|ve|ll))(?![a-z'])")
+_WHOLE = {"won't": "will not", "can't": "can not", "shan't": "shall not"}
+_IRREGULAR = re.compile(r"\b(?:wo|ca|sha)n't\b")
+_JOINED = {"s": "", "d": "", "m": " am", "re": " are", "ve": " have", "ll": " will"}
+_TYPED = re.compile(r"\d[\d.,]*\d|[^\W_]+(?:['’][^\W\d_]+)?|\w+")
 _POINTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0640\u064b-\u065f\u0670]+")
 _LONGEST_TERM = 60  # longer "words" are base64 or DNA; their first characters are enough to find them
 
@@ -73,14 +81,41 @@ def _stemmer(language: str) -> Stemmer.Stemmer | None:
 def words(text: str) -> list[str]:
     """Lower-cased words, numbers and CJK pairs, not stemmed."""
     found: list[str] = []
-    lowered = _APOSTROPHE.sub("", unicodedata.normalize("NFKC", text).lower())
-    for word in _WORD.findall(lowered):
+    for word in _WORD.findall(_plain(text)):
         if _CJK_RUN.match(word):
             found.extend(word[i : i + 2] for i in range(max(1, len(word) - 1)))
         elif word[0].isdigit():
             found.append(word.replace(",", "")[:_LONGEST_TERM])
         else:
             found.append(word[:_LONGEST_TERM])
+    return found
+
+
+def _plain(text: str) -> str:
+    """Lower case, without contractions, and with one spelling of each period."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _APOSTROPHE.sub("'", text))
+    lowered = text.lower()
+    if "'" in lowered:
+        lowered = _IRREGULAR.sub(lambda match: _WHOLE[match[0]], lowered)
+        lowered = _CONTRACTION.sub(lambda match: " not" if match[1] else _JOINED[match[2]], lowered)
+    return periods.alike(lowered)
+
+
+def as_typed(text: str) -> dict[str, str]:
+    """How each of the words is written in the text.
+
+    >>> as_typed("Amazon's FY2019 income")
+    {'2019': 'FY2019', 'amazon': 'Amazon', 'income': 'income'}
+    """
+    pieces = [text[start:end] for start, end in periods.spans(text)]
+    pieces += (match.group() for match in _TYPED.finditer(text))
+    found: dict[str, str] = {}
+    for piece in pieces:
+        own = words(piece)
+        shown = piece[: len(own[0])] if len(own) == 1 and piece.lower().startswith(own[0]) else piece
+        for word in own:
+            found.setdefault(word, shown)
     return found
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
+from refdesk.ask.evidence import conflicts
 from refdesk.ask.evidence.reading import read
 from refdesk.ask.evidence.rows import CELLS, table_header
-from refdesk.ask.evidence.sufficiency import disagree
 from refdesk.ask.evidence.weigh import ENDS, Evidence, sentence_text, weigh
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
-from refdesk.types import Chunk
+from refdesk.types import Chunk, Document
 
 REPEAT = 0.95  # cosine of two sentences that say the same
 SAID_WITHIN = 5  # a sentence of so many words that stands within one before it, word for word, adds nothing
@@ -66,11 +66,17 @@ def extract(
     ranked = [one for one in ranked if can_stand(one)]
     if not ranked:
         return []
-    chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings)[:most]
+    chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
     return _lines(chosen) if query.intent == "list" else _sentences(chosen)
 
 
-def _chosen(query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings) -> list[Evidence]:
+def _chosen(
+    query: Query,
+    ranked: Sequence[Evidence],
+    vectors: Mapping[int, Any],
+    settings: Settings,
+    documents: Mapping[str, Document],
+) -> list[Evidence]:
     match query.intent:
         case "list":
             return _list(ranked, vectors)
@@ -80,14 +86,18 @@ def _chosen(query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any]
             return _summary(ranked, vectors)
         case "analytical":
             return _in_context(_analysis(ranked, vectors, settings), ANALYSIS_SENTENCES)
-    return _in_context(_factual(query, ranked, vectors, settings), settings.max_sentences)
+    return _in_context(_factual(query, ranked, vectors, settings, documents), settings.max_sentences)
 
 
 # --- what each intent takes ------------------------------------------------------------------------------------------
 
 
 def _factual(
-    query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings
+    query: Query,
+    ranked: Sequence[Evidence],
+    vectors: Mapping[int, Any],
+    settings: Settings,
+    documents: Mapping[str, Document],
 ) -> list[Evidence]:
     """The sentence that answers best. A further one only where it adds something:
 
@@ -104,14 +114,18 @@ def _factual(
         if is_row and not codes <= read(one.text).places.keys():
             continue
         is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
-        if (is_near or _differs(query, first, one)) and not any(_repeats(one, other, vectors) for other in chosen):
+        is_new = not any(_repeats(one, other, vectors) for other in chosen)
+        if is_new and (is_near or _differs(query, first, one, documents)):
             chosen.append(one)
     return chosen
 
 
-def _differs(query: Query, first: Evidence, one: Evidence) -> bool:
+def _differs(query: Query, first: Evidence, one: Evidence, documents: Mapping[str, Document]) -> bool:
     """Does another document give another value of the same thing?"""
-    return one.chunk.document_id != first.chunk.document_id and disagree(query, first.text, one.text) is not None
+    if one.chunk.document_id == first.chunk.document_id:
+        return False
+    sides = [conflicts.quoted(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
+    return conflicts.disagree(query, *sides) is not None
 
 
 def _list(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:

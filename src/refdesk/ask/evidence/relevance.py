@@ -15,7 +15,7 @@ import numpy as np
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.evidence.calibration import FOUND, FOUND_INTERCEPT
 from refdesk.ask.evidence.weigh import COSINE, COVERAGE, MISSING, PROXIMITY, Floats, Table, asked, tabulate
-from refdesk.terms import terms
+from refdesk.terms import as_typed, terms
 from refdesk.types import Hit
 
 LOOKED_AT = 20  # hits that are judged
@@ -131,9 +131,9 @@ def _missing(query: Query, table: Table) -> tuple[str, ...]:
 
 
 def typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
-    """The words as they were typed: `fundy` -> `Fundy`."""
-    words = {match.group().lower(): match.group() for match in re.finditer(r"\w+", query.standalone)}
-    return tuple(words.get(word, word) for word in found)
+    """The words as they were typed, once each: `fundy` -> `Fundy`, `2019` -> `FY2019`."""
+    shown = as_typed(query.standalone)
+    return tuple(dict.fromkeys(shown.get(word, word) for word in found))
 
 
 def _sum(weights: Mapping[str, float], found: Mapping[str, float]) -> float:

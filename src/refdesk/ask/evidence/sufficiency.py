@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 
-from refdesk.answer import Citation, Claim, Conflict, Context, Query, Retrieved, Sufficiency
+from refdesk.answer import Citation, Claim, Context, Query, Retrieved, Sufficiency
+from refdesk.ask.evidence.conflicts import conflicts
 from refdesk.ask.evidence.reading import Reading, read
 from refdesk.ask.evidence.relevance import Relevance, typed
 from refdesk.ask.evidence.weigh import FRAME_WEIGHT, asked
-from refdesk.ask.proving.figures import Quantity, agrees, figures
 from refdesk.terms import query_terms, terms
 
 ENOUGH = 0.5  # share of the question's words that the quotes and their headings hold
-SAME_THING = 0.6  # share of the shorter sentence's words that two sentences about one thing have in common
-SAME_DOCUMENT = 0.8  # the same within one document, where many sentences resemble one another
 DOUBTFUL = 0.5
 MOST_TOPICS = 3
 
@@ -29,14 +26,14 @@ def sufficiency(
     held = _held(citations, titles)
     missing = _missing(query, relevance, held)
     coverage = _coverage(query, held)
-    conflicts = _conflicts(query, citations)
+    found = conflicts(query, context, citations)
     grounded = any(claim.verdict == "supported" for claim in claims)
     sides_missing = any(part in missing for part in query.parts)
     return Sufficiency(
         is_sufficient=grounded and coverage >= ENOUGH and not sides_missing,
         coverage_score=round(coverage, 3),
-        has_conflicts=bool(conflicts),
-        conflicts=conflicts,
+        has_conflicts=bool(found),
+        conflicts=found,
         missing_aspects=missing,
     )
 
@@ -91,63 +88,3 @@ def _missing(query: Query, relevance: Relevance, held: Reading) -> tuple[str, ..
     covered = " ".join(sides).lower()
     found = dict.fromkeys((*absent, *doubtful))
     return (*sides, *(word for word in found if word.lower() not in covered))
-
-
-# --- conflicts -------------------------------------------------------------------------------------------------------
-
-
-def _conflicts(query: Query, citations: Sequence[Citation]) -> tuple[Conflict, ...]:
-    """Pairs of quotes about the same thing whose figures of one kind disagree."""
-    found: dict[tuple[int, int], Conflict] = {}
-    for one, other in combinations(citations, 2):
-        if one.marker == other.marker or (one.document_id == other.document_id and one.page == other.page):
-            continue
-        needed = SAME_DOCUMENT if one.document_id == other.document_id else SAME_THING
-        if clash := disagree(query, one.quote, other.quote, needed):
-            pair = (one.marker, other.marker)
-            text = f"{one.document_name} says {clash[0].text}, {other.document_name} says {clash[1].text}"
-            found.setdefault(pair, Conflict(text, pair))
-    return tuple(found.values())
-
-
-def disagree(query: Query, one: str, other: str, needed: float = SAME_THING) -> tuple[Quantity, Quantity] | None:
-    """The two values, where both sentences speak of what is asked about, in mostly the same words, name no different
-    things and give figures of one kind that differ.
-    """
-    first, second = read(_without_figures(one)), read(_without_figures(other))
-    if one == other or (first.names - second.names and second.names - first.names):
-        return None
-    mine, theirs = first.content, second.content
-    shared = mine & theirs
-    if not shared & frozenset(query.terms) or len(shared) < max(2, needed * min(len(mine), len(theirs))):
-        return None
-    return _clash(one, other)
-
-
-def _without_figures(text: str) -> str:
-    """The text without its figures and their units; codes such as TG-4 stay, they name things."""
-    for found in sorted(figures(text), key=lambda one: -one.start):
-        if found.kind != "code":
-            text = f"{text[: found.start]} {text[found.end :]}"
-    return text
-
-
-def _clash(one: str, other: str) -> tuple[Quantity, Quantity] | None:
-    """The first figures of one unit of which none agrees with any of the other sentence's."""
-    mine, theirs = figures(one), figures(other)
-    if _codes(mine) and _codes(theirs) and _codes(mine) != _codes(theirs):
-        return None
-    for quantity in mine:
-        if quantity.kind == "code" or quantity.weak:
-            continue
-        same = [held for held in theirs if held.kind == quantity.kind and held.unit == quantity.unit and not held.weak]
-        if not same or any(agrees(quantity, held) or agrees(held, quantity) for held in same):
-            continue
-        rivals = [mine_too for mine_too in mine if mine_too.kind == quantity.kind and mine_too.unit == quantity.unit]
-        if not any(agrees(rival, held) or agrees(held, rival) for rival in rivals for held in same):
-            return quantity, same[0]
-    return None
-
-
-def _codes(found: Sequence[Quantity]) -> frozenset[str]:
-    return frozenset(one.text for one in found if one.kind == "code")

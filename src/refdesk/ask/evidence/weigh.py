@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Query
 from refdesk.ask.evidence.calibration import SENTENCE
 from refdesk.ask.evidence.reading import HEAD, Reading, read
-from refdesk.ask.evidence.rows import CELLS, table_header
+from refdesk.ask.evidence.rows import table_header
 from refdesk.ask.evidence.sought import Sought, holds, measured, sought
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.types import Chunk, Document
@@ -93,7 +93,6 @@ class Table:
     passage_coverage: Floats  # the share of the question's words that the passage holds
     unnamed: Floats  # the weight of the question's names and numbers that the passage does not hold
     row: Floats  # 1 for a row of a table
-    label: Floats  # for a row: the share of its first cell's words that the question has too
     row_fit: Floats  # `fit` for a row, whose numbers are many
 
 
@@ -238,13 +237,6 @@ def tabulate(
         unnamed=passages[:, 1],
         row=is_row,
         row_fit=is_row * fit,
-        label=np.array(
-            [
-                _label(one, question.reading) if placed[number][1].kind == "table" else 0.0
-                for number, one in zip(chunk_of, readings, strict=True)
-            ],
-            dtype=np.float32,
-        ),
     )
 
 
@@ -263,12 +255,6 @@ def _above(chunk: Chunk, document: Document | None) -> str:
     """
     name = _SEPARATORS.sub(" ", document.name) if document else ""
     return f"{chunk.context} {' '.join(chunk.heading_path)} {name}"
-
-
-def _label(row: Reading, question: Reading) -> float:
-    """How much of what a row is about is asked about: "Net income" in full, "Net income per share" in part."""
-    cell = read(row.text.partition(CELLS)[0], row.language).content
-    return len(cell & question.content) / len(cell) if cell else 0.0
 
 
 def _best_of(values: Floats, group: NDArray[np.int32]) -> Floats:

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.understanding.period import Period, period_of
+from refdesk.ask.understanding.period import EXTENSION, SEPARATORS, Period, document_period, period_of
 from refdesk.terms import QUERY_STOP_WORDS, words
 from refdesk.types import Document
 
@@ -41,18 +41,16 @@ INDEXES_KEPT = 8
 # Words of names that tell no document from another.
 _GENERIC_WORDS = """
     inc corp corporation company companies co com ltd limited llc llp plc gmbh ag sa se nv bv group holding holdings
-    international form report reports annual quarterly filing filings document documents file copy final draft version
-    scan page pages untitled new the and for pdf docx doc txt html earnings fy dated
+    international form report reports annual quarterly quarter filing filings document documents file copy final draft
+    version scan page pages untitled new the and for pdf docx doc txt html earnings fy dated
 """
 _GENERIC = frozenset(_GENERIC_WORDS.split())
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_SEPARATORS = re.compile(r"[_\-–—.,;:/\\()\[\]{}+\s]+")
 _TOKEN = re.compile(r"[^\W_]+(?:&[^\W_]+)?")
 _LATEST = re.compile(
     r"\b(?:latest|newest|most (?:recent|current)|current (?:report|quarter|filing|year))\b", re.IGNORECASE
 )
 _BEFORE = re.compile(r"\b(?:previous|prior|preceding|earlier|past|over time|across)\b", re.IGNORECASE)
-_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,17 +251,13 @@ def _with_siblings(labels: Sequence[Label]) -> list[Label]:
 
 @lru_cache(maxsize=65_536)  # a changed library has mostly the documents it had before
 def _label(name: str, title: str) -> Label:
-    names = tuple(
-        dict.fromkeys(found for found in (_name_words(_EXTENSION.sub("", name)), _name_words(title)) if found)
-    )
+    names = tuple(dict.fromkeys(found for found in (_name_words(EXTENSION.sub("", name)), _name_words(title)) if found))
     return Label(names, frozenset(alias for found in names for alias in _short_forms(found)))
 
 
 def _period(document: Document) -> Period:
     """Of the name; where it tells none, of the title, the subject, and last the date of the file."""
-    name = _SEPARATORS.sub(" ", _EXTENSION.sub("", document.name))
-    texts = (name, document.title, document.metadata.get("subject", ""), document.date)
-    return next(filter(None, map(period_of, texts)), Period())
+    return document_period(document.name, document.title, document.metadata.get("subject", ""), document.date)
 
 
 def _recency(document: Document) -> tuple[int, int, str]:
@@ -274,7 +268,7 @@ def _recency(document: Document) -> tuple[int, int, str]:
 
 def _name_words(text: str) -> tuple[str, ...]:
     """`ActivisionBlizzard_2019_10K` -> ('activision', 'blizzard'): without years, forms and words all names have."""
-    spaced = _CAMEL.sub(" ", _SEPARATORS.sub(" ", text))
+    spaced = _CAMEL.sub(" ", SEPARATORS.sub(" ", text))
     found = [word for word in words(spaced) if word not in _GENERIC and word not in QUERY_STOP_WORDS]
     return tuple(word for word in found if not _is_period(word) and len(word) > 1)
 

@@ -6,19 +6,18 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
-_MONTH_NAMES = "january february march april may june july august september october november december"
-_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
-_MONTH = "|".join(_MONTHS) + "|" + "|".join(name[:3] for name in _MONTHS)
-# "2018", "FY2018", "2024Q2", "Q22023": four digits that no other digit or decimal touches.
-_YEAR = re.compile(r"(?:(?<![\d.,$€£#])|(?<=q[1-4]))(?:fy\s?)?((?:19|20)\d\d)(?![\d%])(?![.,]\d)", re.IGNORECASE)
-_SHORT_YEAR = re.compile(r"\bfy\s?['’]?(\d\d)(?!\d)|\b[1-4]q['’]?(\d\d)(?!\d)|\bq[1-4]['’](\d\d)(?!\d)", re.IGNORECASE)
-_RANGE = re.compile(r"((?:19|20)\d\d)\s?(?:-|–|—|to|through|until)\s?(?:fy\s?)?((?:19|20)\d\d)", re.IGNORECASE)
-_QUARTER = re.compile(r"(?<![a-z])q([1-4])(?=\D|20\d\d|\Z)|(?<!\d)([1-4])q(?=\W|\d\d|\Z)", re.IGNORECASE)
-_QUARTER_WORDS = re.compile(rf"\b({'|'.join(_ORDINALS)})[\s-]quarter", re.IGNORECASE)
-_FORM = re.compile(r"(?<![\w-])(10|8|20|6)[\s-]?([kqf])(?![a-z])", re.IGNORECASE)
-_DAY = re.compile(rf"\b({_MONTH})\.?\s(\d{{1,2}}),?\s((?:19|20)\d\d)", re.IGNORECASE)
-_ISO_DAY = re.compile(r"(?<!\d)((?:19|20)\d\d)[-_ ]([01]\d)[-_ ]([0-3]\d)(?!\d)")
+from refdesk.periods import MONTHS, alike
+
+_MONTH = "|".join(MONTHS)
+# Four digits that no other digit, sign of money or decimal touches.
+_YEAR = re.compile(r"(?<![\d.,$€£#])((?:19|20)\d\d)(?![\d%])(?![.,]\d)")
+_RANGE = re.compile(r"((?:19|20)\d\d)\s?(?:-|–|—|to|through|until)\s?((?:19|20)\d\d)")
+_QUARTER = re.compile(r"(?<!\w)q([1-4])(?!\w)")
+_FORM = re.compile(r"(?<![\w-])(10|8|20|6)[\s-]?([kqf])(?![a-z])")
+_DAY = re.compile(rf"\b({_MONTH})\s(\d{{1,2}}),\s((?:19|20)\d\d)")
+_ISO_DAY = re.compile(r"(?<!\d)((?:19|20)\d\d)[_ ]([01]\d)[_ ]([0-3]\d)(?!\d)")  # in the name of a file
+SEPARATORS = re.compile(r"[_\-–—.,;:/\\()\[\]{}+\s]+")
+EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}\Z")
 _LONGEST_RANGE = 10  # years
 
 
@@ -66,20 +65,26 @@ def period_of(text: str) -> Period:
     """`"Q3 2023 10-Q"` -> years {2023}, quarters {3}, forms {10q}."""
     if not any(character.isdigit() for character in text) and "quarter" not in text.lower():
         return Period()
-    years = {int(match.group(1)) for match in _YEAR.finditer(text)}
-    years |= {2000 + int(next(filter(None, match.groups()))) for match in _SHORT_YEAR.finditer(text)}
-    for first, last in _RANGE.findall(text):
+    said = alike(text.lower())
+    years = {int(match.group(1)) for match in _YEAR.finditer(said)}
+    for first, last in _RANGE.findall(said):
         if 0 < int(last) - int(first) <= _LONGEST_RANGE:
             years |= set(range(int(first), int(last) + 1))
-    quarters = {int(match.group(1) or match.group(2)) for match in _QUARTER.finditer(text)}
-    quarters |= {_ORDINALS[match.group(1).lower()] for match in _QUARTER_WORDS.finditer(text)}
-    forms = {(number + letter).lower() for number, letter in _FORM.findall(text)}
-    return Period(frozenset(years), frozenset(quarters), frozenset(_days(text)), frozenset(forms))
+    quarters = {int(match.group(1)) for match in _QUARTER.finditer(said)}
+    forms = {number + letter for number, letter in _FORM.findall(said)}
+    return Period(frozenset(years), frozenset(quarters), frozenset(_days(said)), frozenset(forms))
 
 
 def _days(text: str) -> set[str]:
     found = {"-".join(match.groups()) for match in _ISO_DAY.finditer(text)}
-    for month, day, year in _DAY.findall(text):
-        number = next(number for name, number in _MONTHS.items() if name.startswith(month.lower()[:3]))
-        found.add(f"{year}-{number:02}-{int(day):02}")
-    return found
+    return found | {f"{year}-{MONTHS[month]:02}-{int(day):02}" for month, day, year in _DAY.findall(text)}
+
+
+def spaced(name: str) -> str:
+    """The name of a file as words: `3M_2018_10K.pdf` -> `3M 2018 10K`."""
+    return SEPARATORS.sub(" ", EXTENSION.sub("", name))
+
+
+def document_period(name: str, title: str, *more: str) -> Period:
+    """Of the name; where it tells none, of the title, then of what else is known, such as the date of the file."""
+    return next(filter(None, map(period_of, (spaced(name), title, *more))), Period())
