@@ -39,7 +39,8 @@ from refdesk.types import Scope
 LEARNED_FROM = ("squad_dev11", "hotpot500", "hotpot_train100", "musique_train100")
 WAYS = ("whole", "passage", "topic")
 SENTENCE = (
-    "cosine", "coverage", "proximity", "fit", "passage", "passage_cosine", "passage_coverage", "row", "row_fit",
+    "cosine", "coverage", "proximity", "fit", "passage", "passage_cosine", "passage_coverage", "row", "number",
+    "row_number",
 )  # fmt: skip
 FOUND = ("best", "gap", "cosine", "unnamed")
 RIGHT = ("there", "share", "fit", "unnamed")

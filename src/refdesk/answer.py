@@ -86,6 +86,7 @@ class Query:
     complexity: Complexity = "moderate"
     hints: Hints = Hints()
     parts: tuple[str, ...] = ()
+    number: float = 0.0  # the chance that a number is asked for
 
     @property
     def reading(self) -> dict[str, Any]:

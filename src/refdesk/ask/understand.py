@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Question, Turn, Usage
+from refdesk.ask.understanding.answer_kind import asks_for_number
 from refdesk.ask.understanding.examples import SHIPPED, examples
 from refdesk.ask.understanding.fluent import fluent
 from refdesk.ask.understanding.followup import Rewrite, stand_alone
@@ -71,6 +72,7 @@ async def understand(
         complexity=reading.complexity,
         hints=reading.hints,
         parts=reading.parts,
+        number=asks_for_number(vector, embedder),
     )
 
 

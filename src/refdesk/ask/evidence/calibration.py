@@ -12,7 +12,8 @@ SENTENCE = {
     "passage_cosine": 4.17,
     "passage_coverage": 2.91,
     "row": -2.42,
-    "row_fit": 5.3,
+    "number": 1.0,
+    "row_number": 5.3,
 }
 
 # Was the right passage found? Logistic weights of the features in relevance.py.

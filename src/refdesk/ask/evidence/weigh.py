@@ -51,6 +51,7 @@ TWINS = _DIGITS | {number: term for term, number in _DIGITS.items()}  # "five po
 
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
+NUMBER = 0.7  # chance from which a question is taken to ask for a number
 MISSING = 0.3  # a word that less of than this is held is missing
 
 
@@ -93,7 +94,8 @@ class Table:
     passage_coverage: Floats  # the share of the question's words that the passage holds
     unnamed: Floats  # the weight of the question's names and numbers that the passage does not hold
     row: Floats  # 1 for a row of a table
-    row_fit: Floats  # `fit` for a row, whose numbers are many
+    number: Floats  # the chance that a number is asked for, where the sentence holds one that the question does not
+    row_number: Floats  # `number` for a row: its numbers are many, and few words of the question stand beside them
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,8 @@ def tabulate(
     best = max((one[2] for one in placed), default=0.0) or 1.0
     passages = np.array(of_passage, dtype=np.float32).reshape(-1, 2)
     is_row = np.array([placed[number][1].kind == "table" for number in chunk_of], dtype=np.float32)
-    fit = np.array([holds(question.seeks, one, question.reading) for one in readings], dtype=np.float32)
+    number = query.number * np.array([bool(one.numbers - question.reading.numbers) for one in readings], np.float32)
+    fit = np.array([_fit(query, question, one) for one in readings], dtype=np.float32)
     return Table(
         chunk=np.array(chunk_of, dtype=np.int32),
         sentence=np.array(sentence_of, dtype=np.int32),
@@ -236,7 +239,8 @@ def tabulate(
         passage_coverage=passages[:, 0],
         unnamed=passages[:, 1],
         row=is_row,
-        row_fit=is_row * fit,
+        number=number,
+        row_number=is_row * number,
     )
 
 
@@ -255,6 +259,13 @@ def _above(chunk: Chunk, document: Document | None) -> str:
     """
     name = _SEPARATORS.sub(" ", document.name) if document else ""
     return f"{chunk.context} {' '.join(chunk.heading_path)} {name}"
+
+
+def _fit(query: Query, question: Asked, reading: Reading) -> float:
+    """How well the sentence holds a thing of the kind asked for; of the kind that is likely, where no word names it."""
+    if question.seeks or query.number < NUMBER:
+        return holds(question.seeks, reading, question.reading)
+    return holds("number", reading, question.reading)
 
 
 def _best_of(values: Floats, group: NDArray[np.int32]) -> Floats:
