@@ -129,6 +129,21 @@ def test_reindex_and_doctor(texts_library: Path, tmp_path: Path) -> None:
         assert len(list((library / "index").glob("lexical-*"))) == 1
 
 
+def test_an_index_whose_terms_are_of_an_earlier_version_is_named_and_made_anew(
+    texts_library: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "library"
+    shutil.copytree(texts_library, library)
+    with open_desk(library) as desk:
+        assert desk.index.lexical_index.has_current_terms
+        desk.index.lexical_index.folder.joinpath("terms.version").write_text("1")
+        ill = {finding.name: finding for finding in examine(desk) if not finding.well}
+        assert "earlier version" in ill["BM25 terms"].text and "reindex" in ill["BM25 terms"].advice
+        assert found_by(desk, word(3)) == ["text 3"]  # it is still searched
+        desk.reindex()
+        assert "BM25 terms" not in {finding.name for finding in examine(desk) if not finding.well}
+
+
 # snapshots of the vectors
 
 

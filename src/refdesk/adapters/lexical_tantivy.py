@@ -13,8 +13,10 @@ from tantivy import FieldType, Occur, Query
 
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Scored
+from refdesk.terms import VERSION
 from refdesk.types import Range, Scope
 
+TERMS = "terms.version"  # which of `refdesk.terms` the index was made with
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
 SMALL_SEGMENT = 10_000  # chunks; tantivy's merge policy takes all below this for one size …
 MERGED_AT = 8  # … and joins segments from eight of a size on. Each one costs a search some 20 µs.
@@ -44,6 +46,8 @@ class LexicalIndex:
         if not create and not (folder / "meta.json").is_file():
             raise IndexDamaged(f"the BM25 index {folder} is missing")
         folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "meta.json").is_file():
+            (folder / TERMS).write_text(f"{VERSION}\n", encoding="ascii")
         try:
             self._index = tantivy.Index(self._schema, path=str(folder), reuse=True)
             self._index.register_tokenizer("terms", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
@@ -59,6 +63,14 @@ class LexicalIndex:
         except ValueError as error:  # a file of it is missing or damaged
             raise IndexDamaged(f"the BM25 index {self.folder} does not open: {error}") from error
         self._searcher = self._index.searcher()
+
+    @property
+    def has_current_terms(self) -> bool:
+        """Whether its terms are made as those of questions are now; indexes of version 1 do not say theirs."""
+        try:
+            return (self.folder / TERMS).read_text(encoding="ascii").strip() == str(VERSION)
+        except (OSError, ValueError):
+            return False
 
     @property
     def count(self) -> int:

@@ -179,6 +179,13 @@ class Maintenance:
             f"{len(lexical)} chunks, {len(truth - lexical)} missing, {len(lexical - truth)} too many",
             "run `refdesk reindex`",
         )
+        is_current = self._index.lexical_index.has_current_terms
+        yield Finding(
+            "BM25 terms",
+            is_current,
+            "made as this version makes them" if is_current else "made by an earlier version, which finds less",
+            "run `refdesk reindex`",
+        )
         yield Finding(
             "vectors",
             counts["vectors"] == len(truth) == len(self._index.vectors),
