@@ -33,15 +33,12 @@ from refdesk import Refdesk
 from refdesk.ask.evidence.confidence import right_features
 from refdesk.ask.evidence.extract import can_stand
 from refdesk.ask.evidence.relevance import probability
-from refdesk.ask.evidence.weigh import Evidence, sentence_text, tabulate
+from refdesk.ask.evidence.weigh import ROWS, Evidence, sentence_text, tabulate
 from refdesk.types import Scope
 
 LEARNED_FROM = ("squad_dev11", "hotpot500", "hotpot_train100", "musique_train100")
 WAYS = ("whole", "passage", "topic")
-SENTENCE = (
-    "cosine", "coverage", "proximity", "fit", "passage", "passage_cosine", "passage_coverage", "row", "number",
-    "row_number",
-)  # fmt: skip
+SENTENCE = ("cosine", "coverage", "proximity", "fit", "passage", "passage_cosine", "passage_coverage")
 FOUND = ("best", "gap", "cosine", "unnamed")
 RIGHT = ("there", "share", "fit", "unnamed")
 TOPIC = 12  # hits taken out with the relevant passages to leave the topic, where there are no articles
@@ -49,6 +46,7 @@ BINS, KNOTS, BAR = 10, 9, 0.08
 FILE = ROOT / "src" / "refdesk" / "ask" / "evidence" / "calibration.py"
 
 Floats = NDArray[np.float64]
+Group = tuple[Floats, Floats, NDArray[np.bool_]]  # of each sentence: its features, what its row counts, is it right?
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +59,7 @@ class Row:
     features: dict[str, float]  # of relevance.py
     given: Answered
     is_right: bool  # one of the quotes answers
-    sentences: tuple[Floats, NDArray[np.bool_]] | None  # features of each sentence, and which of them answer
+    sentences: Group | None
 
 
 def rows(name: str, most: int, ways: Sequence[str] = WAYS, *, learning: bool = True) -> Iterator[Row]:
@@ -98,7 +96,7 @@ def _gone(desk: Refdesk, row: dict[str, Any], way: str, articles: Articles | Non
     return frozenset(row["relevant"]) | {hit.document.name for hit in near}
 
 
-def _sentences(given: Answered, row: dict[str, Any]) -> tuple[Floats, NDArray[np.bool_]]:
+def _sentences(given: Answered, row: dict[str, Any]) -> Group:
     passages = given.context.passages
     placed = [(one.number, chunk, one.hit.score) for one in passages for chunk in one.chunks]
     documents = {one.document.id: one.document for one in passages}
@@ -113,10 +111,11 @@ def _sentences(given: Answered, row: dict[str, Any]) -> tuple[Floats, NDArray[np
             kept.append(number)
             is_known = documents[chunk.document_id].name in row["relevant"]
             answers.append(is_known and contains(one.text, row["answers"]))
-    return columns[kept], np.array(answers, dtype=bool)
+    rows = np.array([weight * getattr(table, name) for name, weight in ROWS.items()]).sum(axis=0)
+    return columns[kept], rows[kept], np.array(answers, dtype=bool)
 
 
-def report_sentences() -> list[tuple[Floats, NDArray[np.bool_]]]:
+def report_sentences() -> list[Group]:
     """The same of TAT-QA, where a question is asked of its own document."""
     found = []
     with reports.library() as desk:
@@ -131,17 +130,17 @@ def report_sentences() -> list[tuple[Floats, NDArray[np.bool_]]]:
 # --- learning --------------------------------------------------------------------------------------------------------
 
 
-def fit_sentences(groups: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> dict[str, float]:
+def fit_sentences(groups: Sequence[Group]) -> dict[str, float]:
     """Softmax over the sentences of a question, the mass on those that answer made large; plain gradient steps."""
-    groups = [(features, answers) for features, answers in groups if answers.any() and not answers.all()]
-    every = np.concatenate([features for features, _ in groups])
+    groups = [group for group in groups if group[2].any() and not group[2].all()]
+    every = np.concatenate([features for features, _, _ in groups])
     spread = every.std(axis=0) + 1e-9
     weights = np.zeros(every.shape[1])
     for step in range(300):
         slope = 0.01 * weights
-        for features, answers in groups:
+        for features, rows, answers in groups:
             scaled = features / spread
-            score = scaled @ weights
+            score = scaled @ weights + rows
             chance = np.exp(score - score.max())
             chance /= chance.sum()
             wanted = chance * answers

@@ -49,7 +49,12 @@ def show(answer: Answer) -> None:
                 print(f"    [{one.marker}] {one.document_name}, page {one.page}: {' '.join(one.quote.split())}")
 
 
-def figures(desk: Refdesk) -> list[Figure]:
+def figures() -> list[Figure]:
+    with library() as desk:
+        return counted(desk)
+
+
+def counted(desk: Refdesk) -> list[Figure]:
     found = []
     answered = conflicting = 0
     for name, asked in questions(desk).items():
@@ -66,8 +71,7 @@ def figures(desk: Refdesk) -> list[Figure]:
 
 def main() -> None:
     use_one_core()
-    with library() as desk:
-        write("conflicts", "Conflicts: which answers say that their sources disagree?", figures(desk))
+    write("conflicts", "Conflicts: which answers say that their sources disagree?", figures())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """`make eval`: every bar of answering, measured and written to docs/evals.md.
 
-python -m benchmarks.evals [--only extractive,claims]
+python -m benchmarks.evals [--only answers,claims]
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from benchmarks.common import CACHE, ROOT, Figure, machine
 # module, heading; each runs in a process of its own, so that one's memory and threads do not weigh on another's times
 PARTS = (
     ("hostile", "Citations that no passage owns"),
-    ("extractive", "Answers without a model: do the cited sentences hold the answer?"),
-    ("abstention", "Knowing when the answer is not there"),
+    ("quotes", "Is what is quoted the document's text?"),
+    ("answers", "Answers without a model: what they hold and what is refused, as the program ships"),
+    ("filing_answers", "Answers about company reports"),
+    ("conflicts", "Sources that are said to disagree"),
     ("calibration", "Is the confidence what it says?"),
+    ("number_questions", "Is a number asked for?"),
+    ("reranked", "Reranking by sentences"),
     ("claims", "Is a claim supported by its evidence?"),
     ("followups", "Questions that lean on those before"),
     ("filings", "Finding the page in company reports"),
@@ -53,7 +57,7 @@ def page() -> str:
         "# What answering reaches",
         "",
         f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make eval` (a part of it: `python -m benchmarks.evals"
-        " --only extractive`). The data are not part of the project; what they are and what was tuned on which part"
+        " --only answers`). The data are not part of the project; what they are and what was tuned on which part"
         " stands in each benchmark's first lines. What did not help: [log.md](log.md).",
     ]
     for name, heading in PARTS:

@@ -22,6 +22,7 @@ LAYERS = (
     {
         "text",
         "terms",
+        "periods",
         "settings",
         "ports",
         "config",

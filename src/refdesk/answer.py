@@ -87,6 +87,7 @@ class Query:
     hints: Hints = Hints()
     parts: tuple[str, ...] = ()
     number: float = 0.0  # the chance that a number is asked for
+    is_about_library: bool = False  # "Which documents do you have?"
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from refdesk.answer import Question
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import attest, attest_quotes
-from refdesk.ask.conclude import begin, conclude, doubted, refuse, say
+from refdesk.ask.conclude import begin, conclude, doubted, list_documents, refuse, say
 from refdesk.ask.desk import Desk
 from refdesk.ask.evidence.relevance import judge
 from refdesk.ask.finish import previews
@@ -31,6 +31,7 @@ from refdesk.ask.writing.general import NOTHING, general, unproved
 from refdesk.ask.writing.write import write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
+from refdesk.threads import aside
 from refdesk.trace import Trace, run
 
 logger = logging.getLogger("refdesk.ask")
@@ -87,6 +88,12 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     if query.route != "needs_retrieval":
         yield Content(reply(query))
         yield Done(await keeper.keep(say(answer, reply(query)), query))
+        return
+
+    if query.is_about_library:
+        answer = list_documents(answer, await aside(library.documents, question.scope))
+        yield Content(answer.content)
+        yield Done(await keeper.keep(answer, query))
         return
 
     plan, budget = make_plan(question, query, models, settings, trace)

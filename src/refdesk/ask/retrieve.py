@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Strategy
-from refdesk.ask.evidence.weigh import idf
+from refdesk.ask.evidence.reading import Reading, read
+from refdesk.ask.evidence.weigh import NUMBER, asked, idf, label_match
 from refdesk.ask.finding.fuse import convex, reciprocal_rank
 from refdesk.ask.finding.prefer import prefer
 from refdesk.ask.finding.select import (
@@ -30,7 +31,7 @@ from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.trace import Trace
-from refdesk.types import Hit, Method, Scope
+from refdesk.types import Chunk, Hit, Method, Scope
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
@@ -39,6 +40,8 @@ PREFERRED_DEPTH, PREFERRED_ROOM = 2.0, 1.25
 TOO_FEW = 3  # hits below which a second search is worth its milliseconds
 SURE = 0.6  # cosine of a hit beside which no second search is needed: a small library has one answer, and no more
 TELLING = 0.5  # share of the rarest term's weight that a term needs to stay in the second search
+MOST_TABLES = 3  # added to the hits of a question that asks for a number
+SAME_LABEL = 0.6  # F1 of the words of a row's label and of what is asked for
 FEEDBACK = 0.4  # share of the best sentence in the vector of the second search
 
 
@@ -76,6 +79,7 @@ def retrieve(
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
     kept, refined = _enough(job, query, kept)
     hits = _thinned(job, interleave(kept) if len(kept) > 1 else kept[0])
+    hits = _with_rows(job, query, hits, considered)
     _load_neighbours(job, hits)
     return Retrieved(
         hits=tuple(hits),
@@ -267,6 +271,28 @@ def _towards(
         return vector
     moved = (1.0 - FEEDBACK) * vector + FEEDBACK * rows[chunk_id][place].astype(np.float32) / 127.0
     return np.asarray(moved / np.linalg.norm(moved), dtype=np.float32)
+
+
+def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit]) -> list[Hit]:
+    """Where a number is asked for, also the tables that have a row for it.
+
+    A row shares few words with a question, so that its table ranks below the prose that speaks about it.
+    """
+    if query.number < NUMBER:
+        job.trace.skip("rows", "the question does not ask for a number")
+        return hits
+    question, known = asked(query.standalone), {hit.chunk.id for hit in hits}
+    tables = [hit for hit in considered if hit.chunk.kind == "table" and hit.chunk.id not in known]
+    with job.trace.stage("rows", tables=len(tables)) as stage:
+        matches = {hit.chunk.id: max(label_match(question, row) for row in _rows(hit.chunk)) for hit in tables}
+        best = sorted(tables, key=lambda hit: -matches[hit.chunk.id])
+        found = [hit for hit in best[:MOST_TABLES] if matches[hit.chunk.id] >= SAME_LABEL]
+        stage.gave(tables=len(found))
+    return [*hits, *found]
+
+
+def _rows(chunk: Chunk) -> list[Reading]:
+    return [read(chunk.text[start:end]) for start, end, *_ in chunk.sentences] or [read(chunk.text)]
 
 
 def _thinned(job: Job, hits: Sequence[Hit]) -> list[Hit]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.evidence import conflicts
-from refdesk.ask.evidence.reading import read
+from refdesk.ask.evidence.reading import read, without_periods
 from refdesk.ask.evidence.rows import CELLS, table_header
 from refdesk.ask.evidence.weigh import ENDS, Evidence, sentence_text, weigh
 from refdesk.settings import Settings
@@ -104,8 +104,9 @@ def _factual(
     it stands in the same document and answers almost as well, so that either may be meant; or another document gives
     another value of the same thing. A row of a table is joined only by rows that hold the codes asked about.
     """
-    first, *others = ranked
-    codes = {term for term in query.terms if any(letter.isdigit() for letter in term)} & read(first.text).places.keys()
+    first, *others = _of_kind(ranked)
+    asked_about = read(without_periods(query.standalone)).places
+    codes = {term for term in asked_about if any(map(str.isdigit, term))} & read(first.text).places.keys()
     chosen = [first]
     for one in others:
         if len(chosen) >= settings.max_sentences or one.score < first.score - FURTHER:
@@ -118,6 +119,13 @@ def _factual(
         if is_new and (is_near or _differs(query, first, one, documents)):
             chosen.append(one)
     return chosen
+
+
+def _of_kind(ranked: Sequence[Evidence]) -> Sequence[Evidence]:
+    """Without the sentences that hold nothing of the kind asked for, where one that does is near the best."""
+    if ranked[0].fit > 0 or not any(one.fit > 0 and one.score > ranked[0].score - NEAR for one in ranked):
+        return ranked
+    return [one for one in ranked if one.fit > 0]
 
 
 def _differs(query: Query, first: Evidence, one: Evidence, documents: Mapping[str, Document]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from refdesk import periods
 from refdesk.terms import QUERY_STOP_WORDS, terms
 from refdesk.text import STOP_WORDS
 
@@ -107,6 +108,11 @@ class Reading:
         return frozenset(term for term in self.content if term[0].isdigit()) | (NUMBER_TERMS & self.places.keys())
 
     @property
+    def amounts(self) -> frozenset[str]:
+        """The numbers that count or measure: not those of years and dates."""
+        return _amounts(self.text, self.language)
+
+    @property
     def names(self) -> frozenset[str]:
         """Terms of capitalised words; the first word counts when it is no usual word."""
         return _names(self.text, self.language)
@@ -138,6 +144,18 @@ def _read(text: str, language: str) -> Reading:
         places[term] = (*places[term], place) if term in places else (place,)
     content = frozenset(places.keys() - STOP_TERMS)
     return Reading(text, language, places, len(stems), content, frozenset(term[:HEAD] for term in content))
+
+
+def without_periods(text: str) -> str:
+    """`Sales of E23 in May 2019` -> `Sales of E23 in  `."""
+    for start, end in reversed(periods.spans(text)):
+        text = f"{text[:start]} {text[end:]}"
+    return _YEAR.sub(" ", text)
+
+
+@lru_cache(maxsize=KEPT)
+def _amounts(text: str, language: str) -> frozenset[str]:
+    return _read(without_periods(text), language).numbers
 
 
 @lru_cache(maxsize=KEPT)

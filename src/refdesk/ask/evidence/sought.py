@@ -98,17 +98,17 @@ def holds(kind: Sought, reading: Reading, named: Reading) -> float:
     """
     match kind:
         case "percent":
-            return 1.0 if reading.shows("percent") else 0.4 * _new_number(reading, named)
+            return 1.0 if reading.shows("percent") else 0.4 * _new_amount(reading, named)
         case "money":
-            return _new_number(reading, named) and (1.0 if reading.shows("money") else 0.6)
+            return _new_amount(reading, named) and (1.0 if reading.shows("money") else 0.6)
         case "duration":
             if reading.shows("duration"):
-                return 1.0 if _new_number(reading, named) else 0.5
-            return 0.4 * _new_number(reading, named)
+                return 1.0 if _new_amount(reading, named) else 0.5
+            return 0.4 * _new_amount(reading, named)
         case "mass" | "speed" | "length" | "warmth":
-            return (1.0 if reading.shows(kind) else 0.4) * _new_number(reading, named)
+            return (1.0 if reading.shows(kind) else 0.4) * _new_amount(reading, named)
         case "number":
-            return _new_number(reading, named)
+            return _new_amount(reading, named)
         case "date":
             if reading.shows("date") and (_new_number(reading, named) or not reading.shows("year")):
                 return 1.0
@@ -126,6 +126,10 @@ def holds(kind: Sought, reading: Reading, named: Reading) -> float:
 
 def _new_number(reading: Reading, named: Reading) -> float:
     return 1.0 if reading.numbers - named.numbers else 0.0
+
+
+def _new_amount(reading: Reading, named: Reading) -> float:
+    return 1.0 if reading.amounts - named.numbers else 0.0
 
 
 def _new_name(reading: Reading, named: Reading) -> float:

@@ -29,6 +29,7 @@ CLEAR_COSINE = 0.5  # … when the nearest is at least this near
 # Cosine to an example that settles a route other than searching. Of TREC's, SQuAD's and MTRAG's 2,009 questions 7 are
 # taken away from the documents by these, docs/log.md; the second holds whatever words the documents know.
 CHAT, CLEAR_CHAT, ERRAND = 0.5, 0.6, 0.6
+LIBRARY = 0.75  # the same for a question about the list of documents
 MARGIN = 0.1  # by how much such an example must be nearer than any question to documents
 LONGEST_CHAT = 12  # words
 
@@ -44,6 +45,7 @@ class Reading:
     parts: tuple[str, ...] = ()
     why: str = ""
     sure: bool = True
+    is_about_library: bool = False
 
 
 def _any(patterns: str) -> re.Pattern[str]:
@@ -166,6 +168,8 @@ def read(text: str, vector: Any, examples: Examples | None, unknown: int) -> Rea
         )
     if away := _away_from_documents(asked, vector, examples, unknown):
         return Reading(away, complexity="simple", why="nearest examples", sure=False)
+    if _is_about_library(asked, vector, examples):
+        return Reading(complexity="simple", why="nearest examples: asks for the documents", is_about_library=True)
     parts = sides(asked)
     intent, why, sure = _intent(asked, parts, vector, examples)
     reading = Reading(intent=intent, parts=parts if intent == "comparison" else (), why=why, sure=sure)
@@ -182,6 +186,15 @@ def _away_from_documents(text: str, vector: Any, examples: Examples | None, unkn
         return "conversational"
     is_order = _QUESTION.match(text) is None  # a question may be one to the documents, "weather" or not
     return "out_of_scope" if unknown and is_order and closest["out_of_scope"] >= max(needed, ERRAND) else None
+
+
+def _is_about_library(text: str, vector: Any, examples: Examples | None) -> bool:
+    """Does it ask which documents there are? A question about what they say is nearer to other examples."""
+    if examples is None or vector is None or len(text.split()) > LONGEST_CHAT:
+        return False
+    closest = examples.closest(vector)
+    others = max(cosine for label, cosine in closest.items() if label != "library")
+    return closest["library"] >= max(LIBRARY, others + MARGIN)
 
 
 _QUESTION = re.compile(
