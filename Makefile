@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
 SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
-BENCHES := retrieval search pdf boxes embedding formats filings remembering uploads http page
+BENCHES := retrieval search pdf boxes embedding formats filings conflicts remembering uploads http page
 
 .PHONY: help demo test lint types unit again slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -52,6 +52,8 @@ bench-formats: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.formats
 bench-filings: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.filings
+bench-conflicts: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.conflicts
 bench-remembering: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.remembering
 bench-uploads: $(VENV)/.dev

@@ -125,6 +125,15 @@ def test_reports_of_different_periods_do_not_conflict() -> None:
     assert not told(question, cite(1, pair[0], "harbour fy19"), cite(2, pair[1], "harbour fiscal 2021")).has_conflicts
     assert told(question, cite(1, pair[0], "HARBOUR_2019"), cite(2, pair[1], "harbour fiscal 2019")).has_conflicts
     assert told(question, cite(1, pair[0], "HARBOUR_2019"), cite(2, pair[1], "guide")).has_conflicts
+    assert not told(question, cite(1, pair[0], "2019 Q2 HARBOUR"), cite(2, pair[1], "HARBOUR_2019")).has_conflicts
+
+
+def test_pages_of_one_document_conflict_only_where_they_say_of_when_they_speak() -> None:
+    question = "How many gates has the harbour?"
+    bare = cite(1, "The harbour has 12 gates.", "d", 1), cite(2, "The harbour has 14 gates.", "d", 2)
+    dated = cite(1, "In 2024 the harbour had 12 gates.", "d", 1), cite(2, "In FY2024 the harbour had 14 gates.", "d", 2)
+    assert not told(question, *bare).has_conflicts
+    assert told(question, *dated).has_conflicts
 
 
 def test_documents_about_another_thing_than_the_question_names_do_not_conflict() -> None:
@@ -149,9 +158,8 @@ def rows(*texts: str, name: str) -> tuple[Passage, list[Citation]]:
     table = chunk(list(texts), "table", id=number, document_id=name)
     document = Document(name, f"{name}.csv", "", "", "ready")
     passage = Passage(number, Hit(table, document, 1.0, 0.5, 0.9), (table,), table.text)
-    return passage, [
-        replace(cite(number, one, name), document_name=document.name, chunk_id=number) for one in texts[1:]
-    ]
+    cited = (cite(number, one, name) for one in texts[1:])
+    return passage, [replace(one, document_name=document.name, chunk_id=number) for one in cited]
 
 
 def told_of_tables(question: str, *tables: tuple[Passage, list[Citation]]) -> Sufficiency:

@@ -117,7 +117,10 @@ def _may_differ(query: Query, one: Side, other: Side) -> bool:
         return False
     if one.dates or other.dates:
         return True  # the quotes say themselves of when they speak
-    return one.period.years == other.period.years or not (one.period.years and other.period.years)
+    if one.document_id == other.document_id:
+        return False  # a report repeats a sentence for the quarter and for the year to date, each under its heading
+    same = (one.period.years, one.period.quarters) == (other.period.years, other.period.quarters)
+    return same or not (one.period and other.period)
 
 
 def _sentences_clash(query: Query, one: Side, other: Side) -> Clash | None:
