@@ -18,20 +18,20 @@ FOUND = {"best": 2.14, "gap": 8.98, "cosine": 7.01, "unnamed": -1.22}
 FOUND_INTERCEPT = -6.34
 
 # Is what is quoted right? Logistic weights of the features in confidence.py.
-RIGHT = {"there": 0.8, "share": 1.5, "fit": 0.8, "unnamed": -2.0}
-RIGHT_INTERCEPT = -1.0
+RIGHT = {"there": 0.66, "share": 3.79}
+RIGHT_INTERCEPT = -1.94
 
 # Share of right answers (second) among those with this probability (first), straight lines between.
 CONFIDENCE = (
     (0.0, 0.0),
-    (0.114, 0.181),
-    (0.296, 0.253),
-    (0.452, 0.422),
-    (0.599, 0.494),
-    (0.71, 0.518),
-    (0.779, 0.59),
-    (0.83, 0.747),
-    (0.871, 0.831),
-    (0.905, 0.939),
-    (1.0, 0.939),
+    (0.094, 0.091),
+    (0.225, 0.25),
+    (0.37, 0.364),
+    (0.523, 0.508),
+    (0.665, 0.659),
+    (0.766, 0.689),
+    (0.828, 0.809),
+    (0.87, 0.931),
+    (0.907, 0.947),
+    (1.0, 0.947),
 )
