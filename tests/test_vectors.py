@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refdesk.adapters.vectors_usearch import EXACT_BELOW, VectorIndex
+from refdesk.adapters.vectors_usearch import SCANNED_AT_MOST, VectorIndex
 
 DIMENSIONS = 32
-SNAPSHOT, TAIL = EXACT_BELOW + 4_000, 600
+SNAPSHOT, TAIL = SCANNED_AT_MOST + 4_000, 600
 
 
 @pytest.fixture(scope="module")
