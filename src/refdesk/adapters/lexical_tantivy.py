@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from refdesk.ports import Scored
 from refdesk.types import Range, Scope
 
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
+K3 = 2.0  # a word that the query says twice counts 1.5 times, and never more than 3 times
 SMALL_SEGMENT = 10_000  # chunks; tantivy's merge policy takes all below this for one size …
 MERGED_AT = 8  # … and joins segments from eight of a size on. Each one costs a search some 20 µs.
 
@@ -150,7 +152,16 @@ class LexicalIndex:
         return {int(value) for value in searcher.fast_field_values("id", [address for _, address in found])}
 
     def _terms(self, terms: Sequence[str]) -> Query:
-        return Query.boolean_query([(Occur.Should, Query.term_query(self._schema, "body", term)) for term in terms])
+        """Any of these; one that is there twice counts more, by BM25's own rule for words of the query.
+
+        Weights are taken relative to their mean, so that scores can be compared with those of distinct terms.
+        """
+        weights = {term: count * (K3 + 1) / (K3 + count) for term, count in Counter(terms).items()}
+        mean = sum(weights.values()) / max(1, len(weights))
+        wanted = [(Query.term_query(self._schema, "body", term), weight / mean) for term, weight in weights.items()]
+        return Query.boolean_query(
+            [(Occur.Should, one if weight == 1.0 else Query.boost_query(one, weight)) for one, weight in wanted]
+        )
 
     def _run(self, query: Query, k: int) -> list[Scored]:
         searcher = self._searcher

@@ -37,9 +37,7 @@ class Statement:
     Values are given by name, as the driver takes them. `columns` are those that an INSERT fills, if not all.
     """
 
-    def __init__(
-        self, statement: Select[Any] | Insert | Update | Delete, columns: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, statement: Select[Any] | Insert | Update | Delete, columns: Sequence[str] | None = None) -> None:
         self._statement = statement
         self._columns = None if columns is None else list(columns)
         self._written: dict[str, tuple[str, Mapping[str, Any], Sequence[str] | None]] = {}

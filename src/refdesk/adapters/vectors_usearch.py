@@ -68,7 +68,9 @@ class VectorIndex:
 
     def __len__(self) -> int:
         both = (self._ids, self._tail_ids[: self._tail_length])
-        return sum(len(ids) - int(np.count_nonzero(self._is_dropped(ids))) for ids in both)
+        firsts, lasts = self._dropped[:, 0], self._dropped[:, 1]
+        gone = [np.searchsorted(ids, lasts, "right") - np.searchsorted(ids, firsts, "left") for ids in both]
+        return sum(map(len, both)) - int(sum(one.sum() for one in gone))
 
     def append(self, ids: Ids, vectors: Matrix) -> None:
         """Adds vectors whose ids are greater than all before."""

@@ -30,7 +30,7 @@ from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.trace import Trace
-from refdesk.types import Hit, Method, Scope
+from refdesk.types import Chunk, Hit, Method, Scope
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
@@ -76,7 +76,7 @@ def retrieve(
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
     kept, refined = _enough(job, query, kept)
     hits = _thinned(job, interleave(kept) if len(kept) > 1 else kept[0])
-    _load_neighbours(job, hits)
+    neighbours = _neighbours(job, hits)
     return Retrieved(
         hits=tuple(hits),
         considered=tuple(considered),
@@ -84,6 +84,7 @@ def retrieve(
         idf={term: job.weights[term] for term in query.terms},
         preferred_documents=tuple(job.preferred),
         refined=refined,
+        neighbours=neighbours,
     )
 
 
@@ -192,11 +193,12 @@ def _load(job: Job, chunk_ids: Iterable[int]) -> None:
         job.rows.update(job.library.sentence_vectors(missing))
 
 
-def _load_neighbours(job: Job, hits: Sequence[Hit]) -> None:
-    """Sentence vectors of the chunks that may be joined to a hit: they are quoted and checked like its own."""
-    if around := job.settings.neighbours:
-        growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)]
-        _load(job, dict.fromkeys(one.id for chunk in growing for one in job.library.neighbours(chunk, around, around)))
+def _neighbours(job: Job, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
+    """The chunks that may be joined to a hit; their sentence vectors too: they are quoted and checked like its own."""
+    growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)] if job.settings.neighbours else []
+    found = job.library.neighbours(growing, job.settings.neighbours) if growing else {}
+    _load(job, dict.fromkeys(one.id for around in found.values() for one in around))
+    return found
 
 
 # --- choosing --------------------------------------------------------------------------------------------------------
