@@ -186,8 +186,8 @@ def test_a_library_of_a_few_thousand_chunks_gets_a_snapshot(tmp_path: Path) -> N
         assert nearest(desk, "1 7 0") == ["1 7 0"] and desk.index.vectors.tail_length == 0
         assert len(desk.index.vectors) == desk.catalogue.counts(desk.embedder.name)["vectors"] < 5000
         desk.writer.store([made(1, 3, version=1)])
-        assert len(desk.index.vectors) == desk.catalogue.counts(desk.embedder.name)["vectors"]
         assert nearest(desk, "1 2 1") == ["1 2 1"]
+        assert len(desk.index.vectors) == desk.catalogue.counts(desk.embedder.name)["vectors"]
 
 
 @pytest.fixture(scope="module")

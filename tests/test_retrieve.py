@@ -199,7 +199,7 @@ def test_each_chunk_is_read_once(desk: Refdesk) -> None:
     desk.reader.refresh()
     desk.catalogue._read_generation = -1  # as a new process would
     read: list[str] = []
-    driver: Any = desk.catalogue._readers.get().driver_connection
+    driver: Any = desk.catalogue._readers.get().dbapi_connection
     driver.set_trace_callback(read.append)
     try:
         found = run(desk, "What were Northship's net sales in 2019?")

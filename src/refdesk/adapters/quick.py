@@ -52,7 +52,7 @@ class Statement:
         if rows:
             text, _, order = self._in(connection.dialect)
             given = list(rows) if order is None else [tuple(row[name] for name in order) for row in rows]
-            connection.exec_driver_sql(text, given)  # type: ignore[arg-type]  # a list is what it takes for many
+            connection.exec_driver_sql(text, given)
 
     def _in(self, dialect: Dialect) -> tuple[str, Mapping[str, Any], Sequence[str] | None]:
         written = self._written.get(dialect.name)

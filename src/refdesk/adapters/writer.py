@@ -53,14 +53,11 @@ from refdesk.adapters.rows import (
 from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
-from refdesk.types import UNFINISHED, Document, Outcome, Prepared, Range
+from refdesk.types import UNFINISHED, Document, Outcome, Prepared
 
 # What a store runs, whatever the number of its documents.
 _PAGES, _CHUNKS, _VECTORS = Statement(insert(pages)), Statement(insert(chunks)), Statement(insert(vectors))
 _UNDROP = Statement(delete(dropped).where(dropped.c.first_chunk == bindparam("first")))
-_UNPURGED = Statement(
-    select(dropped.c.first_chunk, dropped.c.last_chunk).where(dropped.c.purged == bindparam("purged"))
-)
 
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
 Item = TypeVar("Item")
@@ -376,8 +373,7 @@ class LibraryWriter:
 
     def _purge(self) -> None:
         """Takes every id on the list out of the lexical index."""
-        with self._engine.connect() as connection:
-            ranges: list[Range] = [(first, last) for first, last in _UNPURGED.run(connection, purged=0)]
+        ranges = self._catalogue.dropped(unpurged=True)
         if ranges:
             self._index.lexical_index.write((), drop=ranges)
             with self._engine.begin() as connection:
