@@ -208,7 +208,7 @@ def test_each_chunk_is_read_once(desk: Refdesk) -> None:
         )
     finally:
         driver.set_trace_callback(None)
-    assert any(len(passage.chunks) > 1 for passage in context.passages), "it has neighbours"
+    assert context.passages and any(found.neighbours.values())
     for table in ("chunks WHERE id", "vectors WHERE"):
         ids = [one for said in read if f"FROM {table}" in said for one in said.partition(" IN (")[2][:-1].split(",")]
         once = [one for one, again in pairwise([*ids, ""]) if one != again]  # the last one fills the statement up
