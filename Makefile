@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
 SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
-BENCHES := retrieval search pdf boxes embedding formats filings conflicts remembering uploads http page
+BENCHES := retrieval search cpu pdf boxes embedding formats filings conflicts remembering uploads http page
 
 .PHONY: help demo test lint types unit again slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -42,6 +42,8 @@ bench-retrieval: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.retrieval
 bench-search: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.search_speed
+bench-cpu: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.cpu_speed
 bench-pdf: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.pdf_speed
 bench-boxes: $(VENV)/.dev

@@ -52,7 +52,7 @@ def add_ms(desk: Refdesk, source: Source, rounds: int = 15) -> tuple[float, floa
         return hits
 
     figures = median_ms(once, rounds, warm_up=0)
-    added = [desk.catalogue.named(f"document {base + number}")[0].id for number in range(rounds)]
+    added = [desk.catalogue.named(f"document {base + number}")[0] for number in range(rounds)]
     desk.writer.remove(added)
     return figures
 

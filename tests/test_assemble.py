@@ -31,12 +31,15 @@ class Shelf:
     def __init__(self, *chunks: Chunk) -> None:
         self.chunks = chunks
 
-    def neighbours(self, chunk: Chunk, before: int, after: int) -> list[Chunk]:
-        wanted = [
-            *range(chunk.sequence - before, chunk.sequence),
-            *range(chunk.sequence + 1, chunk.sequence + after + 1),
-        ]
-        return [one for one in self.chunks if one.document_id == chunk.document_id and one.sequence in wanted]
+    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
+        return {
+            chunk.id: [
+                one
+                for one in self.chunks
+                if one.document_id == chunk.document_id and 1 <= abs(one.sequence - chunk.sequence) <= reach
+            ]
+            for chunk in chunks
+        }
 
 
 def section(*texts: str, heading: str = "Pumps", first: int = 1, **more: Any) -> list[Chunk]:

@@ -6,13 +6,18 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from PIL import Image
+from typer.core import TyperCommand
 
 from conftest import DOCUMENTS, REFDESK, run_refdesk
+from refdesk.serve.cli import app
+from refdesk.serve.commands import LISTED
 
 COMMANDS = (
     "add",
@@ -63,6 +68,36 @@ def test_every_command_has_help() -> None:
     for command in ("add", "search"):  # docs/cli.md shows them all, and a test compares it
         done = run_refdesk(command, "-h")
         assert done.returncode == 0 and done.stdout.startswith(f"Usage: refdesk {command} ")
+
+
+HELP = """
+import sys
+from refdesk.__main__ import main
+sys.argv = ["refdesk", "--help"]
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+def test_help_imports_nothing_heavy() -> None:
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout.startswith("Usage: refdesk")
+    heavy = {"numpy", "sqlalchemy", "onnxruntime", "tokenizers", "tantivy", "usearch", "fastapi", "uvicorn", "rich"}
+    heavy |= {"httpx2", "mcp", "lxml", "asyncio", "refdesk.engine", "refdesk.settings", "refdesk.types", "refdesk.ask"}
+    assert heavy & set(done.stderr.split()) == set()
+
+
+def test_the_list_of_commands_is_what_they_say_themselves() -> None:
+    group: Any = typer.main.get_command(app)
+    assert [
+        (name, command.get_short_help_str(limit)) for limit in (60, 200) for name, command in group.commands.items()
+    ] == [
+        (name, TyperCommand(name, help=said).get_short_help_str(limit))
+        for limit in (60, 200)
+        for name, said in LISTED.items()
+    ]
 
 
 def test_version() -> None:

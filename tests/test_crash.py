@@ -123,7 +123,7 @@ STORE_STEPS = [
     ("writer.LibraryWriter", "_keep_files", 1, "after"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "before"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
-    ("writer.LibraryWriter", "_insert_content", 2, "after"),
+    ("writer.LibraryWriter", "_insert_content", 1, "after"),
     ("writer", "unused", 1, "after"),
     ("files.FileStore", "remove", 1, "before"),
     ("writer.LibraryWriter", "_purge", 2, "before"),

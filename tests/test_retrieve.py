@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
+from refdesk.ask.assemble import assemble
 from refdesk.ask.finding.rerank import SentenceReranker
+from refdesk.ask.passages.budget import Budget
 from refdesk.ask.retrieve import SEARCHES, refine, retrieve
 from refdesk.ports import Reranker
 from refdesk.terms import query_terms
@@ -18,6 +21,7 @@ from refdesk.trace import Trace
 from refdesk.types import Hit, Scope
 
 PLAN = Plan("hybrid", k=5, candidates=20)
+ROOM = Budget(8000, 0, 0, 6000, 1000)
 FILLER = (
     "The harbour office keeps a log of arrivals. Pilots board at the outer buoy. The tide table hangs in the hall. "
 )
@@ -109,8 +113,8 @@ def test_what_later_stages_need_is_there(desk: Refdesk) -> None:
     found = run(desk, "What were Northship's net sales in 2019?")
     for hit in found.hits:
         assert len(found.sentence_vectors[hit.chunk.id]) == len(hit.chunk.sentences)
-        for one in desk.reader.neighbours(hit.chunk, 1, 1):
-            assert one.id in found.sentence_vectors
+        for one in desk.reader.neighbours([hit.chunk], 1)[hit.chunk.id]:
+            assert one.id in found.sentence_vectors and one in found.neighbours[hit.chunk.id]
     assert set(found.idf) == set(query_terms("What were Northship's net sales in 2019?"))
     assert {hit.chunk.id for hit in found.hits} <= {hit.chunk.id for hit in found.considered}
 
@@ -188,3 +192,24 @@ def test_an_empty_library_gives_nothing(tmp_path: Any) -> None:
     with Refdesk(tmp_path / "library") as empty:
         found = run(empty, "Is anybody there?")
     assert found.hits == found.considered == ()
+
+
+def test_each_chunk_is_read_once(desk: Refdesk) -> None:
+    """Though the question is searched twice, once in the documents it names, and passages grow by their neighbours."""
+    desk.reader.refresh()
+    desk.catalogue._read_generation = -1  # as a new process would
+    read: list[str] = []
+    driver: Any = desk.catalogue._readers.get().dbapi_connection
+    driver.set_trace_callback(read.append)
+    try:
+        found = run(desk, "What were Northship's net sales in 2019?")
+        context = assemble(
+            query(desk, "What were Northship's net sales in 2019?"), PLAN, found, desk.reader, ROOM, desk.settings
+        )
+    finally:
+        driver.set_trace_callback(None)
+    assert context.passages and any(found.neighbours.values())
+    for table in ("chunks WHERE id", "vectors WHERE"):
+        ids = [one for said in read if f"FROM {table}" in said for one in said.partition(" IN (")[2][:-1].split(",")]
+        once = [one for one, again in pairwise([*ids, ""]) if one != again]  # the last one fills the statement up
+        assert len(once) == len(set(once)) > len(found.hits), table

@@ -388,3 +388,17 @@ def test_a_library_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="is a file"):
         Refdesk(tmp_path / "file")
+
+
+def test_a_word_that_is_said_twice_counts_more(tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_texts([("fee", "The fee is due."), ("berth", "The berth is due."), ("crane", "The crane is out.")])
+
+        def scores(text: str, method: Any) -> dict[str, float]:
+            return {hit.document.name: hit.lexical_score for hit in desk.search(text, method=method)}
+
+        for method in METHODS:  # a chunk that only the vectors found gets its BM25 score afterwards, counted alike
+            even, uneven = scores("fee berth", method), scores("fee fee berth", method)
+            assert even["fee"] == pytest.approx(even["berth"])
+            assert uneven["fee"] == pytest.approx(1.5 * uneven["berth"])
+            assert uneven["fee"] + uneven["berth"] == pytest.approx(even["fee"] + even["berth"]), "comparable"

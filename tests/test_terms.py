@@ -10,7 +10,7 @@ import pytest
 
 from refdesk import Refdesk, Scope
 from refdesk.periods import alike
-from refdesk.terms import QUERY_STOP_WORDS, STEMMERS, as_typed, query_terms, terms, words
+from refdesk.terms import QUERY_STOP_WORDS, STEMMERS, as_typed, query_terms, repeated_terms, terms, words
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,12 @@ def test_query_terms_drop_stop_words_unless_nothing_else_is_left() -> None:
     assert query_terms("What is the fee for the harbour?") == ["fee", "harbour"]
     assert query_terms("who is the who") == ["who", "is", "the"]
     assert query_terms("") == []
+
+
+def test_repeated_terms_count_what_the_query_says() -> None:
+    assert repeated_terms("the fee, which fees, and the berth") == ["fee", "fee", "berth"]
+    assert repeated_terms("Häuser Häuser", ("en", "de")) == ["hauser", "hauser", "haus", "haus"]
+    assert repeated_terms("fee", ("en", "de")) == ["fee"], "a word that two languages stem alike was said once"
 
 
 def test_query_terms_are_stemmed_in_every_language_once() -> None:

@@ -5,7 +5,7 @@ Question → Query → Plan → Retrieved → Context → Answer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -142,6 +142,7 @@ class Retrieved:
     idf: Mapping[str, float]
     preferred_documents: tuple[str, ...] = ()  # ids that the question names
     refined: str = ""  # what the second search asked, "" when one was enough
+    neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
 
     @property
     def sizes(self) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def collected_sync(
     answers: list[Answer] = []
 
     async def work() -> None:
-        # Not returned: Python 3.11 writes the result of what it runs into an error that nobody sees, 7 ms for an answer.
+        # Not returned: Python 3.11 writes the result of what it runs into an error that nobody sees, which takes 7 ms.
         try:
             answers.append(await collected(begin()))
         finally:

@@ -390,6 +390,8 @@ class Intake:
 
     def _children(self, parent: Document, result: PreparedFile) -> list[Source]:
         """Attachments, which are documents of their own and were accepted with the parent."""
+        if not result.children:
+            return []
         known = {child.name: child for child in self._catalogue.children(parent.id)}
         sources = []
         for child in result.children:

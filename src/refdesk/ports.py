@@ -56,7 +56,7 @@ class Index(Protocol):
     """
 
     def lexical(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
-        """The k chunks with the highest BM25 score, best first."""
+        """The k chunks with the highest BM25 score, best first; a term that is there twice counts more."""
 
     def dense(self, vector: NDArray[np.float32], k: int, scope: Scope) -> list[Scored]:
         """The k chunks with the highest cosine, best first."""
@@ -92,8 +92,11 @@ class Library(Protocol):
     def documents(self, scope: Scope) -> tuple[Document, ...]:
         """The ready documents in scope; kept until the library changes."""
 
-    def neighbours(self, chunk: Chunk, before: int, after: int) -> list[Chunk]:
-        """The chunks of the same document around this one, itself left out, in the document's order."""
+    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
+        """By the id of each of these, the chunks of its document around it, itself left out, in the document's order.
+
+        All of them in one read.
+        """
 
     def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
         """One row per sentence of each chunk: unit vectors scaled by 127."""

@@ -18,7 +18,7 @@ from refdesk.ask.understanding.spelling import edit_distance
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
-from refdesk.terms import query_terms, terms, words
+from refdesk.terms import query_terms, repeated_terms, terms, words
 from refdesk.types import Chunk, Document, Hit, Method, Scope
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
@@ -83,7 +83,7 @@ class LibraryReader:
             standing = self.refresh()
             if method != "bm25" and standing.space not in ("", self._embedder.name):
                 raise other_embedder(standing.space, self._embedder.name)
-            wanted = query_terms(text, self.languages)
+            wanted = repeated_terms(text, self.languages)
             found = search(self._index, wanted, vector, k=depth, method=method, scope=scope, weights=weights)
             hits = self._hits(found, standing.generation)
             # A chunk that vanished between index and SQL was replaced or deleted this very moment: look again.
@@ -111,12 +111,20 @@ class LibraryReader:
             known[scope] = tuple(self._catalogue.documents(scope, "ready"))
         return known[scope]
 
-    def neighbours(self, chunk: Chunk, before: int, after: int) -> list[Chunk]:
+    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
         # The ids of a document's chunks follow its sequence numbers.
-        around = [chunk.id + step for step in range(-before, after + 1) if step]
-        rows = self._catalogue.hydrate(around, self.generation())
-        found = (rows[chunk_id][0] for chunk_id in around if chunk_id in rows)
-        return [one for one in found if one.document_id == chunk.document_id]
+        around = {one.id: [one.id + step for step in range(-reach, reach + 1) if step] for one in chunks}
+        known = {one.id: one for one in chunks}
+        wanted = dict.fromkeys(chunk_id for ids in around.values() for chunk_id in ids if chunk_id not in known)
+        known |= {chunk_id: row[0] for chunk_id, row in self._catalogue.hydrate(wanted, self.generation()).items()}
+        return {
+            one.id: [
+                known[chunk_id]
+                for chunk_id in around[one.id]
+                if chunk_id in known and known[chunk_id].document_id == one.document_id
+            ]
+            for one in chunks
+        }
 
     def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
         return self._catalogue.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)

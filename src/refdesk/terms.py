@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -129,9 +130,21 @@ def terms(text: str, language: str = "en") -> list[str]:
 
 def query_terms(text: str, languages: Sequence[str] = ("en",)) -> list[str]:
     """The distinct terms to search for: stop words dropped unless nothing else is left, stemmed in each language."""
+    return list(dict.fromkeys(repeated_terms(text, languages)))
+
+
+def repeated_terms(text: str, languages: Sequence[str] = ("en",)) -> list[str]:
+    """`query_terms`, each as often as the query says it, whatever the number of languages: what BM25 counts.
+
+    >>> repeated_terms("the fee, which fee, and the berth")
+    ['fee', 'fee', 'berth']
+    """
     all_words = words(text)
     content = [word for word in all_words if word not in QUERY_STOP_WORDS] or all_words
-    return list(dict.fromkeys(term for language in languages or ("en",) for term in _stem(content, language)))
+    counts: Counter[str] = Counter()
+    for language in languages or ("en",):
+        counts |= Counter(_stem(content, language))  # the larger of two counts
+    return list(counts.elements())
 
 
 def _stem(found: Iterable[str], language: str) -> list[str]:

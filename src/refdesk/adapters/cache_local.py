@@ -144,7 +144,7 @@ class LocalCache:
             entries, matrix = shelf.stack()
         if not entries:
             return []
-        cosines = matrix @ vector
+        cosines = np.vecdot(matrix, vector)
         best = np.argsort(-cosines, kind="stable")[:k]
         return [(entries[place].question, float(cosines[place]), entries[place].answer) for place in best]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from refdesk.adapters import codec
 from refdesk.adapters.collections import within
 from refdesk.adapters.database import file_of
 from refdesk.adapters.own_connections import OwnConnections
-from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
+from refdesk.adapters.schema import chunks, documents, pages, vectors
 from refdesk.errors import LibraryDamaged
 from refdesk.geometry import Geometry
 from refdesk.types import UNFINISHED, Chunk, Document, Page, Range, Scope
@@ -33,6 +33,26 @@ _CHUNK_COLUMNS = [
 _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
 _CHUNKS = f"SELECT document_key, {', '.join(column.name for column in _CHUNK_COLUMNS)} FROM chunks"
+_LANGUAGES = (
+    "SELECT language, count(*) FROM documents WHERE status = 'ready' AND language != ''"
+    " GROUP BY language ORDER BY count(*) DESC, language"
+)
+# Leaps from each language to the next in the index: counting reads an entry for every document.
+_SPOKEN = """
+    WITH RECURSIVE spoken (language) AS (
+        SELECT min(language) FROM documents WHERE status = 'ready' AND language > ''
+        UNION ALL
+        SELECT (SELECT min(language) FROM documents WHERE status = 'ready' AND language > spoken.language)
+        FROM spoken WHERE spoken.language IS NOT NULL
+    )
+    SELECT language FROM spoken WHERE language IS NOT NULL
+"""
+_VECTORS = "SELECT chunk_id, vector FROM vectors WHERE space = ? AND chunk_id > ? ORDER BY chunk_id"
+_SENTENCES = "SELECT chunk_id, sentences FROM vectors WHERE space = ? AND chunk_id"
+_DROPPED = "SELECT first_chunk, last_chunk FROM dropped"
+_TEXT = f"{_DOCUMENTS} WHERE collection = ? AND source = '' AND name = ? AND parent_id IS NULL"
+_READ_KEPT = 512  # chunks kept of what was read last: some 5 MB
+_MOST_IDS = 512  # values in one condition
 _MAPPED = 2 << 30  # bytes of the database that a searching thread reads through the page cache
 EVERYTHING = Scope()
 _FETCH = 4096  # rows at a time when reading whole tables
@@ -63,6 +83,8 @@ class Catalogue:
         self._readers = OwnConnections(self._connect)
         self._known: dict[int, Document] = {}  # by key, valid for one generation
         self._known_generation = -1
+        self._read: dict[int, tuple[Chunk, Document]] = {}  # chunks by id, of one generation
+        self._read_generation = -1
         self._file = file_of(engine)
 
     def close(self) -> None:
@@ -75,17 +97,28 @@ class Catalogue:
         reader.detach()  # the pool would keep it open, and so mapped, for whoever comes next
         return reader
 
-    def _quick(self, statement: str) -> list[Any]:
+    def _quick(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Rows straight from the driver, on a connection of this thread's own: what every search asks.
 
-        SQLAlchemy's checkout, BEGIN, compilation and ROLLBACK would double the time of a search.
+        SQLAlchemy's checkout, BEGIN, compilation and ROLLBACK would double the time of a search. The driver keeps what
+        it has prepared by its text, so that texts must be few.
         """
         cursor = self._readers.get().cursor()
         try:
-            cursor.execute(statement)
+            cursor.execute(statement, values)
             return list(cursor.fetchall())
         finally:
             cursor.close()
+
+    def _quick_in(self, statement: str, ids: Iterable[int], *before: Any) -> list[Any]:
+        """`_quick` for a statement that ends in a column, of which one of these values is wanted."""
+        found: list[Any] = []
+        every = list(ids)
+        for at in range(0, len(every), _MOST_IDS):
+            some = every[at : at + _MOST_IDS]
+            some += some[-1:] * (_room(len(some)) - len(some))
+            found += self._quick(f"{statement} IN ({','.join('?' * len(some))})", (*before, *some))
+        return found
 
     # state
 
@@ -103,14 +136,11 @@ class Catalogue:
 
     def languages(self) -> tuple[str, ...]:
         """The languages of the documents, the most frequent first."""
-        query = (
-            select(documents.c.language)
-            .where(documents.c.status == "ready", documents.c.language != "")
-            .group_by(documents.c.language)
-            .order_by(func.count().desc(), documents.c.language)
-        )
-        with self.engine.connect() as connection:
-            return tuple(connection.execute(query).scalars())
+        return tuple(language for language, _ in self._quick(_LANGUAGES))
+
+    def spoken(self) -> frozenset[str]:
+        """The same in no order, in a few microseconds however many documents there are."""
+        return frozenset(language for (language,) in self._quick(_SPOKEN))
 
     # documents
 
@@ -156,12 +186,8 @@ class Catalogue:
 
     def text_named(self, collection: str, name: str) -> Document | None:
         """The text that a program handed in under a name."""
-        return self._first(
-            documents.c.collection == collection,
-            documents.c.source == "",
-            documents.c.name == name,
-            documents.c.parent_id.is_(None),
-        )
+        rows = self._quick(_TEXT, (collection, name))
+        return _document(rows[0]) if rows else None
 
     def with_content(self, collection: str, content_hash: str) -> Document | None:
         return self._first(
@@ -212,18 +238,21 @@ class Catalogue:
         with self.engine.connect() as connection:
             return [codec.unpack_chunk(row, document_id) for row in connection.execute(query)]
 
-    def hydrate(self, ids: Sequence[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
+    def hydrate(self, ids: Collection[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
         """The chunks with these ids that are visible, each with its document."""
-        found: dict[int, tuple[Chunk, Document]] = {}
-        if not ids:
-            return found
-        rows = self._quick(f"{_CHUNKS} WHERE id IN ({','.join(str(int(i)) for i in ids)})")
+        # One dictionary per generation, replaced and never emptied. A question searches more than once, and asks for
+        # the neighbours of what it found, but each row is read once.
+        if generation != self._read_generation or len(self._read) > _READ_KEPT:
+            self._read, self._read_generation = {}, generation
+        known = self._read
+        missing = [chunk_id for chunk_id in ids if chunk_id not in known]
+        rows = self._quick_in(f"{_CHUNKS} WHERE id", missing)
         owners = self._documents_by_key({row[0] for row in rows}, generation)
         for row in rows:
             document = owners.get(row[0])
             if document is not None and document.status == "ready":
-                found[row[1]] = (codec.unpack_chunk(row[1:], document.id), document)
-        return found
+                known[row[1]] = (codec.unpack_chunk(row[1:], document.id), document)
+        return {chunk_id: known[chunk_id] for chunk_id in ids if chunk_id in known}
 
     def _documents_by_key(self, keys: set[int], generation: int) -> dict[int, Document]:
         if generation != self._known_generation:
@@ -231,9 +260,8 @@ class Catalogue:
         known = self._known  # one dictionary per generation, so another thread's refresh cannot mix the two
         missing = [key for key in keys if key not in known]
         if missing:
-            for row in self._quick(f"{_DOCUMENTS} WHERE key IN ({','.join(map(str, missing))})"):
-                named = dict(zip(_DOCUMENT_COLUMNS, row, strict=True))
-                known[named["key"]] = codec.unpack_document(named)
+            for row in self._quick_in(f"{_DOCUMENTS} WHERE key", missing):
+                known[row[0]] = _document(row)
         return {key: known[key] for key in keys if key in known}
 
     # what the indexes are derived from
@@ -260,34 +288,27 @@ class Catalogue:
 
     def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids and vectors of the chunks whose id is greater than `after`, ascending."""
-        query = (
-            select(vectors.c.chunk_id, vectors.c.vector)
-            .where(vectors.c.space == space, vectors.c.chunk_id > after)
-            .order_by(vectors.c.chunk_id)
-        )
         ids: list[int] = []
         parts: list[NDArray[np.float32]] = []
-        with self.engine.connect() as connection:
-            for rows in connection.execution_options(stream_results=True).execute(query).partitions(_FETCH):
+        cursor = self._readers.get().cursor()
+        try:
+            cursor.execute(_VECTORS, (space, after))
+            while rows := cursor.fetchmany(_FETCH):
                 ids.extend(row[0] for row in rows)
                 parts.append(codec.unpack_vectors([row[1] for row in rows], dimensions))
+        finally:
+            cursor.close()
         matrix = np.concatenate(parts) if parts else np.zeros((0, dimensions), dtype=np.float32)
         return np.array(ids, dtype=np.int64), matrix
 
     def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
-        query = select(vectors.c.chunk_id, vectors.c.sentences).where(
-            vectors.c.space == space, vectors.c.chunk_id.in_(list(ids))
-        )
-        with self.engine.connect() as connection:
-            return {row[0]: codec.unpack_sentences(row[1], dimensions) for row in connection.execute(query)}
+        rows = self._quick_in(_SENTENCES, ids, space)
+        return {chunk_id: codec.unpack_sentences(packed, dimensions) for chunk_id, packed in rows}
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
         """Ranges of chunk ids that must not be found; `unpurged`: those that the lexical index may still hold."""
-        query = select(dropped.c.first_chunk, dropped.c.last_chunk)
-        if unpurged:
-            query = query.where(dropped.c.purged == 0)
-        with self.engine.connect() as connection:
-            return [(row[0], row[1]) for row in connection.execute(query)]
+        rows = self._quick(f"{_DROPPED} WHERE purged = 0" if unpurged else _DROPPED)
+        return [(first, last) for first, last in rows]
 
     def all_chunks(self) -> Iterator[tuple[Document, Chunk, int]]:
         """Every visible chunk with its document and the document's key, in order of id."""
@@ -361,6 +382,20 @@ def _metadata_holds(packed: str, scope: Scope) -> bool:
 
 def _has_metadata(document: Document, scope: Scope) -> bool:
     return all(document.metadata.get(name) == value for name, value in scope.metadata)
+
+
+def _room(count: int) -> int:
+    """The power of two that is enough: searches for 17 to 32 chunks share one statement.
+
+    >>> _room(20)
+    32
+    """
+    return 1 << max(0, count - 1).bit_length()
+
+
+def _document(row: Sequence[Any]) -> Document:
+    """From a row of all columns."""
+    return codec.unpack_document(dict(zip(_DOCUMENT_COLUMNS, row, strict=True)))
 
 
 def _page_text(row: Any) -> PageText:

@@ -22,6 +22,7 @@ from refdesk.ports import Embedder, Scored
 from refdesk.types import Range, Scope
 
 FREQUENCIES_KEPT = 20_000  # counting a frequent word in a part of 200,000 chunks takes 2 ms
+RECOUNTED = 0.01  # share of the chunks that has to come or go before the most frequent language is looked for again
 SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
 
 
@@ -40,6 +41,7 @@ class LocalIndex:
         self._allowed: OrderedDict[Scope, NDArray[np.int64]] = OrderedDict()
         self._frequencies: dict[tuple[str, Scope], int] = {}
         self.languages: tuple[str, ...] = ()
+        self._counted = 0  # chunks when the languages were counted
 
     def refresh(self) -> Standing:
         """Looks at the library as it is now; cheap when nothing has changed."""
@@ -62,10 +64,14 @@ class LocalIndex:
             ids, matrix = self._catalogue.vectors_after(self._embedder.name, vectors.last_id, vectors.dimensions)
             vectors.append(ids, matrix)
             vectors.drop(dropped)
-            self.languages = self._catalogue.languages()
+            self._count_languages(lexical.count)
             self._lexical, self._vectors, self._unpurged, self._standing = lexical, vectors, unpurged, standing
             self._allowed, self._frequencies = OrderedDict(), {}
         return standing
+
+    def _count_languages(self, chunks: int) -> None:
+        if abs(chunks - self._counted) > RECOUNTED * self._counted or self._catalogue.spoken() != set(self.languages):
+            self.languages, self._counted = self._catalogue.languages(), chunks
 
     def _open_lexical(self, standing: Standing) -> LexicalIndex:
         if self._lexical is not None and self._lexical.folder == self.lexical_folder(standing.lexical):

@@ -23,7 +23,7 @@ from refdesk.errors import DiskFull
 from refdesk.ports import Embedder
 from refdesk.types import Chunk, Finding
 
-TAIL_LIMIT = 8192  # vectors scanned exactly beside a snapshot: 0.3 ms; more make a new snapshot worth its seconds
+TAIL_LIMIT = 2048  # vectors scanned exactly beside a snapshot: 0.1 ms; more make a new snapshot worth its second
 TAIL_SHARE = 0.025  # of a large library: writing a million vectors anew is worth it every 25,000
 DROPPED_LIMIT = 0.2  # share of deleted vectors at which a new snapshot is made
 _BATCH = 512

@@ -1,13 +1,15 @@
-"""Reads that every question makes, in a few microseconds: straight from the driver, on a thread's own connection.
+"""What every question reads and every document writes: statements that are written out once and go to the driver.
 
-SQLAlchemy's checkout, BEGIN, execution and ROLLBACK take 0.2 ms; an answer from the cache has 2 ms in all.
+SQLAlchemy's checkout, BEGIN, execution and ROLLBACK take 0.2 ms; an answer from the cache has 2 ms in all. Composing
+the eleven statements that a new document took, and looking each up in SQLAlchemy's cache, took 3 ms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Engine, Insert, PoolProxiedConnection, Select
+from sqlalchemy import Connection, CursorResult, Delete, Dialect, Engine, Insert, PoolProxiedConnection, Select, Update
 
 from refdesk.adapters.own_connections import OwnConnections
 
@@ -27,6 +29,37 @@ class Prepared:
     def run(self, connection: Connection, values: dict[str, Any]) -> None:
         """For a change, within the connection's transaction; values are given as the driver takes them."""
         connection.exec_driver_sql(self.text, self.parameters(values))
+
+
+class Statement:
+    """For a transaction: written out when it is first run, once in each dialect.
+
+    Values are given by name, as the driver takes them. `columns` are those that an INSERT fills, if not all.
+    """
+
+    def __init__(self, statement: Select[Any] | Insert | Update | Delete, columns: Sequence[str] | None = None) -> None:
+        self._statement = statement
+        self._columns = None if columns is None else list(columns)
+        self._written: dict[str, tuple[str, Mapping[str, Any], Sequence[str] | None]] = {}
+
+    def run(self, connection: Connection, **values: Any) -> CursorResult[Any]:
+        text, fixed, order = self._in(connection.dialect)
+        given = {**fixed, **values}
+        return connection.exec_driver_sql(text, given if order is None else tuple(given[name] for name in order))
+
+    def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Once for each row, in one call of the driver; each row holds every value."""
+        if rows:
+            text, _, order = self._in(connection.dialect)
+            given = list(rows) if order is None else [tuple(row[name] for name in order) for row in rows]
+            connection.exec_driver_sql(text, given)
+
+    def _in(self, dialect: Dialect) -> tuple[str, Mapping[str, Any], Sequence[str] | None]:
+        written = self._written.get(dialect.name)
+        if written is None:
+            compiled = self._statement.compile(dialect=dialect, column_keys=self._columns)
+            written = self._written[dialect.name] = (str(compiled), compiled.params, compiled.positiontup)
+        return written
 
 
 class QuickReader:

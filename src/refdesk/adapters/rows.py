@@ -9,16 +9,50 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from refdesk.adapters import codec
 from refdesk.adapters.lexical_tantivy import LexicalEntry
+from refdesk.adapters.quick import Statement
 from refdesk.adapters.schema import chunks, documents, dropped, pages, state
 from refdesk.errors import NotFound
 from refdesk.terms import terms
 from refdesk.types import Document, Outcome, Prepared
 
 _SOME = 500  # values in one condition
+
+# What a store runs for every document.
+_OF_ID = Statement(select(documents).where(documents.c.id == bindparam("id")))
+_ATTACHED = Statement(
+    select(documents).where(documents.c.parent_id == bindparam("parent_id"), documents.c.name == bindparam("name"))
+)
+_FILE = Statement(
+    select(documents).where(
+        # Not its name: a file has a shorter one when its own folder is added than when the folder above is.
+        documents.c.collection == bindparam("collection"),
+        documents.c.source == bindparam("source"),
+        documents.c.parent_id.is_(None),
+    )
+)
+_TEXT = Statement(
+    select(documents).where(
+        documents.c.collection == bindparam("collection"),
+        documents.c.source == bindparam("source"),
+        documents.c.name == bindparam("name"),
+        documents.c.parent_id.is_(None),
+    )
+)
+_INSERT = Statement(insert(documents), [column.name for column in documents.c if column.name != "key"])
+_KEPT_COLUMNS = ("key", "id", "created_at")  # of a row whose document is replaced
+_REPLACE = Statement(
+    update(documents).where(documents.c.key == bindparam("replaced")),
+    [column.name for column in documents.c if column.name not in _KEPT_COLUMNS],
+)
+_EMPTY = [Statement(delete(table).where(table.c.document_key == bindparam("of"))) for table in (chunks, pages)]
+_DROP = Statement(insert(dropped))
+_STATE = Statement(select(state.c.value).where(state.c.name == bindparam("of")))
+_CHANGE_STATE = Statement(update(state).where(state.c.name == bindparam("of")), ["value"])
+_NEW_STATE = Statement(insert(state))
 
 
 def document_values(document: Document, modified: float) -> dict[str, Any]:
@@ -53,18 +87,14 @@ def document_values(document: Document, modified: float) -> dict[str, Any]:
 def find(connection: Connection, document: Document) -> Any:
     """The row that stands for the same thing: the same file, the same attachment, or the same name of a text."""
     if document.id:
-        same = documents.c.id == document.id
+        found = _OF_ID.run(connection, id=document.id)
     elif document.parent_id is not None:
-        same = and_(documents.c.parent_id == document.parent_id, documents.c.name == document.name)
+        found = _ATTACHED.run(connection, parent_id=document.parent_id, name=document.name)
+    elif document.source:
+        found = _FILE.run(connection, collection=document.collection, source=document.source)
     else:
-        same = and_(
-            documents.c.collection == document.collection,
-            documents.c.source == document.source,
-            # A file has a shorter name when its own folder is added than when the folder above is.
-            or_(documents.c.source != "", documents.c.name == document.name),
-            documents.c.parent_id.is_(None),
-        )
-    return connection.execute(select(documents).where(same)).first()
+        found = _TEXT.run(connection, collection=document.collection, source="", name=document.name)
+    return found.first()
 
 
 def in_place(row: Any, prepared: Prepared) -> Prepared:
@@ -77,27 +107,35 @@ def in_place(row: Any, prepared: Prepared) -> Prepared:
     return prepared if placed == document else replace(prepared, document=placed)
 
 
-def upsert(connection: Connection, prepared: Prepared, modified: float, start: int) -> tuple[int, str, Outcome]:
-    """Writes the document's row, visible; what it held before goes. Gives its key, its id and what happened."""
+def upsert(
+    connection: Connection, prepared: Prepared, modified: float, start: int, row: Any
+) -> tuple[int, Document, Outcome]:
+    """Writes the document's row, visible; what the `row` found for it held goes. Gives its key, it, and what happened.
+
+    >>> upsert(connection, prepared, 0.0, 17, find(connection, prepared.document))
+    (3, Document(id='5b8…'), 'added')
+    """
     values = document_values(prepared.document, modified) | {"status": "ready"}
     values |= {"first_chunk": start, "last_chunk": start + len(prepared.chunks) - 1}
-    row = find(connection, prepared.document)
     if row is None:
-        result = connection.execute(insert(documents).values(values))
-        key = result.inserted_primary_key
-        assert key is not None
-        return int(key[0]), str(values["id"]), "added"
+        result = _INSERT.run(connection, **values)
+        return int(result.lastrowid), codec.unpack_document(values), "added"
     drop_chunks(connection, row)
-    for table in (chunks, pages):
-        connection.execute(delete(table).where(table.c.document_key == row.key))
-    del values["id"], values["created_at"]
-    connection.execute(update(documents).where(documents.c.key == row.key).values(values))
-    return int(row.key), str(row.id), "replaced" if row.status == "ready" else "added"
+    for emptying in _EMPTY:
+        emptying.run(connection, of=row.key)
+    _REPLACE.run(connection, replaced=row.key, **values)
+    stored = codec.unpack_document(values | {name: row._mapping[name] for name in _KEPT_COLUMNS})
+    return int(row.key), stored, "replaced" if row.status == "ready" else "added"
 
 
 def drop_chunks(connection: Connection, row: Any) -> None:
     if row.last_chunk >= row.first_chunk:
-        connection.execute(insert(dropped).values(first_chunk=row.first_chunk, last_chunk=row.last_chunk, purged=0))
+        drop_ids(connection, row.first_chunk, row.last_chunk)
+
+
+def drop_ids(connection: Connection, first: int, last: int) -> None:
+    """From now on nobody finds these chunks."""
+    _DROP.run(connection, first_chunk=first, last_chunk=last, purged=0)
 
 
 def row_of(connection: Connection, document_id: str, collection: str | None = None) -> Any:
@@ -209,14 +247,17 @@ def lexical_entry(
 
 
 def set_state(connection: Connection, name: str, value: str) -> None:
-    changed = connection.execute(update(state).where(state.c.name == name).values(value=value))
-    if not changed.rowcount:
-        connection.execute(insert(state).values(name=name, value=value))
+    if not _CHANGE_STATE.run(connection, of=name, value=value).rowcount:
+        _NEW_STATE.run(connection, name=name, value=value)
+
+
+def read_state(connection: Connection, name: str) -> int:
+    """A number that is kept; 0 before it was."""
+    return int(_STATE.run(connection, of=name).scalar() or 0)
 
 
 def bump(connection: Connection, name: str) -> int:
-    found = connection.execute(select(state.c.value).where(state.c.name == name)).scalar()
-    value = int(found or 0) + 1
+    value = read_state(connection, name) + 1
     set_state(connection, name, str(value))
     return value
 

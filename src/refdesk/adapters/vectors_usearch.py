@@ -20,7 +20,8 @@ from usearch.index import search as exact_search
 from refdesk.ports import Scored
 from refdesk.types import Range
 
-EXACT_BELOW = 20_000  # chunks; a scan of 20k vectors takes 2 ms, and is exact
+EXACT_BELOW = 2_000  # chunks; a scan of so many takes 0.1 ms, as long as the graph takes over ten times as many
+SCANNED_AT_MOST = 20_000  # chunks that a filter leaves; of more the graph finds them sooner
 CONNECTIVITY = 16
 EXPANSION_ADD = 128
 EXPANSION_SEARCH = 64  # recall@20 .961 on 47k chunks of real text; .979 at 96 for 0.1 ms more (docs/log.md)
@@ -67,7 +68,9 @@ class VectorIndex:
 
     def __len__(self) -> int:
         both = (self._ids, self._tail_ids[: self._tail_length])
-        return sum(len(ids) - int(np.count_nonzero(self._is_dropped(ids))) for ids in both)
+        firsts, lasts = self._dropped[:, 0], self._dropped[:, 1]
+        gone = [np.searchsorted(ids, lasts, "right") - np.searchsorted(ids, firsts, "left") for ids in both]
+        return sum(map(len, both)) - int(sum(one.sum() for one in gone))
 
     def append(self, ids: Ids, vectors: Matrix) -> None:
         """Adds vectors whose ids are greater than all before."""
@@ -95,7 +98,7 @@ class VectorIndex:
             return []
         if allowed is None:
             found = self._graph_search(vector, k, None) + self._tail_search(vector, k)
-        elif len(allowed) <= EXACT_BELOW:
+        elif len(allowed) <= SCANNED_AT_MOST:
             found = self._exact(vector, allowed, k)
         else:
             tail = allowed[np.searchsorted(allowed, self._ids[-1], side="right") :] if len(self._ids) else allowed
@@ -132,7 +135,7 @@ class VectorIndex:
         if not length:
             return []
         ids = self._tail_ids[:length]
-        scores = self._tail[:length] @ vector
+        scores = np.vecdot(self._tail[:length], vector)  # `@` would wake the threads of BLAS, which spin for a while
         if len(self._dropped):
             keep = ~self._is_dropped(ids)
             ids, scores = ids[keep], scores[keep]
@@ -173,7 +176,7 @@ class VectorIndex:
             scores = np.empty(len(rows), dtype=np.float32)
             for start in range(0, len(rows), _STEP):  # bounded memory, and float16 is widened in the cache
                 step = rows[start : start + _STEP]
-                scores[start : start + len(step)] = np.asarray(matrix[step], dtype=np.float32) @ vector
+                scores[start : start + len(step)] = np.vecdot(np.asarray(matrix[step], dtype=np.float32), vector)
             found_ids.append(ids[there])
             found_scores.append(scores)
         if not found_ids:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, update
 from sqlalchemy.exc import DatabaseError
 
 from refdesk.adapters import codec
@@ -29,11 +29,13 @@ from refdesk.adapters.database import explain_sql, writing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.moving import Departure, Move, check_place, check_settled, departures, move_rows, moved_entries
+from refdesk.adapters.quick import Statement
 from refdesk.adapters.rows import (
     Kept,
     bump,
     by_key,
     document_values,
+    drop_ids,
     entries,
     family,
     find,
@@ -41,16 +43,21 @@ from refdesk.adapters.rows import (
     keep_children,
     kept_files,
     now,
+    read_state,
     remove_family,
     row_of,
     set_state,
     unused,
     upsert,
 )
-from refdesk.adapters.schema import chunks, documents, dropped, pages, state, vectors
+from refdesk.adapters.schema import chunks, documents, dropped, pages, vectors
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
-from refdesk.types import UNFINISHED, Document, Outcome, Prepared, Range
+from refdesk.types import UNFINISHED, Document, Outcome, Prepared
+
+# What a store runs, whatever the number of its documents.
+_PAGES, _CHUNKS, _VECTORS = Statement(insert(pages)), Statement(insert(chunks)), Statement(insert(vectors))
+_UNDROP = Statement(delete(dropped).where(dropped.c.first_chunk == bindparam("first")))
 
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
 Item = TypeVar("Item")
@@ -183,39 +190,41 @@ class LibraryWriter:
         if not batch:
             return []
         with self.locked():
-            with self._engine.begin() as connection:
-                self._claim_space(connection)
             total = sum(len(ready.prepared.chunks) for ready in batch)
             first = self._reserve(total)
-            numbered, start = [], first
-            for ready in batch:
-                numbered.append((ready, start))
-                start += len(ready.prepared.chunks)
+            starts = accumulate((len(ready.prepared.chunks) for ready in batch), initial=first)
+            numbered = list(zip(batch, starts, strict=False))
             self._keep_files(batch)
             with self._engine.begin() as connection:
-                before = kept_files(connection, self._keys(connection, batch)) | _brought(batch)
-                coming = _still_wanted(connection, numbered)
-                owners = [upsert(connection, ready.prepared, ready.modified, start) for ready, start in coming.values()]
-                # Rows first, index second, commit last: the index must know the ids the rows were given.
-                lexical = [
-                    entry
-                    for (ready, start), (_, document_id, _) in zip(coming.values(), owners, strict=True)
-                    for entry in entries(ready.prepared, document_id, start)
-                ]
-                self._index.lexical_index.write(lexical)
-                for (ready, start), (key, document_id, _) in zip(coming.values(), owners, strict=True):
-                    self._insert_content(connection, ready, key, start)
-                    keep_children(connection, document_id, ready.children, ready.owner)
-                connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
-                bump(connection, "generation")
-                stored: dict[int, tuple[Document, Outcome]] = {
-                    place: (by_key(connection, key), outcome)
-                    for place, (key, _, outcome) in zip(coming, owners, strict=True)
+                # All are looked up before any is written: they are different documents.
+                rows = [find(connection, ready.prepared.document) for ready in batch]
+                before = kept_files(connection, _keys(connection, rows)) | _brought(batch)
+                coming = _still_wanted(numbered, rows)
+                owners = {
+                    place: upsert(connection, ready.prepared, ready.modified, start, rows[place])
+                    for place, (ready, start) in coming.items()
                 }
+                # Rows first, index second, commit last: the index must know the ids the rows were given.
+                self._index.lexical_index.write(
+                    entry
+                    for place, (ready, start) in coming.items()
+                    for entry in entries(ready.prepared, owners[place][1].id, start)
+                )
+                self._insert_content(
+                    connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
+                )
+                for place, (ready, _) in coming.items():
+                    if ready.children or rows[place] is not None:
+                        keep_children(connection, owners[place][1].id, ready.children, ready.owner)
+                _UNDROP.run(connection, first=first)
+                bump(connection, "generation")
                 gone = unused(connection, before)
             self._files.remove(gone)
             self._purge()
             self._index.lexical_index.merge()
+        stored: dict[int, tuple[Document, Outcome]] = {
+            place: (document, outcome) for place, (_, document, outcome) in owners.items()
+        }
         return [stored.get(place, (ready.prepared.document, "removed")) for place, ready in enumerate(batch)]
 
     def remove(self, found: Sequence[Document]) -> list[Document]:
@@ -309,18 +318,14 @@ class LibraryWriter:
         elif space != self._space:
             raise other_embedder(space, self._space)
 
-    def _keys(self, connection: Connection, batch: Sequence[Ready]) -> list[int]:
-        """Of the rows that a batch will replace, and of what is attached to them."""
-        rows = [find(connection, ready.prepared.document) for ready in batch]
-        return [one.key for row in rows if row is not None for one in family(connection, row.id)]
-
     def _reserve(self, count: int) -> int:
+        """The first of so many new ids, which nobody finds until they are taken off the list of dropped ones."""
         with self._engine.begin() as connection:
-            found = connection.execute(select(state.c.value).where(state.c.name == "next_chunk")).scalar()
-            first = int(found) if found else 1
+            self._claim_space(connection)
+            first = read_state(connection, "next_chunk") or 1
             set_state(connection, "next_chunk", str(first + count))
             if count:
-                connection.execute(insert(dropped).values(first_chunk=first, last_chunk=first + count - 1, purged=0))
+                drop_ids(connection, first, first + count - 1)
         return first
 
     def _keep_files(self, batch: Sequence[Ready]) -> None:
@@ -330,33 +335,30 @@ class LibraryWriter:
             for figure in ready.prepared.figures.values():
                 self._files.put(figure)
 
-    def _insert_content(self, connection: Connection, ready: Ready, key: int, start: int) -> None:
-        prepared = ready.prepared
-        page_rows = [
-            {
-                "document_key": key,
-                "number": page.number,
-                "start": page.start,
-                "end": page.end,
-                "width": page.width,
-                "height": page.height,
-                "label": page.label,
-                "ocr": int(page.ocr),
-                "text": prepared.text[page.start : page.end],
-                "words": None if prepared.geometry is None else codec.pack_words(prepared.geometry, page),
-            }
-            for page in prepared.pages
-        ]
-        if page_rows:
-            connection.execute(insert(pages), page_rows)
-        if not prepared.chunks:
-            return
-        connection.execute(
-            insert(chunks), [codec.pack_chunk(chunk, start + i, key) for i, chunk in enumerate(prepared.chunks)]
-        )
-        connection.execute(
-            insert(vectors),
-            [
+    def _insert_content(self, connection: Connection, batch: Sequence[tuple[Ready, int, int]]) -> None:
+        """Pages, chunks and vectors of documents, each with its key and the id of its first chunk."""
+        page_rows: list[dict[str, Any]] = []
+        chunk_rows: list[dict[str, Any]] = []
+        vector_rows: list[dict[str, Any]] = []
+        for ready, key, start in batch:
+            prepared = ready.prepared
+            page_rows += [
+                {
+                    "document_key": key,
+                    "number": page.number,
+                    "start": page.start,
+                    "end": page.end,
+                    "width": page.width,
+                    "height": page.height,
+                    "label": page.label,
+                    "ocr": int(page.ocr),
+                    "text": prepared.text[page.start : page.end],
+                    "words": None if prepared.geometry is None else codec.pack_words(prepared.geometry, page),
+                }
+                for page in prepared.pages
+            ]
+            chunk_rows += [codec.pack_chunk(chunk, start + i, key) for i, chunk in enumerate(prepared.chunks)]
+            vector_rows += [
                 {
                     "space": self._space,
                     "chunk_id": start + i,
@@ -364,14 +366,14 @@ class LibraryWriter:
                     "sentences": one.sentences.tobytes(),
                 }
                 for i, one in enumerate(ready.embedded)
-            ],
-        )
+            ]
+        _PAGES.run_many(connection, page_rows)
+        _CHUNKS.run_many(connection, chunk_rows)
+        _VECTORS.run_many(connection, vector_rows)
 
     def _purge(self) -> None:
         """Takes every id on the list out of the lexical index."""
-        with self._engine.connect() as connection:
-            rows = connection.execute(select(dropped.c.first_chunk, dropped.c.last_chunk).where(dropped.c.purged == 0))
-            ranges: list[Range] = [(row[0], row[1]) for row in rows]
+        ranges = self._catalogue.dropped(unpurged=True)
         if ranges:
             self._index.lexical_index.write((), drop=ranges)
             with self._engine.begin() as connection:
@@ -381,14 +383,18 @@ class LibraryWriter:
                     connection.execute(update(dropped).where(some).values(purged=1))
 
 
-def _still_wanted(connection: Connection, numbered: Sequence[tuple[Ready, int]]) -> dict[int, tuple[Ready, int]]:
+def _keys(connection: Connection, rows: Iterable[Any]) -> list[int]:
+    """Of the rows that a batch will replace, and of what is attached to them."""
+    return [one.key for row in rows if row is not None for one in family(connection, row.id)]
+
+
+def _still_wanted(numbered: Sequence[tuple[Ready, int]], rows: Sequence[Any]) -> dict[int, tuple[Ready, int]]:
     """By their places in the batch, those that were not removed while they were read, each as it lies now.
 
     What a run takes in has had a row since it was accepted.
     """
     found = {}
-    for place, (ready, start) in enumerate(numbered):
-        row = find(connection, ready.prepared.document)
+    for place, ((ready, start), row) in enumerate(zip(numbered, rows, strict=True)):
         if row is not None or not ready.owner:
             found[place] = replace(ready, prepared=in_place(row, ready.prepared)), start
     return found

@@ -56,7 +56,7 @@ def assemble(
     system = system_message(plan, budget, settings, most) if plan.use_llm else ""
     room = Room(budget.passages, None if most is None else most - len(system.encode()))
     tokens = room.tokens if room.bytes is None else min(room.tokens, room.bytes // CHARACTERS_PER_TOKEN)
-    runs = grow(retrieved.hits, library, settings.neighbours, tokens)
+    runs = grow(retrieved.hits, _around(retrieved, library, settings.neighbours), tokens)
     passages = _numbered([_passage(run, hit) for hit, run in runs])
     kept = _fit(passages, query, retrieved, settings, plan, room)
     text = _within(render(kept, query.standalone, settings.context_format, for_model=plan.use_llm), query, room)
@@ -75,8 +75,10 @@ def with_neighbours(retrieved: Retrieved, context: Context, library: Library) ->
 # --- growing ---------------------------------------------------------------------------------------------------------
 
 
-def grow(hits: Sequence[Hit], library: Library, reach: int, tokens: int) -> list[tuple[Hit, tuple[Chunk, ...]]]:
-    """Each hit with the chunks around it, best first; hits that meet become one, under the better of them.
+def grow(
+    hits: Sequence[Hit], around: Mapping[int, Sequence[Chunk]], tokens: int
+) -> list[tuple[Hit, tuple[Chunk, ...]]]:
+    """Each hit with the chunks `around` it, best first; hits that meet become one, under the better of them.
 
     All hits are placed before any is grown, so that a neighbour never takes the room of a hit.
     """
@@ -88,8 +90,8 @@ def grow(hits: Sequence[Hit], library: Library, reach: int, tokens: int) -> list
             runs.append((hit, [hit.chunk]))
     spent = sum(chunk.token_count + HEADER_TOKENS for _, run in runs for chunk in run)
     taken = {chunk.id for _, run in runs for chunk in run}
-    for hit, run in runs if reach else []:
-        for chunk in _around(hit.chunk, library, reach):
+    for hit, run in runs:
+        for chunk in _nearest_first(hit.chunk, around.get(hit.chunk.id, ())):
             if chunk.id in taken or len(run) >= MOST_CHUNKS or spent + chunk.token_count > tokens:
                 continue
             if any(may_join(chunk, one) for one in run):
@@ -127,10 +129,16 @@ def _insert(run: list[Chunk], chunk: Chunk) -> None:
         run.sort(key=lambda one: one.sequence)
 
 
-def _around(chunk: Chunk, library: Library, reach: int) -> list[Chunk]:
-    """The neighbours, the nearest first and what follows before what precedes."""
-    found = [] if stands_alone(chunk) else library.neighbours(chunk, reach, reach)
-    return sorted(found, key=lambda one: (abs(one.sequence - chunk.sequence), one.sequence < chunk.sequence))
+def _around(retrieved: Retrieved, library: Library, reach: int) -> Mapping[int, Sequence[Chunk]]:
+    """The neighbours of the hits that may be joined; read here where retrieving has not done so."""
+    growing = [hit.chunk for hit in retrieved.hits if not stands_alone(hit.chunk)] if reach else []
+    missing = [chunk for chunk in growing if chunk.id not in retrieved.neighbours]
+    return {**retrieved.neighbours, **(library.neighbours(missing, reach) if missing else {})}
+
+
+def _nearest_first(chunk: Chunk, neighbours: Sequence[Chunk]) -> list[Chunk]:
+    """What follows before what precedes."""
+    return sorted(neighbours, key=lambda one: (abs(one.sequence - chunk.sequence), one.sequence < chunk.sequence))
 
 
 def _passage(chunks: tuple[Chunk, ...], hit: Hit) -> Passage:

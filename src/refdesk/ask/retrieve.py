@@ -80,7 +80,7 @@ def retrieve(
     kept, refined = _enough(job, query, kept)
     hits = _thinned(job, interleave(kept) if len(kept) > 1 else kept[0])
     hits = _with_rows(job, query, hits, considered)
-    _load_neighbours(job, hits)
+    neighbours = _neighbours(job, hits)
     return Retrieved(
         hits=tuple(hits),
         considered=tuple(considered),
@@ -88,6 +88,7 @@ def retrieve(
         idf={term: job.weights[term] for term in query.terms},
         preferred_documents=tuple(job.preferred),
         refined=refined,
+        neighbours=neighbours,
     )
 
 
@@ -196,11 +197,12 @@ def _load(job: Job, chunk_ids: Iterable[int]) -> None:
         job.rows.update(job.library.sentence_vectors(missing))
 
 
-def _load_neighbours(job: Job, hits: Sequence[Hit]) -> None:
-    """Sentence vectors of the chunks that may be joined to a hit: they are quoted and checked like its own."""
-    if around := job.settings.neighbours:
-        growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)]
-        _load(job, dict.fromkeys(one.id for chunk in growing for one in job.library.neighbours(chunk, around, around)))
+def _neighbours(job: Job, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
+    """The chunks that may be joined to a hit; their sentence vectors too: they are quoted and checked like its own."""
+    growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)] if job.settings.neighbours else []
+    found = job.library.neighbours(growing, job.settings.neighbours) if growing else {}
+    _load(job, dict.fromkeys(one.id for around in found.values() for one in around))
+    return found
 
 
 # --- choosing --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The command line: parses, calls the engine, prints.
+"""What the commands do: each parses, calls the engine, prints. `commands.py` lists them without importing this.
 
 Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 """
@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from refdesk import __version__
 from refdesk.engine import DEFAULT_COLLECTION, METHODS, STATUSES, Refdesk
-from refdesk.errors import LibraryError, RefdeskError, UsageError
+from refdesk.errors import LibraryError, UsageError
 from refdesk.serve import show
 from refdesk.serve.ask_command import ask, chat
+from refdesk.serve.commands import app, main, pairs
 from refdesk.serve.common import (
     DONE,
     FAILED,
     NOTHING,
-    USAGE,
     AsJson,
     Collection,
     DocumentNames,
@@ -41,14 +40,8 @@ from refdesk.serve.settings_command import app as settings_app
 from refdesk.serve.shelf_commands import move, remove, rename
 from refdesk.serve.show import escape
 
-app = typer.Typer(
-    help="A reference desk for your documents: add files, ask questions, see the page and the lines that prove it.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # help and errors as plain lines, which docs/cli.md shows as they are
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+__all__ = ["app", "main"]
+
 app.command()(ask)
 app.command()(chat)
 app.command()(serve)
@@ -59,31 +52,6 @@ app.add_typer(keys_app, name="keys")
 DocumentName = Annotated[
     str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.", show_default=False)
 ]
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        out.print(f"refdesk {__version__}")
-        raise typer.Exit(DONE)
-
-
-@app.callback()
-def options(
-    context: typer.Context,
-    library: Annotated[
-        Path | None,
-        typer.Option(
-            "--library", "-l", metavar="DIR", envvar="REFDESK_LIBRARY", help="The library's folder, else ~/.refdesk."
-        ),
-    ] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting for this run; may be repeated.")
-    ] = None,
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version and stop.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    context.obj = {"library": library, "settings": _pairs(setting or [], "--set")}
 
 
 @app.command()
@@ -113,7 +81,7 @@ def add(
         desk.writer.on_wait = lambda: messages.print("Another process is adding; waiting for it …")
         options: dict[str, Any] = {
             "collection": collection,
-            "metadata": _pairs(metadata or [], "--meta"),
+            "metadata": pairs(metadata or [], "--meta"),
             "password": password,
             "on_progress": progress.update,
             "on_added": progress.added,
@@ -167,7 +135,7 @@ def search(
             pages=_page_range(pages),
             date_from=date_from,
             date_to=date_to,
-            metadata=_pairs(metadata or [], "--meta"),
+            metadata=pairs(metadata or [], "--meta"),
         )
         if as_json:
             print_json([hit.to_dict() for hit in hits])
@@ -304,16 +272,6 @@ def demo(
         raise typer.Exit(run_demo(desk, out, messages, documents))
 
 
-def _pairs(values: list[str], option: str) -> dict[str, str]:
-    pairs = {}
-    for value in values:
-        name, equals, content = value.partition("=")
-        if not equals or not name:
-            raise UsageError(f"{option} takes NAME=VALUE, not '{value}'")
-        pairs[name.strip()] = content.strip()
-    return pairs
-
-
 def _page_range(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
@@ -328,19 +286,3 @@ def _write(file: Path, data: bytes) -> None:
         file.write_bytes(data)
     except OSError as error:
         raise LibraryError(f"{file} cannot be written: {error.strerror or error}") from error
-
-
-def _fail(error: RefdeskError) -> NoReturn:
-    first, _, rest = error.sentence.partition(" ")
-    sentence = f"{first.capitalize() if first.islower() and first.isalpha() else first} {rest}"  # file names stay
-    messages.print(f"[red]{escape(sentence)}.[/]", soft_wrap=True)
-    raise SystemExit(USAGE if isinstance(error, UsageError) else FAILED)
-
-
-def main() -> None:
-    try:
-        app()
-    except RefdeskError as error:
-        _fail(error)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None

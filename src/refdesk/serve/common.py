@@ -10,8 +10,10 @@ import typer
 
 from refdesk.engine import Refdesk
 from refdesk.serve import show
+from refdesk.serve.commands import DONE, FAILED, NOTHING, USAGE
+from refdesk.serve.show import escape
 
-DONE, FAILED, USAGE, NOTHING = 0, 1, 2, 3
+__all__ = ["DONE", "FAILED", "NOTHING", "USAGE", "escape"]
 
 out = show.console()
 messages = show.console(stderr=True)

@@ -355,7 +355,7 @@ def _cosines(query: Query, vectors: Any, count: int) -> Floats:
     """NaN where no vectors are at hand, as for a neighbour that was joined to a hit."""
     if vectors is None or len(vectors) != count:
         return np.full(count, np.nan, dtype=np.float32)
-    found: Floats = vectors.astype(np.float32) @ query.vector / 127.0
+    found: Floats = np.vecdot(vectors.astype(np.float32), query.vector) / 127.0
     return found
 
 

@@ -84,7 +84,7 @@ def best_sentence(vector: NDArray[np.float32], rows: NDArray[np.int8] | None) ->
     """(cosine, place) of the sentence nearest to a vector; (-1, -1) without sentences."""
     if rows is None or not len(rows):
         return -1.0, -1
-    cosines = rows.astype(np.float32) @ vector / 127.0
+    cosines = np.vecdot(rows.astype(np.float32), vector) / 127.0  # `@` would wake a second thread of BLAS
     place = int(cosines.argmax())
     return float(cosines[place]), place
 
@@ -113,7 +113,7 @@ def without_repeats(hits: Sequence[Hit], rows: Rows, threshold: float) -> list[H
     if len(hits) < 2:
         return list(hits)
     vectors = chunk_vectors(hits, rows)
-    likeness = vectors @ vectors.T
+    likeness = np.vecdot(vectors[:, None], vectors[None])
     kept: list[int] = []
     for place, hit in enumerate(hits):
         near = [
@@ -144,12 +144,12 @@ def diverse(hits: Sequence[Hit], rows: Rows, share: float, k: int) -> list[Hit]:
     scores = (scores - scores.min()) / (float(np.ptp(scores)) or 1.0)
     vectors = chunk_vectors(hits, rows)
     chosen = [0]
-    nearest = vectors @ vectors[0]
+    nearest = np.vecdot(vectors, vectors[0])
     while len(chosen) < min(k, len(hits)):
         worth = share * scores - (1.0 - share) * nearest
         worth[chosen] = -np.inf
         chosen.append(int(worth.argmax()))
-        nearest = np.maximum(nearest, vectors @ vectors[chosen[-1]])
+        nearest = np.maximum(nearest, np.vecdot(vectors, vectors[chosen[-1]]))
     return [hits[place] for place in chosen]
 
 

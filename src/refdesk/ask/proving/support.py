@@ -211,4 +211,5 @@ def _turned(claim: Reading, best: str, joined: str, language: str) -> str:
 
 def cosines(vector: NDArray[np.float32], rows: NDArray[np.int8]) -> NDArray[np.float32]:
     """Of a unit vector with rows of unit vectors scaled by 127."""
-    return rows.astype(np.float32) @ vector / np.float32(127)
+    found: NDArray[np.float32] = np.vecdot(rows.astype(np.float32), vector) / np.float32(127)
+    return found

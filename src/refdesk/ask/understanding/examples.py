@@ -33,7 +33,7 @@ class Examples:
 
     def votes(self, vector: NDArray[np.float32]) -> dict[str, float]:
         """The share of each label among the nearest examples, weighed by how near they are; best first."""
-        cosines = self.vectors @ vector
+        cosines = np.vecdot(self.vectors, vector)
         nearest = np.argsort(-cosines)[:NEAREST]
         weights = np.exp(10.0 * (cosines[nearest] - cosines[nearest[0]]))  # a cosine .1 lower counts a third
         votes: dict[str, float] = {}
@@ -43,7 +43,7 @@ class Examples:
 
     def closest(self, vector: NDArray[np.float32]) -> dict[str, float]:
         """Per label the cosine of its nearest example."""
-        cosines = self.vectors @ vector
+        cosines = np.vecdot(self.vectors, vector)
         closest: dict[str, float] = {}
         for label, cosine in zip(self.labels, cosines, strict=True):
             closest[label] = max(closest.get(label, -1.0), float(cosine))
