@@ -21,7 +21,7 @@ from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
-DOUBTFUL = "What is the salary of the director?"
+DOUBTFUL = "How did sales of current meters develop against the year before?"
 MODEL = "openai:writer-8b"
 ONCE = {"llm.tries": 1}
 KEY = "sk-test-key"

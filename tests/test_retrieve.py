@@ -133,7 +133,7 @@ def test_every_step_is_in_the_trace_with_its_sizes(desk: Refdesk) -> None:
         replace(PLAN, rerank=False, check_relevance=False, use_mmr=True),
         trace=(bare := Trace()),
     )
-    assert {stage.name for stage in bare.stages if stage.skipped} == {"prefer", "rerank", "check"}
+    assert {stage.name for stage in bare.stages if stage.skipped} == {"prefer", "rerank", "check", "rows"}
 
 
 class Broken:

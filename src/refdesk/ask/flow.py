@@ -85,13 +85,9 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
                 yield event
         yield Done(await keeper.keep(unproved(answer, draft), query))
         return
-    if query.route != "needs_retrieval":
-        yield Content(reply(query))
-        yield Done(await keeper.keep(say(answer, reply(query)), query))
-        return
-
-    if query.is_about_library:
-        answer = list_documents(answer, await aside(library.documents, question.scope))
+    if query.route != "needs_retrieval" or query.is_about_library:
+        documents = await aside(library.documents, question.scope)
+        answer = list_documents(answer, documents) if query.is_about_library else say(answer, reply(query))
         yield Content(answer.content)
         yield Done(await keeper.keep(answer, query))
         return

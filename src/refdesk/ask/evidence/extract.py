@@ -15,7 +15,7 @@ import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.evidence import conflicts
-from refdesk.ask.evidence.reading import read, without_periods
+from refdesk.ask.evidence.reading import read
 from refdesk.ask.evidence.rows import CELLS, table_header
 from refdesk.ask.evidence.weigh import ENDS, Evidence, sentence_text, weigh
 from refdesk.settings import Settings
@@ -102,23 +102,26 @@ def _factual(
     """The sentence that answers best. A further one only where it adds something:
 
     it stands in the same document and answers almost as well, so that either may be meant; or another document gives
-    another value of the same thing. A row of a table is joined only by rows that hold the codes asked about.
+    another value of the same thing. A row of a table is joined only by what holds the same words of the question.
     """
     first, *others = _of_kind(ranked)
-    asked_about = read(without_periods(query.standalone)).places
-    codes = {term for term in asked_about if any(map(str.isdigit, term))} & read(first.text).places.keys()
+    held = frozenset(query.terms) & read(first.text).places.keys()
     chosen = [first]
     for one in others:
         if len(chosen) >= settings.max_sentences or one.score < first.score - FURTHER:
             break
-        is_row = "table" in (first.chunk.kind, one.chunk.kind)
-        if is_row and not codes <= read(one.text).places.keys():
+        if first.chunk.kind == "table" and not held <= read(one.text).places.keys():
             continue
         is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
         is_new = not any(_repeats(one, other, vectors) for other in chosen)
-        if is_new and (is_near or _differs(query, first, one, documents)):
+        if is_new and _ends(one) and (is_near or _differs(query, first, one, documents)):
             chosen.append(one)
     return chosen
+
+
+def _ends(one: Evidence) -> bool:
+    """Is it whole? A line of running text without an end is a title, a label or a scrap."""
+    return one.chunk.kind != "text" or one.text.strip()[-1:] in ENDS
 
 
 def _of_kind(ranked: Sequence[Evidence]) -> Sequence[Evidence]:

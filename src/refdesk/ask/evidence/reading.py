@@ -146,16 +146,11 @@ def _read(text: str, language: str) -> Reading:
     return Reading(text, language, places, len(stems), content, frozenset(term[:HEAD] for term in content))
 
 
-def without_periods(text: str) -> str:
-    """`Sales of E23 in May 2019` -> `Sales of E23 in  `."""
-    for start, end in reversed(periods.spans(text)):
-        text = f"{text[:start]} {text[end:]}"
-    return _YEAR.sub(" ", text)
-
-
 @lru_cache(maxsize=KEPT)
 def _amounts(text: str, language: str) -> frozenset[str]:
-    return _read(without_periods(text), language).numbers
+    for start, end in reversed(periods.spans(text)):
+        text = f"{text[:start]} {text[end:]}"
+    return _read(_YEAR.sub(" ", text), language).numbers
 
 
 @lru_cache(maxsize=KEPT)
