@@ -30,7 +30,12 @@ MIN_LINE_LETTERS = 12  # of a line of text; cells of tables and labels of figure
 MIN_LINE_WORDS = 3
 MAX_DIGITS = 0.3  # share of digits: above it, it is a row of a table
 FLOWS = 0.5  # share of a column's letters that stand in lines of text
+FILLED = 0.6  # the same of lines that fill their column
+FULL_LINE = 0.7  # of the width of the column
+FULL_LINE_WORDS = 5
+MIN_MIXED_ROWS = 6  # of a column that is no text, beside one that is
 DRAWN_IN_COLUMNS = 0.25  # changes of side in drawing order, as a share of those that drawing row by row would make
+DRAWN_APART = 0.1  # the same beside a column that is no text: a cell of several lines is drawn at one go too
 MAX_DEPTH = 12
 GUTTER = 5.0  # points that must stay empty; LaTeX's \columnsep is 10, newspapers use 8
 OVERHANG = 0.05  # share of letters that may hang into the gutter: a line that was too long
@@ -117,6 +122,7 @@ class _Part:
     middle: Floats
     letters: Floats
     prose: Floats  # the letters of runs that are lines of text, 0 for cells, labels and amounts
+    words: NDArray[np.intp]
     table: Mask
     drawn: NDArray[np.intp]  # the place in the order of drawing
 
@@ -126,7 +132,8 @@ class _Part:
         left, top, right, bottom, middle, letters = edges.astype(np.float32).T
         prose = np.array([run.letters if _is_line(run) else 0 for run in runs], np.float32)
         table = np.array([run.table is not None for run in runs])
-        return cls(left, top, right, bottom, middle, letters, prose, table, np.array([run.first for run in runs]))
+        words, drawn = np.array([(run.words, run.first) for run in runs], np.intp).T
+        return cls(left, top, right, bottom, middle, letters, prose, words, table, drawn)
 
 
 def _is_line(run: Run) -> bool:
@@ -212,7 +219,12 @@ def _columns(part: _Part, x: float, left: Mask, right: Mask, top: float, bottom:
     flowing = [_flows(part, side) for side in (left, right)]
     if not any(flowing):
         return None
-    if not all(flowing) and not _drawn_in_columns(part, left, right):
+    if all(flowing):  # drawn row by row it was read by OCR, or is a table of words: the lines must fill their columns
+        sure = _changes(part, left, right) <= DRAWN_IN_COLUMNS or (_fills(part, left) and _fills(part, right))
+    else:
+        rows = min(_count_rows(part, left), _count_rows(part, right))
+        sure = rows >= MIN_MIXED_ROWS and _changes(part, left, right) <= DRAWN_APART
+    if not sure:
         return None
     return _Cut(x, top, bottom, float(part.letters[left | right].sum()))
 
@@ -222,17 +234,34 @@ def _flows(part: _Part, side: Mask) -> bool:
     text = part.letters[side & ~part.table].sum()
     if not text:
         return True
-    lines = int((part.prose[side] > 0).sum())
+    lines = _count_rows(part, side & (part.prose > 0))
     return lines >= MIN_COLUMN_ROWS and float(part.prose[side].sum()) >= FLOWS * float(text)
 
 
-def _drawn_in_columns(part: _Part, left: Mask, right: Mask) -> bool:
-    """Does the file draw one side after the other, rather than row by row?"""
+def _fills(part: _Part, side: Mask) -> bool:
+    """Do most letters stand in lines that are as long as the lines of one column are? Cells are of any length."""
+    text = side & ~part.table
+    if not text.any():
+        return True
+    width = part.right[text] - part.left[text]
+    columns = len(width) / max(1, _count_rows(part, text))
+    column = (part.right[text].max() - part.left[text].min()) / max(1, round(columns))
+    long = (width >= FULL_LINE * column) & (part.words[text] >= FULL_LINE_WORDS) & (part.prose[text] > 0)
+    return float(part.letters[text][long].sum()) >= FILLED * float(part.letters[text].sum())
+
+
+def _changes(part: _Part, left: Mask, right: Mask) -> float:
+    """How often the file changes sides while it draws: near 0 for columns, 1 for rows."""
     chosen = np.flatnonzero((left | right) & ~part.table)
     sides = right[chosen[np.argsort(part.drawn[chosen], kind="stable")]]
     changes = int((sides[1:] != sides[:-1]).sum())
-    shorter = min(int(sides.sum()), int((~sides).sum()))
-    return changes <= max(1, DRAWN_IN_COLUMNS * 2 * shorter)
+    shorter = min(_count_rows(part, left & ~part.table), _count_rows(part, right & ~part.table))
+    return (changes - 1) / (2 * shorter) if shorter else 0.0
+
+
+def _count_rows(part: _Part, chosen: Mask) -> int:
+    middles = np.sort(part.middle[chosen])
+    return int((np.diff(middles) > 2).sum()) + bool(len(middles))
 
 
 def _narrowed(part: _Part, cut: _Cut) -> _Cut:
@@ -243,7 +272,7 @@ def _narrowed(part: _Part, cut: _Cut) -> _Cut:
     """
     inside = (part.middle > cut.top) & (part.middle < cut.bottom) & ~part.table
     left, right = inside & (part.left < cut.x - 1), inside & (part.left >= cut.x - 1)
-    if not left.any() or not right.any() or not _drawn_in_columns(part, left, right):
+    if not left.any() or not right.any() or _changes(part, left, right) > DRAWN_IN_COLUMNS:
         return cut
     for height in _stripes(part, inside):
         upper = part.middle < height
