@@ -101,8 +101,8 @@ def _with_fields(content: PageText, fields: list[_Field], boxes: Any, frame: Fra
     runs: list[Run] = []
     for field, (left, top, right, bottom) in zip(fields, boxes.tolist(), strict=True):
         lines = _lines(field, right - left)
-        pitch = (bottom - top) / len(lines)
         size = min(SIZE, (bottom - top) / LINE)
+        pitch = min(LINE * size, (bottom - top) / len(lines))
         for number, line in enumerate(lines):
             words = [word for word in map(clean_word, line.split()) if word]
             if not words:
