@@ -26,6 +26,7 @@ Region = list[Row]
 Mask = NDArray[np.bool_]
 
 MIN_COLUMN_ROWS = 3
+MIN_STRIP_ROWS = 2  # of columns that are balanced above or below a figure, if all of it is text
 MIN_LINE_LETTERS = 12  # of a line of text; cells of tables and labels of figures are shorter
 MIN_LINE_WORDS = 3
 MAX_DIGITS = 0.3  # share of digits: above it, it is a row of a table
@@ -147,7 +148,7 @@ def _is_line(run: Run) -> bool:
 
 
 def _split(runs: list[Run], depth: int) -> list[Region]:
-    if len(runs) < 2 * MIN_COLUMN_ROWS or depth > MAX_DEPTH:
+    if len(runs) < 2 * MIN_STRIP_ROWS or depth > MAX_DEPTH:
         return [group_rows(runs)]
     cut = _best_cut(_Part.of(runs))
     if cut is None:
@@ -190,7 +191,7 @@ def _shared(values: Floats) -> Iterator[float]:
     index = 0
     while index < len(edges):
         stop = int(np.searchsorted(edges, edges[index] + 3))
-        if stop - index >= MIN_COLUMN_ROWS:
+        if stop - index >= MIN_STRIP_ROWS:
             yield float(edges[index])
         index = max(stop, index + 1)
 
@@ -209,17 +210,15 @@ def _bands(part: _Part, crossing: Mask) -> Iterator[tuple[float, float]]:
 
 def _columns(part: _Part, x: float, left: Mask, right: Mask, top: float, bottom: float) -> _Cut | None:
     """The runs on both sides of a strip as columns; None if they are not, for all that is known, columns of text."""
-    if left.sum() < MIN_COLUMN_ROWS and not part.table[left].any():
-        return None
-    if right.sum() < MIN_COLUMN_ROWS and not part.table[right].any():
+    if min(_count_rows(part, left), _count_rows(part, right)) < MIN_STRIP_ROWS and not part.table[left | right].any():
         return None
     hanging = part.letters[left & (part.right > x - GUTTER)].sum()
     if hanging > OVERHANG * part.letters[left].sum():
         return None
     flowing = [_flows(part, side) for side in (left, right)]
     if not any(flowing):
-        return None
-    if all(flowing):  # drawn row by row it was read by OCR, or is a table of words: the lines must fill their columns
+        sure = _is_strip(part, left) and _is_strip(part, right) and _changes(part, left, right) <= 0
+    elif all(flowing):  # drawn row by row it was read by OCR, or is a table of words: the lines must fill their columns
         sure = _changes(part, left, right) <= DRAWN_IN_COLUMNS or (_fills(part, left) and _fills(part, right))
     else:
         rows = min(_count_rows(part, left), _count_rows(part, right))
@@ -236,6 +235,11 @@ def _flows(part: _Part, side: Mask) -> bool:
         return True
     lines = _count_rows(part, side & (part.prose > 0))
     return lines >= MIN_COLUMN_ROWS and float(part.prose[side].sum()) >= FLOWS * float(text)
+
+
+def _is_strip(part: _Part, side: Mask) -> bool:
+    """Two lines are enough for a column if both are long and nothing else is there."""
+    return bool((part.words[side] >= FULL_LINE_WORDS).all() and (part.prose[side] > 0).all())
 
 
 def _fills(part: _Part, side: Mask) -> bool:
