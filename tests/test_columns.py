@@ -15,6 +15,8 @@ from refdesk.errors import EmptyDocument, TooLarge
 from refdesk.geometry import boxes_between
 from refdesk.ingest.parse import parse
 from refdesk.ingest.parsers.options import OcrLine, ParseOptions
+from refdesk.ingest.parsers.pdf_page import PageText, Words
+from refdesk.ingest.parsers.pdf_readable import has_no_language
 from refdesk.types import Parsed
 
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -177,6 +179,43 @@ def test_text_layer_of_control_codes_goes_through_ocr() -> None:
     assert parsed.pages[0].ocr
     with pytest.raises(EmptyDocument, match="letters the file does not name"):
         parse(data, "page.pdf", ParseOptions())
+
+
+SENTENCES = [
+    "The harbour master keeps the keys of the old lighthouse and counts the boats that come in before night.",
+    "Der Hafenmeister verwahrt die Schlüssel des alten Leuchtturms und zählt die Boote, die abends einlaufen.",
+    "Strč prst skrz krk, řekl strážce majáku, když počítal lodě, které přijely do přístavu před setměním.",
+    "Quản lý cảng giữ chìa khóa của ngọn hải đăng cũ và đếm những con thuyền vào bến trước khi trời tối.",
+]
+
+
+def one_page(text: str) -> PageText:
+    words = text.split()
+    none = np.zeros((len(words), 4), np.float32)
+    return PageText(Words(words, bytes(len(words)), bytes(len(words)), none, none[:, :2]), characters=len(text))
+
+
+def shifted(text: str) -> str:
+    """What a font says whose glyphs are numbered from the blank on: "the" becomes "WKH"."""
+    return "".join(chr(ord(letter) - 29) if letter.islower() else letter for letter in text)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_letters_of_a_language_are_left_alone(sentence: str) -> None:
+    assert not has_no_language(one_page(sentence * 4))
+
+
+def test_letters_that_no_language_has_go_through_ocr() -> None:
+    def draw(canvas: Canvas) -> None:
+        column(canvas, [shifted(SENTENCES[0])] * 6, 50, 700)
+
+    def engine(image: object) -> list[OcrLine]:
+        return [OcrLine(SENTENCES[0], 100, 280, 700, 310)]
+
+    assert read(draw, ocr=engine).text == SENTENCES[0]
+    assert read(draw).notes == (
+        "1 of 1 page has text whose letters the file does not name; install refdesk[ocr] to read them",
+    )
 
 
 def test_half_a_sentence_is_no_running_line() -> None:

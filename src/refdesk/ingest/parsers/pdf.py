@@ -20,13 +20,12 @@ from refdesk.ingest.parsers.pdf_layout import PageDraft
 from refdesk.ingest.parsers.pdf_objects import Drawn, scan_objects
 from refdesk.ingest.parsers.pdf_ocr import page_from_ocr
 from refdesk.ingest.parsers.pdf_page import Frame, PageText, frame_of, no_text, read_page
+from refdesk.ingest.parsers.pdf_readable import FEW_CHARACTERS, has_no_language, has_no_letters
 from refdesk.types import Parsed
 
-FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
 SCAN_COVER = 0.6  # of the page: an image that large on a page without text is a scan
 PICTURE_COVER = 0.02  # of a page without any text
 OUTLINES = 40  # shapes on a page without any text
-UNREADABLE = 0.4  # share of characters without meaning: the text layer is garbage
 MAX_OCR_SIDE = 4000  # pixels
 OCR_HINT = "install refdesk[ocr] to read them"
 _BAD_TITLE = re.compile(
@@ -123,10 +122,10 @@ class _Reader:
                 content = add_form_fields(content, page, form, frame)
             if needs_ocr(content, drawn, frame):
                 if self._options.ocr is None:
-                    garbage = _is_garbage(content)
-                    self.scans += not garbage
-                    self.unreadable += garbage
-                    content = PageText(content.words) if garbage else content
+                    unreadable = content.characters >= FEW_CHARACTERS or has_no_letters(content)
+                    self.scans += not unreadable
+                    self.unreadable += unreadable
+                    content = PageText(content.words) if has_no_letters(content) else content
                 else:
                     content, ocr = self._recognise(page, frame), True
             if content.turns[:1] == [0] and not ocr:
@@ -165,13 +164,9 @@ class _Reader:
         return tuple(notes)
 
 
-def _is_garbage(content: PageText) -> bool:
-    return content.unreadable >= FEW_CHARACTERS and content.unreadable > UNREADABLE * content.characters
-
-
 def needs_ocr(content: PageText, drawn: Drawn, frame: Frame) -> bool:
     """No usable text layer, and something to look at."""
-    if _is_garbage(content):
+    if has_no_letters(content) or has_no_language(content):
         return True
     if content.characters >= FEW_CHARACTERS:
         return False
