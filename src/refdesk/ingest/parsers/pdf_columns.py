@@ -181,8 +181,9 @@ def _best_cut(part: _Part) -> _Cut | None:
 
 def _gutters(part: _Part) -> list[float]:
     """Where a column may begin: left edges that several runs share, or right edges (text that runs to the left)."""
-    starts = part.left[part.left > part.left.min() + 30]
-    ends = part.right[part.right < part.right.max() - 30] + GUTTER + 1
+    text = (part.prose > 0) | part.table  # one side at least is text, so the cells of a table need not be tried
+    starts = part.left[text & (part.left > part.left.min() + 30)]
+    ends = part.right[text & (part.right < part.right.max() - 30)] + GUTTER + 1
     return [*_shared(starts), *_shared(ends)]
 
 

@@ -1,7 +1,7 @@
 """Can the text layer of a PDF page be text? A font may number its glyphs without saying which letters they show. Pure.
 
-Measured over 4,534 pages of 158 PDFs in eleven languages: of the characters of a good page at most .05 have no meaning,
-of a bad one more than half; among at least 200 Latin letters a good page has .24 to .45 vowels.
+Measured: on 673 pages of 122 PDFs at most .06 characters without a meaning stand beside each that has one, on the pages
+of a bad file 1.6 and more; 4,421 pages with at least 200 Latin letters have .24 to .45 vowels among them.
 """
 
 from __future__ import annotations
