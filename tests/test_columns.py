@@ -260,8 +260,8 @@ def spent(make: Callable[[int], tuple[bytes, str]], size: int) -> float:
 
 
 def spanned(rows: int) -> tuple[bytes, str]:
-    first = "<tr>" + f"<td colspan=1000 rowspan={rows + 1}>wide</td>" * 2 + "<td>y</td></tr>"
-    return f"<table>{first}{'<tr><td>a</td><td>b</td></tr>' * rows}</table>".encode(), "page.html"
+    """Every row opens a cell that goes down to the end: the last row stands below all the others' cells."""
+    return f"<table>{'<tr><td rowspan=65000>a</td></tr>' * rows}</table>".encode(), "page.html"
 
 
 def one_wide_row(rows: int) -> tuple[bytes, str]:
@@ -273,7 +273,7 @@ def wide_csv(columns: int) -> tuple[bytes, str]:
     return (header + "\n" + "1,2\n" * (2 * columns)).encode(), "table.csv"
 
 
-@pytest.mark.parametrize(("make", "size"), [(spanned, 1000), (one_wide_row, 2000), (wide_csv, 4000)])
+@pytest.mark.parametrize(("make", "size"), [(spanned, 600), (one_wide_row, 2000), (wide_csv, 4000)])
 def test_wide_tables_take_linear_time(make: Callable[[int], tuple[bytes, str]], size: int) -> None:
     small, large = spent(make, size), spent(make, 4 * size)
     assert large < 10 * small  # linear is 4, quadratic 16

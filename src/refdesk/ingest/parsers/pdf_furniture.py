@@ -145,8 +145,8 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
     going = {key: edge for key, edge in doomed.items() if edge.alone or _goes_whole(edge, every, numbers)}
     # A sentence goes as a whole or not at all: its first line may stand where another page has a header.
     while torn := [key for key, edge in going.items() if edge.shares is not None and id(edge.shares) not in going]:
-        for key in torn:
-            del going[key]
+        for number in torn:
+            del going[number]
     return set(going)
 
 
