@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
 SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
-BENCHES := retrieval search cpu pdf boxes embedding formats filings conflicts remembering uploads http page
+BENCHES := retrieval search cpu pdf boxes columns embedding formats filings conflicts remembering uploads http page
 
 .PHONY: help demo test lint types unit again slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -48,6 +48,8 @@ bench-pdf: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.pdf_speed
 bench-boxes: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.boxes
+bench-columns: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.columns
 bench-embedding: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.embedding
 bench-formats: $(VENV)/.dev

@@ -83,6 +83,7 @@ def _draw_page(path: Path, number: int, width: int) -> Any:
 
     document = pypdfium2.PdfDocument(path)  # which reads what the page needs, not hundreds of megabytes
     try:
+        document.init_forms()  # so that what was filled into a form is drawn too
         page = document[number - 1]
         _height(width, page.get_width(), page.get_height())
         scale = (width - 0.01) / page.get_width()  # the size is rounded up, and must not round past the width

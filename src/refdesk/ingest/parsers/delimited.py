@@ -17,6 +17,7 @@ ROWS_PER_PAGE = 1000  # a page is what a citation opens: small enough to look th
 DELIMITERS = ",;\t|"
 NO_DELIMITER = "\x1f"  # a control character that texts do not hold: every line is one cell
 SAMPLE = 1 << 16
+MAX_COLUMNS = 16_384  # those of a spreadsheet; the header row is repeated on every page, so its width counts often
 
 
 def parse(data: bytes, options: ParseOptions) -> Parsed:
@@ -28,6 +29,9 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     reader = csv.reader(io.StringIO(text.replace("\x00", ""), newline=""), delimiter=delimiter, skipinitialspace=True)
     rows = tidy_rows([row for row in reader if any(cell.strip() for cell in row)])
+    widest = max(map(len, rows), default=0)
+    if widest > MAX_COLUMNS:
+        raise TooLarge(f"a row of this file has {widest:,} columns; at most {MAX_COLUMNS:,} are read")
     builder = Builder()
     titles = _titles(rows)
     rows = tidy_rows(rows[len(titles) :])

@@ -7,7 +7,7 @@ from typing import Any
 
 from lxml import etree
 
-from refdesk.ingest.parsers.outline import guess_header_rows, tidy_rows
+from refdesk.ingest.parsers.outline import FREE_CELLS, MAX_PADDING, guess_header_rows, tidy_rows
 
 Element = Any
 
@@ -47,14 +47,18 @@ def read_table(table: Element) -> tuple[list[list[str]], int]:
     header_flags: list[bool] = []
     names_rows = False  # "Born | 1815": the header cell is the first of its row
     open_spans: dict[int, int] = {}  # column -> rows still covered from above
+    # Cells that only fill up a span: a page of 200 kB can claim billions. What is over the limit is read unspanned.
+    padding = MAX_PADDING * sum(1 for _ in table.iter("td", "th")) + FREE_CELLS
     for row in table.iter("tr"):
         cells: list[str] = []
         texts: list[bool] = []
         for cell in row.iterchildren("td", "th"):
-            while open_spans.get(len(cells), 0) > 0:
+            while padding > 0 and open_spans.get(len(cells), 0) > 0:
                 open_spans[len(cells)] -= 1
                 cells.append("")
-            width = min(_span(cell, "colspan"), MAX_SPAN, max(1, MAX_COLUMNS - len(cells)))
+                padding -= 1
+            width = min(_span(cell, "colspan"), MAX_SPAN, max(1, MAX_COLUMNS - len(cells)), max(1, padding))
+            padding -= width - 1
             height = _span(cell, "rowspan")
             if height > 1:
                 open_spans.update({len(cells) + offset: height - 1 for offset in range(width)})
@@ -62,9 +66,10 @@ def read_table(table: Element) -> tuple[list[list[str]], int]:
             if text:
                 texts.append(cell.tag == "th")
             cells.extend([text] + [""] * (width - 1))
-        while open_spans.get(len(cells), 0) > 0:
+        while padding > 0 and open_spans.get(len(cells), 0) > 0:
             open_spans[len(cells)] -= 1
             cells.append("")
+            padding -= 1
         if any(cells):
             rows.append(cells)
             names_rows = names_rows or (any(texts) and not all(texts))
@@ -102,9 +107,13 @@ def join_columns(rows: list[list[str]]) -> list[list[str]]:
     >>> join_columns([["", "2021", ""], ["Sales", "", "$5"]])
     [['', '2021'], ['Sales', '$5']]
     """
-    filled = [
-        {number for number, row in enumerate(rows) if row[column]} for column in range(len(rows[0]) if rows else 0)
-    ]
+    if any(len(row) != len(rows[0]) for row in rows):  # too wide to be filled up: there are no columns to join
+        return rows
+    filled: list[set[int]] = [set() for _ in (rows[0] if rows else ())]
+    for number, row in enumerate(rows):
+        for column, cell in enumerate(row):
+            if cell:
+                filled[column].add(number)
     dropped: set[int] = set()
     right = len(filled) - 1
     for left in range(len(filled) - 2, 0, -1):  # from the right, so that a header does not go to the labels before it

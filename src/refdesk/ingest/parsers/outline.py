@@ -12,6 +12,8 @@ from refdesk.types import Kind
 NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*[)%a-z]{0,3}\s*$", re.I)
 
 YEAR = re.compile(r"(?:FY ?)?(?:19|20)\d\d", re.I)
+MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get
+FREE_CELLS = 10_000  # so small that nobody needs to count
 DASHES = ("-", "–", "—", "n/a", "N/A")
 
 
@@ -58,10 +60,19 @@ def tidy_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Rows without the empty ones and without columns that are empty in all of them."""
     kept = [row for row in ([cell.strip() for cell in row] for row in rows) if any(row)]
     width = max(map(len, kept), default=0)
-    used: list[int] = [column for column in range(width) if any(column < len(row) and row[column] for row in kept)]
+    used = sorted({column for row in kept for column, cell in enumerate(row) if cell})
     if len(used) == width and all(len(row) == width for row in kept):
         return kept
+    if len(kept) * len(used) > MAX_PADDING * sum(map(len, kept)) + FREE_CELLS:
+        # One very wide row among many short ones: filling them all up would take the product of both.
+        return [_without_end(row) for row in kept]
     return [[row[column] if column < len(row) else "" for column in used] for row in kept]
+
+
+def _without_end(row: list[str]) -> list[str]:
+    """A row without the empty cells at its end."""
+    filled = max(column for column, cell in enumerate(row) if cell)
+    return row[: filled + 1]
 
 
 def guess_header_rows(rows: Sequence[Sequence[str]]) -> int:

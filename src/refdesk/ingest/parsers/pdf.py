@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,17 @@ from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, NeedsPasswo
 from refdesk.ingest.parsers.options import ParseOptions
 from refdesk.ingest.parsers.pdf_document import COVER, put_together
 from refdesk.ingest.parsers.pdf_figures import attach_figures
+from refdesk.ingest.parsers.pdf_forms import add_form_fields
 from refdesk.ingest.parsers.pdf_layout import PageDraft
 from refdesk.ingest.parsers.pdf_objects import Drawn, scan_objects
 from refdesk.ingest.parsers.pdf_ocr import page_from_ocr
 from refdesk.ingest.parsers.pdf_page import Frame, PageText, frame_of, no_text, read_page
+from refdesk.ingest.parsers.pdf_readable import FEW_CHARACTERS, has_no_language, has_no_letters
 from refdesk.types import Parsed
 
-FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
 SCAN_COVER = 0.6  # of the page: an image that large on a page without text is a scan
 PICTURE_COVER = 0.02  # of a page without any text
 OUTLINES = 40  # shapes on a page without any text
-UNREADABLE = 0.4  # share of characters without meaning: the text layer is garbage
 MAX_OCR_SIDE = 4000  # pixels
 OCR_HINT = "install refdesk[ocr] to read them"
 _BAD_TITLE = re.compile(
@@ -51,6 +51,8 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     if not any(page.content.runs for page in pages):
         if reader.scans:
             raise EmptyDocument("this PDF holds scanned pages without text", hint=OCR_HINT)
+        if reader.unreadable:
+            raise EmptyDocument("this PDF holds text whose letters the file does not name", hint=OCR_HINT)
         if reader.broken == count:
             raise BrokenFile("no page of this PDF can be read")
         raise EmptyDocument("this PDF holds no text")
@@ -73,6 +75,8 @@ def _open(data: bytes, options: ParseOptions) -> Iterator[PdfDocument]:
             raise NeedsPassword("this PDF is protected in a way that is not supported") from error
         raise BrokenFile("this is not a complete PDF: it cannot be opened") from error
     try:
+        with suppress(PdfiumError):  # a form that cannot be opened is read as the page it is printed on
+            document.init_forms()  # before any page is opened; does nothing where there is no form
         yield document
     finally:
         document.close()
@@ -88,6 +92,7 @@ class _Reader:
         self._figure_bytes = 0
         self._units = _user_units(data, options.password) if b"/UserUnit" in data else {}
         self.scans = 0
+        self.unreadable = 0
         self.broken = 0
 
     def read(self, index: int) -> PageDraft:
@@ -112,10 +117,15 @@ class _Reader:
                 text_page.close()
             drawn = scan_objects(page, frame)
             ocr = False
+            form = self._document.formenv
+            if form is not None:
+                content = add_form_fields(content, page, form, frame)
             if needs_ocr(content, drawn, frame):
                 if self._options.ocr is None:
-                    self.scans += 1
-                    content = PageText(content.words) if _is_garbage(content) else content
+                    unreadable = content.characters >= FEW_CHARACTERS or has_no_letters(content)
+                    self.scans += not unreadable
+                    self.unreadable += unreadable
+                    content = PageText(content.words) if has_no_letters(content) else content
                 else:
                     content, ocr = self._recognise(page, frame), True
             if content.turns[:1] == [0] and not ocr:
@@ -146,19 +156,20 @@ class _Reader:
         if self.scans:
             are = "page is a scan" if self.scans == 1 else "pages are scans"
             notes.append(f"{self.scans} of {count} {are} without text; {OCR_HINT}")
+        if self.unreadable:
+            have = "page has" if self.unreadable == 1 else "pages have"
+            notes.append(f"{self.unreadable} of {count} {have} text whose letters the file does not name; {OCR_HINT}")
         if self.broken:
             notes.append(f"{self.broken} of {count} pages could not be read")
         return tuple(notes)
 
 
-def _is_garbage(content: PageText) -> bool:
-    return content.unreadable > UNREADABLE * max(content.characters, 1)
-
-
 def needs_ocr(content: PageText, drawn: Drawn, frame: Frame) -> bool:
     """No usable text layer, and something to look at."""
+    if has_no_letters(content) or has_no_language(content):
+        return True
     if content.characters >= FEW_CHARACTERS:
-        return _is_garbage(content)
+        return False
     area = frame.width * frame.height
     if area <= 0:
         return False

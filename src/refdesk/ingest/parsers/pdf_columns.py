@@ -1,25 +1,46 @@
-"""In which order is a page read? Runs -> regions (columns) of rows, by the empty strips between columns. Pure.
+"""In which order is a page read? Runs -> regions (columns) of rows, by recursive cuts along strips of white. Pure.
 
 title across both columns        region 1
 left column   right column       regions 2 and 3
 footnote across both columns     region 4
+
+A strip of white parts columns of text if most letters on both sides stand in lines of text. Letters are weighed, not
+runs: the fifty labels of a figure weigh less than one paragraph. Where a side is not mostly text (a table beside a
+column), the order in which the file draws the page decides: columns are drawn one after the other, rows of a table
+from left to right.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from refdesk.ingest.parsers.pdf_page import Run
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.ingest.parsers.pdf_page import Floats, Run
 
 Row = list[Run]
 Region = list[Row]
 
+Mask = NDArray[np.bool_]
+
 MIN_COLUMN_ROWS = 3
-MIN_COLUMN_LETTERS = 12  # in the median run: table cells are shorter
-MAX_DIGITS = 0.3  # share of digits: above it, it is a table
+MIN_STRIP_ROWS = 2  # of columns that are balanced above or below a figure, if all of it is text
+MIN_LINE_LETTERS = 12  # of a line of text; cells of tables and labels of figures are shorter
+MIN_LINE_WORDS = 3
+MAX_DIGITS = 0.3  # share of digits: above it, it is a row of a table
+FLOWS = 0.5  # share of a column's letters that stand in lines of text
+FILLED = 0.6  # the same of lines that fill their column
+FULL_LINE = 0.7  # of the width of the column
+FULL_LINE_WORDS = 5
+MIN_MIXED_ROWS = 6  # of a column that is no text, beside one that is
+DRAWN_IN_COLUMNS = 0.25  # changes of side in drawing order, as a share of those that drawing row by row would make
+DRAWN_APART = 0.1  # the same beside a column that is no text: a cell of several lines is drawn at one go too
 MAX_DEPTH = 12
 GUTTER = 5.0  # points that must stay empty; LaTeX's \columnsep is 10, newspapers use 8
+OVERHANG = 0.05  # share of letters that may hang into the gutter: a line that was too long
+STRIPE = 0.5  # × font size: white across all columns that is more than the space between two lines
 
 
 def reading_order(runs: list[Run]) -> list[Region]:
@@ -83,95 +104,197 @@ def _height(run: Run) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
+    """A strip of white between `top` and `bottom`: the right column begins at `x`."""
+
     x: float
-    first: int  # rows first..last hold the columns
-    last: int
-    letters: int
+    top: float
+    bottom: float
+    letters: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The runs of a part of a page as columns of numbers, so that a strip is tried in one step."""
+
+    left: Floats
+    top: Floats
+    right: Floats
+    bottom: Floats
+    middle: Floats
+    letters: Floats
+    prose: Floats  # the letters of runs that are lines of text, 0 for cells, labels and amounts
+    words: NDArray[np.intp]
+    table: Mask
+    drawn: NDArray[np.intp]  # the place in the order of drawing
+
+    @classmethod
+    def of(cls, runs: list[Run]) -> _Part:
+        edges = np.array([(run.left, run.top, run.right, run.bottom, _height(run), run.letters) for run in runs])
+        left, top, right, bottom, middle, letters = edges.astype(np.float32).T
+        prose = np.array([run.letters if _is_line(run) else 0 for run in runs], np.float32)
+        table = np.array([run.table is not None for run in runs])
+        words, drawn = np.array([(run.words, run.first) for run in runs], np.intp).T
+        return cls(left, top, right, bottom, middle, letters, prose, words, table, drawn)
+
+
+def _is_line(run: Run) -> bool:
+    """Long enough for a line of a paragraph; where every character is a word (CJK), the letters count."""
+    return (
+        run.table is None
+        and run.words >= MIN_LINE_WORDS
+        and run.letters >= MIN_LINE_LETTERS
+        and run.digits <= MAX_DIGITS * run.letters
+    )
 
 
 def _split(runs: list[Run], depth: int) -> list[Region]:
-    rows = group_rows(runs)
-    if len(runs) < 2 * MIN_COLUMN_ROWS or depth > MAX_DEPTH:
-        return [rows]
-    cut = _best_cut(rows)
+    if len(runs) < 2 * MIN_STRIP_ROWS or depth > MAX_DEPTH:
+        return [group_rows(runs)]
+    cut = _best_cut(_Part.of(runs))
     if cut is None:
-        return [rows]
-    band = [run for row in rows[cut.first : cut.last] for run in row]
+        return [group_rows(runs)]
+    above = [run for run in runs if _height(run) <= cut.top]
+    below = [run for run in runs if _height(run) >= cut.bottom]
+    band = [run for run in runs if cut.top < _height(run) < cut.bottom]
     left = [run for run in band if run.left < cut.x - 1]
     right = [run for run in band if run.left >= cut.x - 1]
-    if left and all(run.right_to_left for run in band if run.letters > MIN_COLUMN_LETTERS):
+    if all(run.right_to_left for run in band if _is_line(run)):
         left, right = right, left
-    above = [run for row in rows[: cut.first] for run in row]
-    below = [run for row in rows[cut.last :] for run in row]
     return [region for part in (above, left, right, below) if part for region in _split(part, depth + 1)]
 
 
-def _best_cut(rows: list[Row]) -> _Cut | None:
-    """The gutter that parts most text into two columns of flowing text."""
+def _best_cut(part: _Part) -> _Cut | None:
+    """The strip of white that parts most letters into columns of text."""
     best: _Cut | None = None
-    for x in _gutters(rows):
-        first = 0
-        for index in range(len(rows) + 1):
-            if index < len(rows) and not any(run.left < x - 1 and run.right > x - GUTTER for run in rows[index]):
-                continue
-            if index - first >= MIN_COLUMN_ROWS:
-                cut = _columns(rows, x, first, index)
-                if cut is not None and (best is None or cut.letters > best.letters):
-                    best = cut
-            first = index + 1
-    return best
+    weight = part.prose + np.where(part.table, part.letters, 0)
+    for x in _gutters(part):
+        before, beside = part.right <= x - 1, part.left >= x - 1
+        if weight[before].sum() < MIN_LINE_LETTERS or weight[beside].sum() < MIN_LINE_LETTERS:
+            continue
+        for top, bottom in _bands(part, ~(before | beside)):
+            inside = (part.middle > top) & (part.middle < bottom)
+            cut = _columns(part, x, inside & before, inside & beside, top, bottom)
+            if cut is not None and (best is None or cut.letters > best.letters):
+                best = cut
+    return None if best is None else _narrowed(part, best)
 
 
-def _gutters(rows: list[Row]) -> list[float]:
-    """Left edges that several runs share and that are not the left edge of everything."""
-    leftmost = min(run.left for row in rows for run in row)
-    edges = sorted(run.left for row in rows for run in row if run.left > leftmost + 30)
-    found: list[float] = []
+def _gutters(part: _Part) -> list[float]:
+    """Where a column may begin: left edges that several runs share, or right edges (text that runs to the left)."""
+    text = (part.prose > 0) | part.table  # one side at least is text, so the cells of a table need not be tried
+    starts = part.left[text & (part.left > part.left.min() + 30)]
+    ends = part.right[text & (part.right < part.right.max() - 30)] + GUTTER + 1
+    return [*_shared(starts), *_shared(ends)]
+
+
+def _shared(values: Floats) -> Iterator[float]:
+    edges = np.sort(values)
     index = 0
     while index < len(edges):
-        stop = index
-        while stop < len(edges) and edges[stop] - edges[index] < 3:
-            stop += 1
-        if stop - index >= MIN_COLUMN_ROWS:
-            found.append(edges[index])
+        stop = int(np.searchsorted(edges, edges[index] + 3))
+        if stop - index >= MIN_STRIP_ROWS:
+            yield float(edges[index])
         index = max(stop, index + 1)
-    return found
 
 
-def _columns(rows: list[Row], x: float, first: int, last: int) -> _Cut | None:
-    """Rows first..last as two columns, trimmed to where they stand side by side; None if no text flows in them."""
-    left_rows = [index for index in range(first, last) if any(run.left < x - 1 for run in rows[index])]
-    right_rows = [index for index in range(first, last) if any(run.left >= x - 1 for run in rows[index])]
-    if len(left_rows) < MIN_COLUMN_ROWS or len(right_rows) < MIN_COLUMN_ROWS:
+def _bands(part: _Part, crossing: Mask) -> Iterator[tuple[float, float]]:
+    """The heights between the runs that cross a strip."""
+    lower, upper = float(part.top.min()) - 1, float(part.bottom.max()) + 1
+    order = np.argsort(part.top[crossing])
+    for top, bottom in zip(part.top[crossing][order].tolist(), part.bottom[crossing][order].tolist(), strict=True):
+        if top > lower:
+            yield lower, top
+        lower = max(lower, bottom)
+    if upper > lower:
+        yield lower, upper
+
+
+def _columns(part: _Part, x: float, left: Mask, right: Mask, top: float, bottom: float) -> _Cut | None:
+    """The runs on both sides of a strip as columns; None if they are not, for all that is known, columns of text."""
+    if min(_count_rows(part, left), _count_rows(part, right)) < MIN_STRIP_ROWS and not part.table[left | right].any():
         return None
-    # What stands above the right column, or below it after a gap, is not part of the columns.
-    while left_rows and rows[left_rows[0]][0].bottom < rows[right_rows[0]][0].top:
-        first = left_rows.pop(0) + 1
-    while len(left_rows) > 1 and left_rows[-1] > right_rows[-1]:
-        lower, upper = rows[left_rows[-1]][0], rows[left_rows[-2]][0]
-        if lower.top - max(upper.bottom, rows[right_rows[-1]][0].bottom) < 1.2 * lower.size:
-            break
-        last = left_rows.pop()
-    left = [[run for run in rows[index] if run.left < x - 1] for index in left_rows if index >= first]
-    right = [[run for run in rows[index] if run.left >= x - 1] for index in right_rows if first <= index < last]
-    if not (_flows(left) and _flows(right)):
+    hanging = part.letters[left & (part.right > x - GUTTER)].sum()
+    if hanging > OVERHANG * part.letters[left].sum():
         return None
-    return _Cut(x, first, last, sum(run.letters for row in left + right for run in row))
+    flowing = [_flows(part, side) for side in (left, right)]
+    if not any(flowing):
+        sure = _is_strip(part, left) and _is_strip(part, right) and _changes(part, left, right) <= 0
+    elif all(flowing):  # drawn row by row it was read by OCR, or is a table of words: the lines must fill their columns
+        sure = _changes(part, left, right) <= DRAWN_IN_COLUMNS or (_fills(part, left) and _fills(part, right))
+    else:
+        rows = min(_count_rows(part, left), _count_rows(part, right))
+        sure = rows >= MIN_MIXED_ROWS and _changes(part, left, right) <= DRAWN_APART
+    if not sure:
+        return None
+    return _Cut(x, top, bottom, float(part.letters[left | right].sum()))
 
 
-def _flows(rows: list[Row]) -> bool:
-    """Lines of text that fill their column, not the cells of a table."""
-    runs = [run for row in rows for run in row if run.table is None]
-    if any(run.table is not None for row in rows for run in row) and not runs:
+def _flows(part: _Part, side: Mask) -> bool:
+    """Is this mostly lines of text? A ruled table says nothing about the column it stands in."""
+    text = part.letters[side & ~part.table].sum()
+    if not text:
         return True
-    if len(rows) < MIN_COLUMN_ROWS:
-        return False
-    letters = sum(run.letters for run in runs)
-    if (
-        median(run.letters for run in runs) < MIN_COLUMN_LETTERS
-        or sum(run.digits for run in runs) > MAX_DIGITS * letters
-    ):
-        return False
-    width = max(run.right for run in runs) - min(run.left for run in runs)
-    columns = max(1, round(median(len(row) for row in rows)))
-    return median(run.width for run in runs) >= 0.5 * width / columns
+    lines = _count_rows(part, side & (part.prose > 0))
+    return lines >= MIN_COLUMN_ROWS and float(part.prose[side].sum()) >= FLOWS * float(text)
+
+
+def _is_strip(part: _Part, side: Mask) -> bool:
+    """Two lines are enough for a column if both are long and nothing else is there."""
+    return bool((part.words[side] >= FULL_LINE_WORDS).all() and (part.prose[side] > 0).all())
+
+
+def _fills(part: _Part, side: Mask) -> bool:
+    """Do most letters stand in lines that are as long as the lines of one column are? Cells are of any length."""
+    text = side & ~part.table
+    if not text.any():
+        return True
+    width = part.right[text] - part.left[text]
+    columns = len(width) / max(1, _count_rows(part, text))
+    column = (part.right[text].max() - part.left[text].min()) / max(1, round(columns))
+    long = (width >= FULL_LINE * column) & (part.words[text] >= FULL_LINE_WORDS) & (part.prose[text] > 0)
+    return float(part.letters[text][long].sum()) >= FILLED * float(part.letters[text].sum())
+
+
+def _changes(part: _Part, left: Mask, right: Mask) -> float:
+    """How often the file changes sides while it draws: near 0 for columns, 1 for rows."""
+    chosen = np.flatnonzero((left | right) & ~part.table)
+    sides = right[chosen[np.argsort(part.drawn[chosen], kind="stable")]]
+    changes = int((sides[1:] != sides[:-1]).sum())
+    shorter = min(_count_rows(part, left & ~part.table), _count_rows(part, right & ~part.table))
+    return (changes - 1) / (2 * shorter) if shorter else 0.0
+
+
+def _count_rows(part: _Part, chosen: Mask) -> int:
+    middles = np.sort(part.middle[chosen])
+    return int((np.diff(middles) > 2).sum()) + bool(len(middles))
+
+
+def _narrowed(part: _Part, cut: _Cut) -> _Cut:
+    """A page that is drawn in bands, each with its columns, is read band by band: the cut goes as far as one band.
+
+    first  | second       drawn in this order: white across both columns parts two bands, not two paragraphs
+    third  | fourth
+    """
+    inside = (part.middle > cut.top) & (part.middle < cut.bottom) & ~part.table
+    left, right = inside & (part.left < cut.x - 1), inside & (part.left >= cut.x - 1)
+    if not left.any() or not right.any() or _changes(part, left, right) > DRAWN_IN_COLUMNS:
+        return cut
+    for height in _stripes(part, inside):
+        upper = part.middle < height
+        if not (right & upper).any() or not (left & ~upper).any():
+            continue
+        if part.drawn[right & upper].max() < part.drawn[left & ~upper].min():
+            if _flows(part, left & upper) and _flows(part, right & upper):
+                return replace(cut, bottom=height)
+            return _narrowed(part, replace(cut, top=height))
+    return cut
+
+
+def _stripes(part: _Part, inside: Mask) -> Iterator[float]:
+    """Heights at which no run stands, from top to bottom."""
+    chosen = np.flatnonzero(inside)
+    chosen = chosen[np.argsort(part.top[chosen], kind="stable")]
+    reached = np.maximum.accumulate(part.bottom[chosen])
+    space = STRIPE * (part.bottom[chosen] - part.top[chosen])[1:]
+    for index in np.flatnonzero(part.top[chosen][1:] - reached[:-1] > space).tolist():
+        yield float(part.top[chosen[index + 1]] + reached[index]) / 2

@@ -9,7 +9,7 @@ from statistics import median
 
 from refdesk.ingest.parsers.pdf_columns import Row, group_rows
 from refdesk.ingest.parsers.pdf_layout import PageDraft
-from refdesk.ingest.parsers.pdf_page import Run
+from refdesk.ingest.parsers.pdf_page import Run, Words
 from refdesk.ingest.parsers.pdf_tables import text_of
 
 ZONE = 0.13  # of the page's height at top and bottom, where furniture stands
@@ -22,6 +22,7 @@ FLOATING = 0.2  # of the pages, for footers outside the zone
 SAME_PLACE = 0.015  # of the height
 FIRST_YEAR = 1900  # as a page number: only in documents that long
 _YEAR = re.compile(r"^(19|20)\d\d$")
+SENTENCE_END = re.compile(r"[.!?:;。！？：；]['\")\]’”»）」]*$")
 _DIGITS = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(
     r"^[\-–—|\[(•·\s]*(?:(?:page|seite|p\.)\s*)?(\d{1,4}|[ivxlc]{1,6}|[A-Z]-?\d{1,3})(?:\s*(?:of|/|von)\s*\d{1,4})?"
@@ -43,6 +44,7 @@ class _Edge:
     apart: bool  # a blank stands between its row and the body
     outermost: bool
     last: bool  # nothing stands below: on a page that is not full a footer floats up with the text
+    shares: Run | None  # the line towards the body that holds the other half of its sentence
 
     @property
     def alone(self) -> bool:
@@ -81,6 +83,7 @@ def _edges(index: int, page: PageDraft) -> list[_Edge]:
             continue
         neighbour = rows[min(max(position + (1 if upper else -1), 0), len(rows) - 1)][0]
         gap = max(neighbour.top - row[0].bottom, row[0].top - neighbour.bottom)
+        towards = rows[position + 1] if upper and not last else rows[position - 1] if lower and position else []
         for run in row:
             text = text_of([run], page.content.words)
             apart = gap > 0.8 * run.size
@@ -95,9 +98,22 @@ def _edges(index: int, page: PageDraft) -> list[_Edge]:
                     apart,
                     last or position == 0,
                     last and apart,
+                    None if apart else _other_half(run, towards, page.content.words),
                 )
             )
     return found
+
+
+def _other_half(run: Run, row: Row, words: Words) -> Run | None:
+    """The run of the neighbouring row that goes on with the sentence of this run, or that this one goes on with."""
+    for other in row:
+        if min(run.right, other.right) <= max(run.left, other.left) or abs(run.size - other.size) > 0.08 * run.size:
+            continue
+        upper, lower = (run, other) if run.top < other.top else (other, run)
+        before, after = text_of([upper], words), text_of([lower], words)
+        if not SENTENCE_END.search(before) and after[:1].isalpha() and not after[:1].isupper():
+            return other
+    return None
 
 
 def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
@@ -125,7 +141,13 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
             kept = _title_among(same)
             doomed.update({id(edge.run): edge for edge in same if edge is not kept})
     # A row of several runs goes only as a whole and if it stands apart: else it is the header of a table.
-    return {key for key, edge in doomed.items() if edge.alone or _goes_whole(edge, doomed.keys() | numbers, numbers)}
+    every = doomed.keys() | numbers
+    going = {key: edge for key, edge in doomed.items() if edge.alone or _goes_whole(edge, every, numbers)}
+    # A sentence goes as a whole or not at all: its first line may stand where another page has a header.
+    while torn := [key for key, edge in going.items() if edge.shares is not None and id(edge.shares) not in going]:
+        for number in torn:
+            del going[number]
+    return set(going)
 
 
 def _small_print(edges: list[_Edge], pages: list[PageDraft]) -> set[int]:

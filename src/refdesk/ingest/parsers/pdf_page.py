@@ -141,7 +141,7 @@ class PageText:
     runs: list[list[Run]] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)  # quarter turns of each group of runs
     characters: int = 0
-    unreadable: int = 0  # characters without a meaning: no Unicode value, private use
+    unreadable: int = 0  # characters without a meaning: no Unicode value, control codes, private use
 
 
 _SPACES = np.array([0xA0, 0x1680, *range(0x2000, 0x200C), 0x2028, 0x2029, 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF])
@@ -211,7 +211,9 @@ def _word_ranges(
     across, down = (inner[:, 0] + inner[:, 2]) / 2, (inner[:, 1] + inner[:, 3]) / 2
     visible = (across >= -1) & (across <= frame.width + 1) & (down >= -1) & (down <= frame.height + 1)
     hyphen = np.isin(codes, _HYPHENS)
-    meaningless = (codes == 0) | (codes == 0xFFFD) | ((codes >= 0xE000) & (codes <= 0xF8FF))
+    # pdfium ends lines with 13 and 10; every other control code is the number of a glyph, not a letter.
+    control = ((codes < 32) & ~np.isin(codes, (2, 9, 10, 13))) | ((codes >= 0x7F) & (codes < 0xA0))
+    meaningless = control | (codes == 0xFFFD) | ((codes >= 0xE000) & (codes <= 0xF8FF)) | (codes >= 0xF0000)
     blank = ((codes <= 32) & ~hyphen) | np.isin(codes, _SPACES) | ~visible
     # A generated hyphen mark has an empty box; it belongs to the word before it.
     empty = ((inner[:, 2] - inner[:, 0]) * (inner[:, 3] - inner[:, 1]) == 0) & ~hyphen
