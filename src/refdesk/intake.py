@@ -15,16 +15,18 @@ from pathlib import Path
 from refdesk.adapters.catalogue import Catalogue
 from refdesk.adapters.discover import Found, discover
 from refdesk.adapters.files import hash_file
-from refdesk.adapters.processes import WorkerPool
+from refdesk.adapters.messages import EmbedTask, PreparedFile, PrepareTask, Setup, Spooled
+from refdesk.adapters.processes import EmbedsHere, WorkerPool
 from refdesk.adapters.runs import Run, clear_dead, is_alive
 from refdesk.adapters.shelves import Shelves
 from refdesk.adapters.writer import LibraryWriter, Ready
+from refdesk.config import SHIPPED_EMBEDDER
 from refdesk.errors import RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.pipeline import Finished, InProcess, Pipeline, Source
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.types import Added, Document, Outcome, Progress, Scope
-from refdesk.worker import Desk, EmbedTask, PreparedFile, PrepareTask, Setup, Spooled
+from refdesk.worker import Desk
 
 MOST_WORKERS = 8
 SPOOL = "uploads"  # the folder within the library where files that were handed in wait
@@ -171,7 +173,7 @@ class Intake:
 
     def _take_in(self, sources: list[Source], run: Run, *, is_handed: bool = False) -> None:
         self._writer.register([s.document for s in sources], [s.modified for s in sources], run.name)
-        pool = WorkerPool(_workers(self._settings), self._setup, memory_limit_mb=self._settings.memory_limit_mb)
+        pool = self._pool()
         try:
             self._pipeline(pool).run(sources)
         except BaseException as error:
@@ -184,6 +186,13 @@ class Intake:
             raise
         finally:
             pool.close()
+
+    def _pool(self) -> WorkerPool | EmbedsHere:
+        size = _workers(self._settings)
+        pool = WorkerPool(size, self._setup, memory_limit_mb=self._settings.memory_limit_mb)
+        if self._setup.config.embedder == SHIPPED_EMBEDDER:
+            return pool
+        return EmbedsHere(pool, size, lambda task: self._embedder.embed_chunks(task.chunks))
 
     def _sources(self, found: Sequence[Found], collection: str, metadata: dict[str, str]) -> list[Source]:
         """What has to be taken in; of new files with the same content, one."""
@@ -405,9 +414,16 @@ class Intake:
 
     # telling
 
-    def _pipeline(self, workers: WorkerPool | InProcess) -> Pipeline:
-        time_limit_s = float(self._settings.time_limit_s)
-        return Pipeline(workers, self, EmbedTask, self._tell, time_limit_s=time_limit_s, unwanted=self._unwanted)
+    def _pipeline(self, workers: WorkerPool | EmbedsHere | InProcess) -> Pipeline:
+        return Pipeline(
+            workers,
+            self,
+            EmbedTask,
+            self._tell,
+            time_limit_s=float(self._settings.time_limit_s),
+            file_time_limit_s=float(self._settings.file_time_limit_s),
+            unwanted=self._unwanted,
+        )
 
     def _leave(self, document: Document, known: Document | None, reason: str) -> None:
         self._say(Added(document.name, "unchanged", known, reason, document.source))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import QueuePool
 
+from refdesk.adapters.private import FILE
+from refdesk.adapters.standing import check_database
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
 
 HEAD = "0007"  # the newest migration; a test compares it with the folder
@@ -31,11 +33,16 @@ def open_database(path: Path) -> Engine:
     )
     event.listen(engine, "connect", _configure)
     event.listen(engine, "begin", _begin)
+    check_database(path)
+    with suppress(OSError):  # what SQLite makes beside it has the same rights; where it cannot be made, SQLite says why
+        path.touch(mode=FILE)
     try:
         if _version(engine) != HEAD:
             # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
-            with FileLock(str(path.with_name("writer.lock"))):
+            with FileLock(str(path.with_name("writer.lock")), mode=FILE):
                 version = _version(engine)
+                if version is None:
+                    check_database(path, is_blank=True)
                 if version != HEAD:
                     _migrate(engine, version, path)
     except (DatabaseError, sqlite3.DatabaseError, OSError) as error:

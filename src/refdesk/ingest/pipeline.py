@@ -7,6 +7,7 @@ Memory stays flat: no further document is prepared while many chunks wait to be 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -54,7 +55,7 @@ class Workers(Protocol):
     @property
     def busy(self) -> bool: ...
 
-    def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None: ...
+    def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None: ...
 
     def cancel(self, ticket: int) -> None: ...
 
@@ -107,6 +108,7 @@ class Pipeline:
         on_progress: Callable[[Progress], None],
         *,
         time_limit_s: float,
+        file_time_limit_s: float = math.inf,
         unwanted: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._workers = workers
@@ -114,6 +116,7 @@ class Pipeline:
         self._embed_task = embed_task
         self._on_progress = on_progress
         self._time_limit_s = time_limit_s
+        self._file_time_limit_s = file_time_limit_s
         self._unwanted = unwanted
         self._sources: deque[Source] = deque()
         self._jobs: dict[int, _Job] = {}
@@ -146,7 +149,7 @@ class Pipeline:
             elif self._sources and len(self._waiting) < BACKLOG:
                 source = self._sources.popleft()
                 self._sink.begin(source)
-                self._submit(_Job(source=source), source.task, self._time_limit_s)
+                self._submit(_Job(source=source), source.task, self._time_limit_s, self._file_time_limit_s)
             else:
                 return
 
@@ -154,10 +157,10 @@ class Pipeline:
         task = self._embed_task(tuple(one.prepared.chunks[number] for one, number in job.places))
         self._submit(job, task, EMBED_TIME_LIMIT_S)
 
-    def _submit(self, job: _Job, task: Any, time_limit_s: float) -> None:
+    def _submit(self, job: _Job, task: Any, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
         ticket = self._tally.next_ticket()
         self._jobs[ticket] = job
-        self._workers.submit(ticket, task, time_limit_s=time_limit_s)
+        self._workers.submit(ticket, task, time_limit_s=time_limit_s, file_time_limit_s=file_time_limit_s)
 
     # listening
 
@@ -357,7 +360,7 @@ class InProcess:
     def busy(self) -> bool:
         return bool(self._events)
 
-    def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None:
+    def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
         try:
             self._events.append(_Said(ticket, "done", self._perform(task)))
         except RefdeskError as error:

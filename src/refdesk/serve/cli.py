@@ -274,9 +274,13 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
 ) -> None:
     """Write the whole library into one file. Others may go on using it meanwhile."""
+    damaged: list[str] = []
     with desk_of(context) as desk:
-        written = desk.backup(file)
+        written = desk.backup(file, on_damage=damaged.append)
     messages.print(f"The library is in {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
+    for one in damaged:
+        messages.print(f"[red]damaged[/]   {escape(one)}: the backup does not hold it as it came", soft_wrap=True)
+    raise typer.Exit(FAILED if damaged else DONE)
 
 
 @app.command()
