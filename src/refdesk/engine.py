@@ -150,17 +150,20 @@ class Refdesk:
         metadata: Mapping[str, str] | None = None,
         password: str | None = None,
         sync: bool = False,
+        follow_links: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         on_added: Callable[[Added], None] | None = None,
     ) -> list[Added]:
         """Adds files and folders; says of each file what became of it.
 
         A file that is unchanged costs nothing, a changed one is replaced in one step. With `sync`, documents whose
-        file is gone from these folders are removed. One bad file does not stop the others.
+        file is gone from these folders are removed. One bad file does not stop the others. Symbolic links in a folder
+        that lead out of it are skipped, and said so, unless `follow_links`.
         """
         intake = self._intake(on_progress, on_added)
         resolved = [Path(path).expanduser() for path in paths]
-        intake.add_paths(resolved, checked_collection(collection), checked_metadata(metadata), password, sync)
+        place, kept = checked_collection(collection), checked_metadata(metadata)
+        intake.add_paths(resolved, place, kept, password, sync=sync, follow_links=follow_links)
         self.maintenance.settle()
         return intake.results
 

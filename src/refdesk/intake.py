@@ -96,13 +96,21 @@ class Intake:
     # files
 
     def add_paths(
-        self, paths: Sequence[Path], collection: str, metadata: dict[str, str], password: str | None, sync: bool
+        self,
+        paths: Sequence[Path],
+        collection: str,
+        metadata: dict[str, str],
+        password: str | None,
+        *,
+        sync: bool,
+        follow_links: bool,
     ) -> None:
         self._password = password
         if clear_dead(self._runs):
             self._writer.clear_unused()
         # Once each, though a file may be named itself and lie in a folder that is named too.
-        found = list({one.path: one for path in paths for one in discover(path.absolute())}.values())
+        wanted = (one for path in paths for one in discover(path.absolute(), follow_links=follow_links))
+        found = list({one.path: one for one in wanted}.values())
         if sync:
             self._remove_missing([path.absolute() for path in paths], found)
         with Run(self._runs) as self._run:
@@ -199,6 +207,9 @@ class Intake:
         changed: list[Source] = []
         new: dict[str, Source] = {}
         for one in found:
+            if one.skipped:
+                self._say(Added(_text(one.name), "skipped", None, one.skipped, _text(str(one.path))))
+                continue
             source = self._source(one, collection, metadata) if self._is_nameable(one) else None
             if source is None:
                 continue
@@ -220,11 +231,10 @@ class Intake:
 
     def _is_nameable(self, found: Found) -> bool:
         """File systems allow names that are no text in any encoding; neither SQL nor JSON can hold them."""
-        name = str(found.path).encode(errors="replace").decode()
-        if name == str(found.path):
+        if _text(str(found.path)) == str(found.path):
             return True
         error = UnreadableFile("its name is not valid text", hint="rename it, and add it again")
-        self._say(Added(found.name.encode(errors="replace").decode(), "failed", None, error.sentence))
+        self._say(Added(_text(found.name), "failed", None, error.sentence))
         return False
 
     def _source(self, found: Found, collection: str, metadata: dict[str, str]) -> Source | None:
@@ -250,6 +260,8 @@ class Intake:
             self._refuse(Source(document, None), TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))
             return None
         known = self._catalogue.at_place(collection, document.source)
+        if known is not None:  # it may have been moved since
+            document = replace(document, collection=known[0].collection)
         unchanged = known is not None and known[0].status == "ready" and known[0].metadata.items() >= metadata.items()
         if known is not None and unchanged and (known[0].size, known[1]) == (found.size, found.modified):
             self._leave(document, known[0], "")
@@ -452,6 +464,11 @@ def _attached(parent: Document, child: Spooled) -> Document:
 def _lies_below(source: str, folders: Iterable[Path]) -> bool:
     """`/a/b.txt` lies below `/a`, and below `/a/b.txt` itself."""
     return any(source == str(folder) or source.startswith(f"{folder}{os.sep}") for folder in folders)
+
+
+def _text(name: str) -> str:
+    """What can be shown of a file's name."""
+    return name.encode(errors="replace").decode()
 
 
 def _workers(settings: Settings) -> int:

@@ -181,7 +181,7 @@ class Prepared:
     children: tuple[Attachment, ...] = ()
 
 
-Outcome = Literal["added", "replaced", "unchanged", "removed", "failed"]
+Outcome = Literal["added", "replaced", "unchanged", "removed", "skipped", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Added:
     name: str
     outcome: Outcome
     document: Document | None = None
-    reason: str = ""  # why it failed, or what it is the same as
+    reason: str = ""  # why it failed or was skipped, or what it is the same as
     source: str = ""  # where it was handed in from: a path, or `upload:…`
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from refdesk.adapters.private import FILE
 from refdesk.adapters.standing import check_database
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
 
-HEAD = "0007"  # the newest migration; a test compares it with the folder
+HEAD = "0008"  # the newest migration; a test compares it with the folder
 _WRITES = "refdesk_writes"
 BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
 

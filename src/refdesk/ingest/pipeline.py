@@ -12,9 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, Protocol
 
 from refdesk.errors import DocumentError, LibraryError, RefdeskError
+from refdesk.ingest.time_left import TimeLeft
 from refdesk.ports import Embedded
 from refdesk.types import Chunk, Document, FileProgress, Prepared, Progress
 
@@ -209,7 +211,7 @@ class Pipeline:
             self._close(opened)
         for source in lost:
             self._sink.fail(source, error)
-            self._tally.failed(source)
+            self._tally.failed(source, is_parsed=job.source is None)
 
     def _close(self, opened: Collection[int]) -> None:
         """These are not taken in; vectors of them that are still under way are not waited for."""
@@ -235,9 +237,10 @@ class Pipeline:
                 left.append(job.source)
         opened = {key: one for key, one in self._opened.items() if one.source.document.source in unwanted}
         self._close(opened)
-        for source in left + [one.source for one in opened.values()]:
+        parsed = [one.source for one in opened.values()]
+        for source in left + parsed:
             self._sink.put_down(source)
-            self._tally.put_down(source)
+            self._tally.put_down(source, is_parsed=source in parsed)
 
     # writing
 
@@ -260,16 +263,16 @@ class Pipeline:
 
 
 class _Tally:
-    """Counts for the progress value; time left is judged by the chunks that the bytes read so far have given."""
+    """Counts for the progress value."""
 
     def __init__(self) -> None:
         self._ticket = 0
         self._started = time.monotonic()
         self._documents_total = self._documents_done = self._documents_failed = 0
-        self._bytes_total = self._bytes_read = 0
         self._pages_before = 0
         self._pages_now: dict[int, tuple[int, int]] = {}
         self._chunks_total = 0
+        self._time_left = TimeLeft(self._started)
         self.chunks_done = 0
 
     def start(self, sources: Iterable[Source]) -> None:
@@ -286,19 +289,21 @@ class _Tally:
         self._pages_now.pop(ticket, None)
         self._pages_before += len(prepared.pages)
         self._chunks_total += len(prepared.chunks)
-        self._bytes_read += source.size
+        self._time_left.parsed(_kind(source), source.size, len(prepared.chunks))
 
     def stopped(self, ticket: int) -> None:
         done, _ = self._pages_now.pop(ticket, (0, 0))
         self._pages_before += done
 
-    def failed(self, source: Source) -> None:
-        self._bytes_total -= source.size  # it will give no chunks
+    def failed(self, source: Source, *, is_parsed: bool) -> None:
+        if not is_parsed:
+            self._time_left.dropped(_kind(source), source.size)
         self._documents_done += 1
         self._documents_failed += 1
 
-    def put_down(self, source: Source) -> None:
-        self._bytes_total -= source.size
+    def put_down(self, source: Source, *, is_parsed: bool) -> None:
+        if not is_parsed:
+            self._time_left.dropped(_kind(source), source.size)
         self._documents_total -= 1
 
     def stored(self, batch: Sequence[Finished], more: Iterable[Source]) -> None:
@@ -308,7 +313,7 @@ class _Tally:
     def _add(self, sources: Iterable[Source]) -> None:
         for source in sources:
             self._documents_total += 1
-            self._bytes_total += source.size
+            self._time_left.coming(_kind(source), source.size)
 
     def _files(self, jobs: dict[int, _Job], opened: Iterable[_Open]) -> Iterator[FileProgress]:
         """Of those that came from somewhere; an attachment is part of its mail."""
@@ -324,10 +329,7 @@ class _Tally:
         seconds = time.monotonic() - self._started
         done_pages = self._pages_before + sum(done for done, _ in self._pages_now.values())
         total_pages = self._pages_before + sum(total for _, total in self._pages_now.values())
-        left = None
-        if self.chunks_done and seconds > 2:
-            expected = self._chunks_total * max(1.0, self._bytes_total / self._bytes_read)
-            left = seconds * (expected - self.chunks_done) / self.chunks_done
+        left = self._time_left.seconds(self._started + seconds, self.chunks_done)
         names = (job.source.document.name for job in jobs.values() if job.source is not None)
         return Progress(
             documents_total=self._documents_total,
@@ -343,6 +345,11 @@ class _Tally:
             working_on=tuple(names),
             files=tuple(self._files(jobs, opened)),
         )
+
+
+def _kind(source: Source) -> str:
+    """By the ending of its name: what the file really is, nobody knows yet."""
+    return PurePath(source.document.name).suffix.lower()
 
 
 class InProcess:

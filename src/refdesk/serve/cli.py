@@ -102,6 +102,9 @@ def add(
     sync: Annotated[
         bool, typer.Option("--sync", help="Also remove documents whose file is gone from these folders.")
     ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Also add what symbolic links lead to outside of these folders.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow every change (Ctrl-C ends it).")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what a run that was killed had begun.")] = False,
     as_json: AsJson = False,
@@ -115,6 +118,7 @@ def add(
             "collection": collection,
             "metadata": _pairs(metadata or [], "--meta"),
             "password": password,
+            "follow_links": follow_links,
             "on_progress": progress.update,
             "on_added": progress.added,
         }
