@@ -106,7 +106,7 @@ def test_other_bytes_are_no_message(data: bytes) -> None:
         '{"progress":[1,2]}',
         '[["1",2],null,null,null]',
         "[[1,2,3],null,null,null]",
-        "[null,null,[[[0,\"|O\",[1]],[0,\"|i1\",[1]]]],null]",
+        '[null,null,[[[0,"|O",[1]],[0,"|i1",[1]]]],null]',
         '[null,[["x"],null,[]],null,null]',
         "[" * 5000 + "]" * 5000,
     ],

@@ -23,6 +23,11 @@ def opener(path: str, flags: int) -> int:
     return os.open(path, flags, FILE)
 
 
+def is_closed(folder: Path) -> bool:
+    """Whether nothing can be written there: a disk or a folder for reading only."""
+    return not os.access(folder, os.W_OK)
+
+
 def is_open_to_others(path: Path) -> bool:
     """Whether anybody but the owner may do anything with it; not asked on Windows, which has other rights."""
     if os.name == "nt":
