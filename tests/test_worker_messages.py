@@ -96,7 +96,7 @@ def test_every_error_comes_back_as_it_was() -> None:
 
 @given(st.binary() | st.builds(lambda head: len(head).to_bytes(4, "big") + head, st.binary()))
 def test_other_bytes_are_no_message(data: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         decode(data, Said)
 
 
@@ -113,7 +113,7 @@ def test_other_bytes_are_no_message(data: bytes) -> None:
 )
 def test_what_is_of_another_type_is_no_message(value: str) -> None:
     head = b'{"value":' + value.encode() + b',"parts":[1]}'
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         decode(len(head).to_bytes(4, "big") + head + b"x", Said)
 
 
