@@ -144,6 +144,21 @@ while True:
     connection.send_bytes(encode(Said(progress=(1, 1_000_000))))
     time.sleep(0.02)
 """
+STEALING = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from multiprocessing.connection import Connection
+from refdesk.adapters.messages import PreparedFile, Said, Setup, Task, decode, encode
+from refdesk.types import Prepared
+connection = Connection(int(sys.argv[1]))
+connection.recv_bytes()
+connection.send_bytes(encode(Said()))
+task = decode(connection.recv_bytes(), Task).prepare
+prepared = Prepared(replace(task.document, {changed}), "", (), ())
+connection.send_bytes(encode(Said(prepared=PreparedFile(prepared, {path}))))
+connection.recv_bytes()
+"""
 MISTAKEN = """
 import sys
 from multiprocessing.connection import Connection
@@ -158,7 +173,7 @@ connection.recv_bytes(), connection.recv_bytes(), connection.recv_bytes()
 def outcome(script: str, monkeypatch: pytest.MonkeyPatch, file_time_limit_s: float = 600.0) -> Event:
     monkeypatch.setattr(processes, "_COMMAND", script)
     pool = WorkerPool(1, Setup(Config(Path("/none")), Settings()), memory_limit_mb=512)
-    task = PrepareTask(DOCUMENT, text="A text.")
+    task = PrepareTask(DOCUMENT, text="A text.", spool=Path("/none/spool"))
     try:
         pool.submit(7, task, time_limit_s=600.0, file_time_limit_s=file_time_limit_s)
         while True:
@@ -180,6 +195,23 @@ def test_no_answer_of_a_worker_is_run(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_answer_to_another_question_fails_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     event = outcome(MISTAKEN, monkeypatch)
     assert (event.kind, type(event.value)) == ("failed", ParserDied)
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "kind"),
+    [
+        ("title='x'", "None", "done"),
+        ("title='x'", "task.spool / 'new-1'", "done"),
+        ("title='x'", "Path('/etc/passwd')", "failed"),
+        ("title='x'", "task.spool / 'deeper' / 'new-1'", "failed"),
+        ("id='another'", "None", "failed"),
+        ("collection='another'", "None", "failed"),
+    ],
+)
+def test_a_worker_names_no_files_and_no_documents_but_its_own(
+    changed: str, path: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert outcome(STEALING.format(changed=changed, path=path), monkeypatch).kind == kind
 
 
 def test_pages_without_end_meet_the_limit_of_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:

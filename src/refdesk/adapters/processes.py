@@ -23,7 +23,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
-from refdesk.adapters.messages import EmbedTask, PrepareTask, Said, Setup, Task, decode, encode
+from refdesk.adapters.messages import EmbedTask, PreparedFile, PrepareTask, Said, Setup, Task, decode, encode
 from refdesk.errors import ParserDied, ParseTimeout, RefdeskError
 
 CLOSE_PATIENCE_S = 2.0
@@ -208,11 +208,22 @@ def _event(worker: _Worker, said: Said) -> Event:
         return Event(ticket, "progress", said.progress)
     if said.failed is not None:
         return Event(ticket, "failed", said.failed.error())
-    if isinstance(task, PrepareTask) and said.prepared is not None:
+    if isinstance(task, PrepareTask) and said.prepared is not None and _is_of(task, said.prepared):
         return Event(ticket, "done", said.prepared)
     if isinstance(task, EmbedTask) and said.embedded is not None and len(said.embedded) == len(task.chunks):
         return Event(ticket, "done", said.embedded)
     raise ValueError("the answer is to another question")
+
+
+def _is_of(task: PrepareTask, result: PreparedFile) -> bool:
+    """Whether it is about the document that was asked for, and names no files but those it was to make.
+
+    They are moved into the library; any other file of the user's would be, too.
+    """
+    made, asked = result.prepared.document, task.document
+    same = all(getattr(made, name) == getattr(asked, name) for name in ("id", "collection", "source", "parent_id"))
+    files = [one for one in (result.original, *(child.path for child in result.children)) if one is not None]
+    return same and all(one.parent == task.spool and one.name not in ("", "..") for one in files)
 
 
 class EmbedsHere:

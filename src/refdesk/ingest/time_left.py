@@ -74,5 +74,5 @@ def _nearer(said: float, true: float, passed: float) -> float:
     """From what was said before towards what is true, by steps that nobody stumbles over."""
     counted = max(said - passed, 0.0)
     step = counted + (true - counted) * (1.0 - math.exp(-passed / CALM_S))
-    most = MOST_CHANGE ** min(1.0, passed / CALM_S)
+    most = math.pow(MOST_CHANGE, min(1.0, passed / CALM_S))
     return min(max(step, counted / most), counted * most + passed)
