@@ -128,6 +128,9 @@ def test_a_restore_that_fails_leaves_nothing_behind(both: tuple[Path, Path], tmp
     assert not list(library.glob("restore.*[!k]"))
     with open_desk(library) as desk:
         assert_is(desk, OLD)
+    with pytest.raises(LibraryDamaged):
+        Refdesk.restore(cut, tmp_path / "fresh")
+    assert not (tmp_path / "fresh").exists()
 
 
 # a database that is gone

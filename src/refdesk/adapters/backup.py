@@ -111,6 +111,7 @@ def _remove_leftovers(folder: Path) -> None:
 def restore(file: Path, folder: Path, *, replace: bool) -> None:
     """Unpacks a backup within the library's folder and then puts it in its place, see restoring.py."""
     folder = folder.absolute()
+    is_new = not folder.exists()
     try:
         make_folder(folder)
         settle_restore(folder)
@@ -129,7 +130,7 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
                     put_in_place(folder)
             except (RefdeskError, OSError):
                 if not (folder / INTENTION).exists():
-                    shutil.rmtree(folder / NEW, ignore_errors=True)
+                    shutil.rmtree(folder if is_new else folder / NEW, ignore_errors=True)
                 raise
         settle_restore(folder)
     except OSError as error:

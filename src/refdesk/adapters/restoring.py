@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,10 @@ def settle_restore(folder: Path) -> None:
         if (folder / INTENTION).exists():
             with writer_lock(folder):
                 _go_on(folder)
-        _remove_leftovers(folder)
     except OSError as error:
         raise explain(error, folder / INTENTION) from error
+    with suppress(OSError):  # they are in nobody's way on a disk that cannot be written
+        _remove_leftovers(folder)
 
 
 def _go_on(folder: Path) -> None:
