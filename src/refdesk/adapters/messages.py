@@ -160,7 +160,7 @@ def encode(value: object) -> bytes:
 # reading
 
 
-def decode(data: bytes, wanted: type[Any]) -> Any:
+def decode(data: bytes, wanted: Any) -> Any:
     """The value of that type; ValueError when the bytes are none."""
     try:
         end = _LENGTH + int.from_bytes(data[:_LENGTH], "big")
@@ -215,7 +215,8 @@ def _reader(wanted: Any) -> Read:
         return lambda value, parts: tuple([read(one, parts) for one in _exactly(value, list)])
     hints = get_type_hints(wanted)
     if is_dataclass(wanted):
-        return _fixed(lambda values: wanted(*values), [_reader(hints[field.name]) for field in fields(wanted)])
+        make: Any = wanted
+        return _fixed(lambda values: make(*values), [_reader(hints[field.name]) for field in fields(wanted)])
     return _fixed(wanted._make, [_reader(hints[name]) for name in wanted._fields])
 
 
