@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -247,3 +251,47 @@ def test_workers_are_given_no_variable_of_ours(tmp_path: Path, monkeypatch: pyte
 def test_the_key_of_an_endpoint_does_not_travel() -> None:
     setup = Setup(Config(Path("/l"), embedder_api_key="sk-1", environment={"OPENAI_API_KEY": "sk-2"}), Settings())
     assert b"sk-" not in encode(WorkerPool(1, setup, memory_limit_mb=512)._setup)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[str, list[str]]]:
+    """An embeddings endpoint, and the keys that it was shown."""
+    keys: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            keys.append(self.headers.get("Authorization", ""))
+            texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+            rows = [[1.0, *map(float, text.encode()[:7].ljust(7))] for text in texts]
+            data = [{"index": place, "embedding": row} for place, row in enumerate(rows)]
+            body = json.dumps({"data": data}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", keys
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_endpoint_is_spoken_to_by_the_program_and_not_by_its_workers(
+    endpoint: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, keys = endpoint
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    monkeypatch.setenv("REFDESK_EMBEDDER", "openai:bytes")
+    notes = write_notes(tmp_path / "notes", 5)
+    with open_desk(tmp_path / "library") as desk:
+        assert [one.outcome for one in desk.add(notes)] == ["added"] * 5
+        found = {hit.document.name for hit in desk.search("buoy", method="dense", k=5)}
+        assert found == {f"note-{number}.md" for number in range(5)}
+    assert set(keys) == {"Bearer sk-mine"}
