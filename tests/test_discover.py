@@ -84,3 +84,40 @@ def test_a_library_below_the_folder_is_not_added_to_itself(tmp_path: Path) -> No
     with Refdesk(tmp_path / "library") as desk:
         assert [one.outcome for one in desk.add(tmp_path)] == ["added"]
         assert [(one.name, one.outcome) for one in desk.add(tmp_path)] == [("note.txt", "unchanged")]
+
+
+def test_links_that_lead_out_of_the_folder_are_skipped_and_said(tmp_path: Path) -> None:
+    outside, folder = write(tmp_path / "outside" / "secret.txt"), tmp_path / "folder"
+    write(folder / "own.txt", "The tide table hangs in the office.")
+    (folder / "file.txt").symlink_to(outside)
+    (folder / "whole").symlink_to(outside.parent)
+    (folder / "inside.txt").symlink_to(folder / "own.txt")
+    (folder / "chain.txt").symlink_to(folder / "file.txt")
+    found = {one.name: one.skipped for one in discover(folder)}
+    assert {name for name, skipped in found.items() if skipped} == {"chain.txt", "file.txt", "whole"}
+    assert all("--follow-links" in skipped for skipped in found.values() if skipped)
+    followed = {one.name for one in discover(folder, follow_links=True) if not one.skipped}
+    assert followed == {"chain.txt", "file.txt", "inside.txt", "own.txt", "whole/secret.txt"}
+    assert [one.name for one in discover(folder / "file.txt")] == ["file.txt"], "a link that is named is meant"
+    through = tmp_path / "through"
+    through.symlink_to(folder)
+    assert {one.name for one in discover(through) if not one.skipped} == {"inside.txt", "own.txt"}
+
+
+def test_followed_links_in_a_circle_end(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one" / "a.txt").parent, write(tmp_path / "two" / "b.txt").parent
+    (one / "to two").symlink_to(two)
+    (two / "to one").symlink_to(one)
+    assert sorted(found.name for found in discover(one, follow_links=True)) == ["a.txt", "to two/b.txt"]
+
+
+def test_adding_says_what_was_skipped(desk: Refdesk, tmp_path: Path) -> None:
+    outside, folder = write(tmp_path / "outside.txt", "The safe is behind the chart."), tmp_path / "folder"
+    write(folder / "own.txt", "The tide table hangs in the office.")
+    (folder / "link.txt").symlink_to(outside)
+    results = {one.name: one for one in desk.add(folder)}
+    assert {name: one.outcome for name, one in results.items()} == {"own.txt": "added", "link.txt": "skipped"}
+    assert "leads out" in results["link.txt"].reason
+    assert {one.name for one in desk.documents()} == {"own.txt"}
+    followed = {one.name: one.outcome for one in desk.add(folder, follow_links=True)}
+    assert followed == {"own.txt": "unchanged", "link.txt": "added"}

@@ -25,7 +25,7 @@ from library_samples import (
     word,
     write_notes,
 )
-from refdesk.errors import DiskFull
+from refdesk.errors import DiskFull, LibraryError
 
 BEFORE, AFTER = 10, 150
 ROOM = 700_000  # bytes left: enough to begin with, too little for the rest
@@ -104,3 +104,78 @@ def test_command_line_says_it_in_one_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr and "full" in done.stderr
+
+
+# reading
+
+READING = f"""
+import sys
+from refdesk import Refdesk
+from refdesk.errors import RefdeskError
+with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
+    print([one.name for one in desk.documents()])
+    print([hit.document.name for hit in desk.search("zq3v0", k=1)])
+    print("buoy" in desk.pages("note-3.md")[0].text)
+    print("zq3v0" in desk.ask_sync("Where was the buoy zq3v0 moored?").content)
+    print("zq4v0" in desk.ask_sync("Where was the buoy zq4v0 moored?", conversation_id="c").content)
+    try:
+        desk.add_text("more", "One text more.")
+    except RefdeskError as error:
+        print(error.sentence)
+    try:
+        desk.settings_store.set("rag.top_k", 5)
+    except RefdeskError as error:
+        print(error.sentence)
+"""
+
+
+@pytest.mark.parametrize("state", ["full", "read-only"])
+def test_a_library_is_read_on_a_disk_that_takes_nothing(state: str, tmp_path: Path, small_disk: Path | None) -> None:
+    if small_disk is None:
+        pytest.skip("mounting is not permitted here")
+    library = small_disk / "library"
+    with open_desk(library) as desk:
+        desk.add_texts([(f"note-{n}.md", f"The buoy {word(n)} was moored in the outer harbour.") for n in range(6)])
+        desk.search("buoy")
+    (small_disk / "ballast").write_bytes(bytes(shutil.disk_usage(small_disk).free))
+    assert shutil.disk_usage(small_disk).free == 0
+    if state == "read-only":
+        (small_disk / "ballast").unlink()
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    lines = finish(start(READING, library)).splitlines()
+    assert lines[0] == str([f"note-{n}.md" for n in range(6)]) and lines[1] == "['note-3.md']"
+    assert lines[2:5] == ["True"] * 3
+    for sentence in lines[5:]:
+        assert "I/O error" not in sentence and "Traceback" not in sentence
+        assert ("is full" if state == "full" else "cannot be written") in sentence, sentence
+    assert len(lines) == 7
+    done = subprocess.run(
+        [sys.executable, "-m", "refdesk", "-l", str(library), "add", str(write_notes(tmp_path / "notes", 1))],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert ("is full" if state == "full" else "cannot be written") in done.stderr
+
+
+def test_changes_that_are_not_in_the_database_yet_are_never_left_out(tmp_path: Path, small_disk: Path | None) -> None:
+    """A killed writer leaves them in library.db-wal: without them, the library would be an older one."""
+    if small_disk is None:
+        pytest.skip("mounting is not permitted here")
+    killed = f"""
+import os, sys
+from refdesk import Refdesk
+desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
+desk.add_text("one", "The buoy zq1v0 was moored.")
+os._exit(9)
+"""
+    library = small_disk / "library"
+    start(killed, library).communicate(timeout=60)
+    assert (library / "library.db-wal").stat().st_size
+    (library / "library.db-shm").unlink(missing_ok=True)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(LibraryError, match="does not open"):
+        open_desk(library)
+    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+    with open_desk(library) as desk:
+        assert [one.name for one in desk.documents()] == ["one"]

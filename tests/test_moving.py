@@ -428,3 +428,26 @@ def test_killed_between_two_documents_of_one_name(desk: Refdesk) -> None:
         assert_repaired(again)
         again.rename_collection("a", "b")
         assert (places(again, 8), places(again, 9)) == ({"b"}, {"b/old/old"})
+
+
+def test_a_folder_added_again_after_its_collection_was_moved_adds_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.txt").write_text(f"The buoy zq{number}v0 was moored.")
+    with open_desk(tmp_path / "library") as desk:
+        first = {one.name: one.document.id for one in desk.add(folder, collection="old/notes") if one.document}
+        desk.rename_collection("old", "archive/2024")
+        assert {one.outcome for one in desk.add(folder, collection="old/notes", sync=True)} == {"unchanged"}
+        desk.move("0.txt", "other")  # and once more, a single one
+        (folder / "1.txt").write_text("The buoy zq1v1 was moored.")
+        results = {one.name: one.outcome for one in desk.add(folder, collection="old/notes")}
+        assert results == {"0.txt": "unchanged", "1.txt": "replaced", "2.txt": "unchanged"}
+        found = {one.name: (one.id, one.collection) for one in desk.documents()}
+        places = {"0.txt": "other", "1.txt": "archive/2024/notes", "2.txt": "archive/2024/notes"}
+        assert found == {name: (first[name], place) for name, place in places.items()}
+        # Who names another collection wants them there too, and what came back is found where it is.
+        assert {one.outcome for one in desk.add(folder, collection="second")} == {"added"}
+        desk.move(first["0.txt"], "old/notes")
+        assert {one.outcome for one in desk.add(folder, collection="old/notes")} == {"unchanged"}
+        assert len(desk.documents()) == 6

@@ -20,9 +20,12 @@ from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.keys import KeyStore
 from refdesk.adapters.maintenance import Maintenance, Report
+from refdesk.adapters.messages import Setup
 from refdesk.adapters.moving import Move
+from refdesk.adapters.private import close_to_others, is_open_to_others, make_folder, open_to_others
 from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.render import IMAGE_FORMATS, page_image
+from refdesk.adapters.restoring import settle_restore
 from refdesk.adapters.runs import Run, clear_dead
 from refdesk.adapters.sessions import SessionStore
 from refdesk.adapters.settings_store import SettingsStore
@@ -57,7 +60,6 @@ from refdesk.ports import Embedder
 from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
 from refdesk.types import Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope, Status
-from refdesk.worker import Setup
 
 METHODS: tuple[Method, ...] = get_args(Method)
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -80,7 +82,10 @@ class Refdesk:
         made = base.changed(self._own_settings)  # what is wrong is said before anything is opened
         self.folder = self.config.library
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
+            settle_restore(self.folder)
+            # One that was made when others could read it is closed to them; looking at two modes costs nothing.
+            self.closed_to_others = close_to_others(self.folder) if self._is_open_to_others() else 0
             self._files = FileStore(self.folder)
             self._drawn = DrawnPages(self._files.renders)
         except OSError as error:
@@ -97,12 +102,20 @@ class Refdesk:
         self.writer = LibraryWriter(
             self._engine, self.catalogue, self.index, self._files, self.folder / "writer.lock", self.embedder.name
         )
-        self.maintenance = Maintenance(self.catalogue, self.index, self.writer)
+        self.maintenance = Maintenance(self.catalogue, self.index, self.writer, self._files)
         self.reader = LibraryReader(self.catalogue, self.index, self.embedder, self.reindex)
         self.asking = Asking(self._engine, self._quick, self.reader, self.embedder, self.config, lambda: self.settings)
         self.keys = Keys(KeyStore(self._quick, self.asking.background))
         self.sessions = Sessions(SessionStore(self._quick), self.keys, lambda: self.settings)
         self.feedback = FeedbackStore(self._engine, self.asking.answers)
+
+    def _is_open_to_others(self) -> bool:
+        database = self.folder / "library.db"
+        return is_open_to_others(self.folder) or (database.exists() and is_open_to_others(database))
+
+    def open_to_others(self) -> list[Path]:
+        """Files and folders of the library that not only their owner can reach."""
+        return list(open_to_others(self.folder))
 
     def __enter__(self) -> Refdesk:
         return self
@@ -137,17 +150,20 @@ class Refdesk:
         metadata: Mapping[str, str] | None = None,
         password: str | None = None,
         sync: bool = False,
+        follow_links: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         on_added: Callable[[Added], None] | None = None,
     ) -> list[Added]:
         """Adds files and folders; says of each file what became of it.
 
         A file that is unchanged costs nothing, a changed one is replaced in one step. With `sync`, documents whose
-        file is gone from these folders are removed. One bad file does not stop the others.
+        file is gone from these folders are removed. One bad file does not stop the others. Symbolic links in a folder
+        that lead out of it are skipped, and said so, unless `follow_links`.
         """
         intake = self._intake(on_progress, on_added)
         resolved = [Path(path).expanduser() for path in paths]
-        intake.add_paths(resolved, checked_collection(collection), checked_metadata(metadata), password, sync)
+        place, kept = checked_collection(collection), checked_metadata(metadata)
+        intake.add_paths(resolved, place, kept, password, sync=sync, follow_links=follow_links)
         self.maintenance.settle()
         return intake.results
 
@@ -540,9 +556,15 @@ class Refdesk:
         """For as long as the block lasts nobody replaces the library by a backup; one thread enters and leaves."""
         return Run(self.folder / "runs")
 
-    def backup(self, file: str | Path) -> Path:
-        """Writes the whole library into one file while others go on working with it."""
-        return backups.backup(self._engine, self.folder, self.spool, Path(file).expanduser())
+    def backup(self, file: str | Path, *, on_damage: Callable[[str], None] = lambda said: None) -> Path:
+        """Writes the whole library into one file while others go on working with it.
+
+        `on_damage` is told of each original or upload that is missing or altered, and so not in the backup as it came.
+        """
+        written, damaged = backups.backup(self._engine, self.folder, self.spool, Path(file).expanduser())
+        for one in damaged:
+            on_damage(f"{one.name} is {one.what}")
+        return written
 
     @staticmethod
     def restore(file: str | Path, library: str | Path | None = None, *, replace: bool = False) -> Path:

@@ -15,16 +15,18 @@ from pathlib import Path
 from refdesk.adapters.catalogue import Catalogue
 from refdesk.adapters.discover import Found, discover
 from refdesk.adapters.files import hash_file
-from refdesk.adapters.processes import WorkerPool
+from refdesk.adapters.messages import EmbedTask, PreparedFile, PrepareTask, Setup, Spooled
+from refdesk.adapters.processes import EmbedsHere, WorkerPool
 from refdesk.adapters.runs import Run, clear_dead, is_alive
 from refdesk.adapters.shelves import Shelves
 from refdesk.adapters.writer import LibraryWriter, Ready
+from refdesk.config import SHIPPED_EMBEDDER
 from refdesk.errors import RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.pipeline import Finished, InProcess, Pipeline, Source
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.types import Added, Document, Outcome, Progress, Scope
-from refdesk.worker import Desk, EmbedTask, PreparedFile, PrepareTask, Setup, Spooled
+from refdesk.worker import Desk
 
 MOST_WORKERS = 8
 SPOOL = "uploads"  # the folder within the library where files that were handed in wait
@@ -94,13 +96,21 @@ class Intake:
     # files
 
     def add_paths(
-        self, paths: Sequence[Path], collection: str, metadata: dict[str, str], password: str | None, sync: bool
+        self,
+        paths: Sequence[Path],
+        collection: str,
+        metadata: dict[str, str],
+        password: str | None,
+        *,
+        sync: bool,
+        follow_links: bool,
     ) -> None:
         self._password = password
         if clear_dead(self._runs):
             self._writer.clear_unused()
         # Once each, though a file may be named itself and lie in a folder that is named too.
-        found = list({one.path: one for path in paths for one in discover(path.absolute())}.values())
+        wanted = (one for path in paths for one in discover(path.absolute(), follow_links=follow_links))
+        found = list({one.path: one for one in wanted}.values())
         if sync:
             self._remove_missing([path.absolute() for path in paths], found)
         with Run(self._runs) as self._run:
@@ -171,7 +181,7 @@ class Intake:
 
     def _take_in(self, sources: list[Source], run: Run, *, is_handed: bool = False) -> None:
         self._writer.register([s.document for s in sources], [s.modified for s in sources], run.name)
-        pool = WorkerPool(_workers(self._settings), self._setup, memory_limit_mb=self._settings.memory_limit_mb)
+        pool = self._pool()
         try:
             self._pipeline(pool).run(sources)
         except BaseException as error:
@@ -185,11 +195,21 @@ class Intake:
         finally:
             pool.close()
 
+    def _pool(self) -> WorkerPool | EmbedsHere:
+        size = _workers(self._settings)
+        pool = WorkerPool(size, self._setup, memory_limit_mb=self._settings.memory_limit_mb)
+        if self._setup.config.embedder == SHIPPED_EMBEDDER:
+            return pool
+        return EmbedsHere(pool, size, lambda task: self._embedder.embed_chunks(task.chunks))
+
     def _sources(self, found: Sequence[Found], collection: str, metadata: dict[str, str]) -> list[Source]:
         """What has to be taken in; of new files with the same content, one."""
         changed: list[Source] = []
         new: dict[str, Source] = {}
         for one in found:
+            if one.skipped:
+                self._say(Added(_text(one.name), "skipped", None, one.skipped, _text(str(one.path))))
+                continue
             source = self._source(one, collection, metadata) if self._is_nameable(one) else None
             if source is None:
                 continue
@@ -211,11 +231,10 @@ class Intake:
 
     def _is_nameable(self, found: Found) -> bool:
         """File systems allow names that are no text in any encoding; neither SQL nor JSON can hold them."""
-        name = str(found.path).encode(errors="replace").decode()
-        if name == str(found.path):
+        if _text(str(found.path)) == str(found.path):
             return True
         error = UnreadableFile("its name is not valid text", hint="rename it, and add it again")
-        self._say(Added(found.name.encode(errors="replace").decode(), "failed", None, error.sentence))
+        self._say(Added(_text(found.name), "failed", None, error.sentence))
         return False
 
     def _source(self, found: Found, collection: str, metadata: dict[str, str]) -> Source | None:
@@ -241,6 +260,8 @@ class Intake:
             self._refuse(Source(document, None), TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))
             return None
         known = self._catalogue.at_place(collection, document.source)
+        if known is not None:  # it may have been moved since
+            document = replace(document, collection=known[0].collection)
         unchanged = known is not None and known[0].status == "ready" and known[0].metadata.items() >= metadata.items()
         if known is not None and unchanged and (known[0].size, known[1]) == (found.size, found.modified):
             self._leave(document, known[0], "")
@@ -407,9 +428,16 @@ class Intake:
 
     # telling
 
-    def _pipeline(self, workers: WorkerPool | InProcess) -> Pipeline:
-        time_limit_s = float(self._settings.time_limit_s)
-        return Pipeline(workers, self, EmbedTask, self._tell, time_limit_s=time_limit_s, unwanted=self._unwanted)
+    def _pipeline(self, workers: WorkerPool | EmbedsHere | InProcess) -> Pipeline:
+        return Pipeline(
+            workers,
+            self,
+            EmbedTask,
+            self._tell,
+            time_limit_s=float(self._settings.time_limit_s),
+            file_time_limit_s=float(self._settings.file_time_limit_s),
+            unwanted=self._unwanted,
+        )
 
     def _leave(self, document: Document, known: Document | None, reason: str) -> None:
         self._say(Added(document.name, "unchanged", known, reason, document.source))
@@ -438,6 +466,11 @@ def _attached(parent: Document, child: Spooled) -> Document:
 def _lies_below(source: str, folders: Iterable[Path]) -> bool:
     """`/a/b.txt` lies below `/a`, and below `/a/b.txt` itself."""
     return any(source == str(folder) or source.startswith(f"{folder}{os.sep}") for folder in folders)
+
+
+def _text(name: str) -> str:
+    """What can be shown of a file's name."""
+    return name.encode(errors="replace").decode()
 
 
 def _workers(settings: Settings) -> int:

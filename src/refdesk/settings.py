@@ -226,6 +226,9 @@ class Settings:
     time_limit_s: int = _setting(
         "ingest.time_limit_s", 300, "Seconds a document may be parsed without a page being finished", 1
     )
+    file_time_limit_s: int = _setting(
+        "ingest.file_time_limit_s", 7200, "Seconds a document may be parsed in all, however many pages it finishes", 1
+    )
     memory_limit_mb: int = _setting("ingest.memory_limit_mb", 4096, "Memory one parsing worker may use", 512)
     workers: int = _setting("ingest.workers", 0, "Worker processes; 0 is one per core, 8 at most", 0, 64)
     # what the network may hand in

@@ -181,7 +181,7 @@ class Prepared:
     children: tuple[Attachment, ...] = ()
 
 
-Outcome = Literal["added", "replaced", "unchanged", "removed", "failed"]
+Outcome = Literal["added", "replaced", "unchanged", "removed", "skipped", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Added:
     name: str
     outcome: Outcome
     document: Document | None = None
-    reason: str = ""  # why it failed, or what it is the same as
+    reason: str = ""  # why it failed or was skipped, or what it is the same as
     source: str = ""  # where it was handed in from: a path, or `upload:…`
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,6 +245,7 @@ class Upload:
     url: str = ""  # where it was fetched from
     metadata: Mapping[str, str] = field(default_factory=dict)
     password: str | None = None  # forgotten as soon as the file was read
+    content_hash: str = ""  # of the file as it was accepted; "" of one that an older version accepted
     document_id: str = ""
     outcome: str = ""  # added, replaced or unchanged, once it is ready
     reason: str = ""  # why it failed, or what it is the same as
@@ -263,7 +264,7 @@ class Upload:
 
     def to_dict(self) -> dict[str, Any]:
         found = asdict(self)
-        del found["password"]
+        del found["password"], found["content_hash"]
         return found
 
 

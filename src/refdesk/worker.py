@@ -1,6 +1,6 @@
 """A worker process: parses, chunks and embeds what it is told to, under a memory limit. The engine's other half.
 
-parent -> Setup, then PrepareTask or EmbedTask …          worker -> started, then progress …, done or failed
+parent -> Setup, then one Task after the other          worker -> Said(): it has started; then progress …, the result
 """
 
 from __future__ import annotations
@@ -9,16 +9,27 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path, PurePath
 from typing import Any
 
 from refdesk.adapters.files import hash_bytes, put_aside
+from refdesk.adapters.messages import (
+    EmbedTask,
+    PreparedFile,
+    PrepareTask,
+    Said,
+    Setup,
+    Spooled,
+    Task,
+    decode,
+    encode,
+    failure,
+)
 from refdesk.adapters.ocr_rapid import load_ocr
-from refdesk.config import Config
 from refdesk.embedders import make_embedder
 from refdesk.errors import DocumentError, ParserDied, RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.chunk import ChunkLimits
@@ -26,50 +37,6 @@ from refdesk.ingest.flow import prepare
 from refdesk.ingest.parsers.options import ParseOptions
 from refdesk.ports import Embedded, Embedder
 from refdesk.settings import Settings
-from refdesk.types import Chunk, Document, Prepared
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    config: Config
-    settings: Settings
-
-
-@dataclass(frozen=True, slots=True)
-class PrepareTask:
-    """Read a file, or take a text, and prepare it; the bytes that were read are kept in `spool`."""
-
-    document: Document
-    path: Path | None = None
-    text: str | None = None
-    spool: Path | None = None
-    password: str | None = None
-
-    @property
-    def content_hash(self) -> str:
-        """Of a text; a file is hashed as it is read."""
-        return hash_bytes((self.text or "").encode())
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedTask:
-    chunks: tuple[Chunk, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Spooled:
-    """An attachment, put aside until it is taken in as a document of its own."""
-
-    name: str
-    path: Path
-    content_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedFile:
-    prepared: Prepared
-    original: Path | None
-    children: tuple[Spooled, ...] = ()
 
 
 class Desk:
@@ -144,27 +111,35 @@ def chunk_limits(settings: Settings, embedder: Embedder) -> ChunkLimits:
 
 def serve(connection: Connection) -> None:
     """Does tasks until the parent goes away."""
-    setup: Setup = connection.recv()
+
+    def say(said: Said) -> None:
+        connection.send_bytes(encode(said))
+
+    setup: Setup = decode(connection.recv_bytes(), Setup)
     _limit_memory(setup.settings.memory_limit_mb)
     desk = Desk(setup, make_embedder(setup.config, threads=1))
-    connection.send(("started", None))
-
-    def progress(done: int, total: int) -> None:
-        connection.send(("progress", (done, total)))
-
+    say(Said())
     while True:
-        task = connection.recv()
+        task: Task = decode(connection.recv_bytes(), Task)
         try:
-            result = desk.prepare(task, progress) if isinstance(task, PrepareTask) else desk.embed(task)
-            connection.send(("done", result))
+            say(_done(desk, task, lambda done, total: say(Said(progress=(done, total)))))
         except RefdeskError as error:
-            connection.send(("failed", error))
+            say(Said(failed=failure(error)))
         except MemoryError:
-            connection.send(("failed", ParserDied(f"it needs more than {setup.settings.memory_limit_mb} MB of memory")))
+            limit = setup.settings.memory_limit_mb
+            say(Said(failed=failure(ParserDied(f"it needs more than {limit} MB of memory"))))
         except (EOFError, BrokenPipeError, ConnectionError):
             return
         except Exception as error:  # a parser met something its author did not think of: this document only
-            connection.send(("failed", DocumentError(f"reading it failed: {type(error).__name__}: {error}"[:300])))
+            reason = f"reading it failed: {type(error).__name__}: {error}"[:300]
+            say(Said(failed=failure(DocumentError(reason))))
+
+
+def _done(desk: Desk, task: Task, progress: Callable[[int, int], None]) -> Said:
+    if task.prepare is not None:
+        return Said(prepared=desk.prepare(task.prepare, progress))
+    assert task.embed is not None
+    return Said(embedded=tuple(desk.embed(task.embed)))
 
 
 def _limit_memory(megabytes: int) -> None:

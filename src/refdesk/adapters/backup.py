@@ -11,13 +11,16 @@ import tempfile
 import time
 from pathlib import Path, PurePosixPath
 
-from filelock import FileLock
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine
 
-from refdesk.adapters.files import explain
+from refdesk.adapters.damage import Damage, damaged_originals, damaged_uploads
+from refdesk.adapters.files import FileStore, explain
+from refdesk.adapters.private import close_to_others, make_folder, opener
+from refdesk.adapters.restoring import INTENTION, NEW, put_in_place, restore_lock, settle_restore, writer_lock
 from refdesk.adapters.runs import any_alive
 from refdesk.adapters.spool import Spool
-from refdesk.errors import LibraryBusy, LibraryDamaged, UsageError
+from refdesk.adapters.standing import traces
+from refdesk.errors import LibraryBusy, LibraryDamaged, RefdeskError, UsageError
 
 _DATABASE = "library.db"
 _END = "backup-is-whole"  # the last file in the archive: a tar file that was cut off between two files opens too
@@ -26,9 +29,10 @@ _KEPT = ("files", "refdesk.toml")  # indexes and page images are made again from
 _WAITING = "uploads"
 
 
-def backup(engine: Engine, folder: Path, spool: Spool, target: Path) -> Path:
+def backup(engine: Engine, folder: Path, spool: Spool, target: Path) -> tuple[Path, list[Damage]]:
     """Writes a tar file: SQLite's online copy of the database, the originals it names, the uploads that wait to be
-    added or may be tried again, then a mark of the end.
+    added or may be tried again, then a mark of the end. Gives what of them is missing or altered: a backup without
+    it is better than none.
 
     Copy and originals are of one moment: a writer waits while the database is copied and the files are linked, and
     not while they are packed. Readers never wait.
@@ -40,23 +44,37 @@ def backup(engine: Engine, folder: Path, spool: Spool, target: Path) -> Path:
         _remove_leftovers(folder)
         with tempfile.TemporaryDirectory(dir=folder, prefix=_LEFTOVER) as name:
             place = Path(name)
-            with FileLock(str(folder / "writer.lock")):
+            with writer_lock(folder):
                 _copy_database(engine, place / _DATABASE)
                 for kept in _KEPT:
                     _link(folder / kept, place / kept)
                 spool.copy(place / _WAITING, link_file)
+            damaged = _damaged(place)
             (place / _END).touch()
-            with tarfile.open(building, "w") as archive:
-                for kept in (_DATABASE, *_KEPT, _WAITING, _END):
-                    if (place / kept).exists():
-                        archive.add(place / kept, kept)
-        with building.open("rb") as file:
-            os.fsync(file.fileno())
+            building.unlink(missing_ok=True)
+            with open(building, "xb", opener=opener) as file:
+                with tarfile.open(fileobj=file, mode="w") as archive:
+                    for kept in (_DATABASE, *_KEPT, _WAITING, _END):
+                        if (place / kept).exists():
+                            archive.add(place / kept, kept)
+                file.flush()
+                os.fsync(file.fileno())
         building.replace(target)
     except OSError as error:
         building.unlink(missing_ok=True)
         raise explain(error, target) from error
-    return target
+    return target, damaged
+
+
+def _damaged(place: Path) -> list[Damage]:
+    """Of what is about to be packed."""
+    copy = create_engine(f"sqlite:///{place / _DATABASE}")
+    try:
+        with copy.connect() as connection:
+            found = damaged_originals(connection, FileStore(place))
+    finally:
+        copy.dispose()
+    return found + damaged_uploads(Spool(place / _WAITING))
 
 
 def _copy_database(engine: Engine, copy: Path) -> None:
@@ -91,23 +109,37 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def restore(file: Path, folder: Path, *, replace: bool) -> None:
-    """Unpacks a backup beside the library's folder and then puts it in its place."""
-    if (folder / _DATABASE).exists() and not replace:
-        raise UsageError(f"{folder} holds a library already", hint="name another folder, or say --replace")
+    """Unpacks a backup within the library's folder and then puts it in its place, see restoring.py."""
     folder = folder.absolute()
-    if any_alive(folder / "runs"):  # it would go on with files that are not there any more
-        raise LibraryBusy(f"{folder} is being served or added to", hint="end that first, then restore")
+    is_new = not folder.exists()
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".refdesk-") as place:
-            fresh = Path(place) / "library"
-            _unpack(file, fresh)
-            if folder.exists():
-                with FileLock(str(folder / "writer.lock")):  # nobody is in the middle of writing to the old one
-                    folder.rename(Path(place) / "old")
-            fresh.rename(folder)
+        make_folder(folder)
+        settle_restore(folder)
+        if not replace and (what := traces(folder)):
+            raise UsageError(
+                f"{folder} holds {'a library' if _DATABASE in what else 'files of a library'} already",
+                hint="name another folder, or say --replace",
+            )
+        _check_idle(folder)
+        with restore_lock(folder):
+            try:
+                _unpack(file, folder / NEW)
+                close_to_others(folder / NEW)
+                with writer_lock(folder):  # nobody is in the middle of writing to the old one
+                    _check_idle(folder)
+                    put_in_place(folder)
+            except (RefdeskError, OSError):
+                if not (folder / INTENTION).exists():
+                    shutil.rmtree(folder if is_new else folder / NEW, ignore_errors=True)
+                raise
+        settle_restore(folder)
     except OSError as error:
         raise explain(error, folder) from error
+
+
+def _check_idle(folder: Path) -> None:
+    if any_alive(folder / "runs"):  # it would go on with files that are not there any more
+        raise LibraryBusy(f"{folder} is being served or added to", hint="end that first, then restore")
 
 
 def _extract(archive: tarfile.TarFile, folder: Path) -> None:
@@ -123,6 +155,8 @@ def _extract(archive: tarfile.TarFile, folder: Path) -> None:
 
 
 def _unpack(file: Path, fresh: Path) -> None:
+    shutil.rmtree(fresh, ignore_errors=True)  # of a killed attempt
+    make_folder(fresh)
     try:
         with tarfile.open(file) as archive:
             _extract(archive, fresh)

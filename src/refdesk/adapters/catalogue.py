@@ -176,12 +176,15 @@ class Catalogue:
             return [(path, count) for path, count in found]
 
     def at_place(self, collection: str, source: str) -> tuple[Document, float] | None:
-        """The document that came from a file, with the time the file was changed."""
-        query = select(documents).where(
-            documents.c.collection == collection, documents.c.source == source, documents.c.parent_id.is_(None)
-        )
+        """The document that came from a file, with the time the file was changed.
+
+        It lies in the collection, or was added there and moved since.
+        """
+        top = select(documents).where(documents.c.source == source, documents.c.parent_id.is_(None))
         with self.engine.connect() as connection:
-            row = connection.execute(query).mappings().first()
+            row = connection.execute(top.where(documents.c.collection == collection)).mappings().first()
+            if row is None:
+                row = connection.execute(top.where(documents.c.added_to == collection)).mappings().first()
         return (codec.unpack_document(row), row["modified"]) if row is not None else None
 
     def text_named(self, collection: str, name: str) -> Document | None:

@@ -3,45 +3,114 @@
 from __future__ import annotations
 
 import errno
+import logging
+import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from filelock import FileLock
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import QueuePool
 
+from refdesk.adapters.private import FILE
+from refdesk.adapters.standing import check_database
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
 
-HEAD = "0007"  # the newest migration; a test compares it with the folder
+HEAD = "0008"  # the newest migration; a test compares it with the folder
 _WRITES = "refdesk_writes"
+FULL_BELOW = 1 << 16  # bytes free; SQLite asks for half of it at once
+logger = logging.getLogger("refdesk.store")
 BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
 
 
 def open_database(path: Path) -> Engine:
     """The engine of the SQLite file at `path`, created or migrated as needed."""
-    # No limit on connections: each thread that searches keeps one.
-    options = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
-    # What is written is not in the errors, which come into the log: questions are in it only where that is asked for.
-    engine = create_engine(
-        f"sqlite:///{path}", connect_args=options, poolclass=QueuePool, pool_size=0, hide_parameters=True
-    )
+    engine = _engine(path)
     event.listen(engine, "connect", _configure)
-    event.listen(engine, "begin", _begin)
+    check_database(path)
+    with suppress(OSError):  # what SQLite makes beside it has the same rights; where it cannot be made, SQLite says why
+        path.touch(mode=FILE)
     try:
         if _version(engine) != HEAD:
             # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
-            with FileLock(str(path.with_name("writer.lock"))):
+            with FileLock(str(path.with_name("writer.lock")), mode=FILE):
                 version = _version(engine)
+                if version is None:
+                    check_database(path, is_blank=True)
                 if version != HEAD:
                     _migrate(engine, version, path)
     except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
         engine.dispose()
-        raise _explained(error, path) from error
+        reading = _open_to_read(path) if _cannot_be_written(error) else None
+        if reading is None:
+            raise _explained(error, path) from error
+        return reading
     return engine
+
+
+def _engine(path: Path, connect: Callable[[], sqlite3.Connection] | None = None) -> Engine:
+    # No limit on connections: each thread that searches keeps one. What is written is not in the errors, which come
+    # into the log: questions are in it only where that is asked for.
+    options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 0, "hide_parameters": True}
+    if connect is None:
+        options["connect_args"] = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+    else:
+        options["creator"] = connect
+    engine = create_engine(f"sqlite:///{path}", **options)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _open_to_read(path: Path) -> Engine | None:
+    """The database as it stands, where SQLite cannot make the two files that it keeps beside it; None if that is not
+    all of it.
+
+    A full disk and one that cannot be written let nobody else write either. Changes that lie in library.db-wal are
+    only seen with those files.
+    """
+    try:
+        if not path.stat().st_size or path.with_name(f"{path.name}-wal").stat().st_size:
+            return None
+    except FileNotFoundError:
+        if not path.exists():
+            return None
+
+    def connect() -> sqlite3.Connection:
+        found = sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True, check_same_thread=False)
+        found.isolation_level = None
+        return found
+
+    engine = _engine(path, connect)
+    try:
+        if _version(engine) == HEAD:
+            logger.warning("%s is open for reading only: its disk is full or cannot be written", path.parent)
+            return engine
+    except DatabaseError:
+        pass
+    engine.dispose()
+    return None
+
+
+def _cannot_be_written(error: Exception) -> bool:
+    """Whether it may be the disk that is full or closed, and not the database that is damaged."""
+    cause = error.orig if isinstance(error, DatabaseError) else error
+    if isinstance(cause, OSError):
+        return cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # the kind of it
+    kinds = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+    return isinstance(cause, sqlite3.OperationalError) and code in kinds
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < FULL_BELOW
+    except OSError:
+        return False
 
 
 def _configure(connection: sqlite3.Connection, _record: Any) -> None:
@@ -86,8 +155,13 @@ def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
     said = str(error.orig)
     # SQLite says "full" of a full disk; a quota or a limit on the size of a file is a failed write to it.
     full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-    if "disk is full" in said or getattr(error.orig, "sqlite_errorcode", 0) in full:
+    code = getattr(error.orig, "sqlite_errorcode", 0)
+    if "disk is full" in said or code in full or (_cannot_be_written(error) and _is_full(folder)):
         return DiskFull(f"the disk that holds {folder} is full")
+    if code & 0xFF == sqlite3.SQLITE_READONLY:
+        return LibraryError(
+            f"the library {folder} cannot be written", hint="check the rights of the folder and its disk"
+        )
     if "disk I/O error" in said:
         return LibraryError(f"the disk that holds {folder} failed: {said}", hint="it may be full or failing")
     if "locked" in said:
@@ -137,6 +211,11 @@ def _explained(error: Exception, path: Path) -> LibraryError:
     cause = error.orig if isinstance(error, DatabaseError) else error
     if isinstance(cause, sqlite3.DatabaseError) and not isinstance(cause, sqlite3.OperationalError):
         return LibraryDamaged(f"the database {path} does not open: {cause}")
-    if getattr(cause, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(cause, "errno", 0) == errno.ENOSPC:
+    code = getattr(cause, "sqlite_errorcode", 0)
+    if (
+        code == sqlite3.SQLITE_FULL
+        or getattr(cause, "errno", 0) == errno.ENOSPC
+        or (_cannot_be_written(error) and _is_full(path.parent))
+    ):
         return DiskFull(f"the disk that holds {path.parent} is full")
     return LibraryError(f"the database {path} does not open: {cause}", hint="check the folder, its rights and the disk")

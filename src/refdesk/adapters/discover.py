@@ -12,37 +12,71 @@ JUNK_NAMES = frozenset({"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "
 JUNK_BEGINNINGS = (".", "~$")
 
 
+LEADS_OUT = "it is a link that leads out of the added folder; --follow-links follows it"
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file, its name within what was added, and how it looked at that moment; `error` when it could not be seen."""
+    """A file, its name within what was added, and how it looked at that moment.
+
+    `error` says why it could not be seen, `skipped` why it was not looked at.
+    """
 
     path: Path
     name: str
     size: int = 0
     modified: float = 0.0
     error: str = ""
+    skipped: str = ""
 
 
-def discover(path: Path) -> Iterator[Found]:
+def discover(path: Path, *, follow_links: bool = False) -> Iterator[Found]:
     """A file itself, or all files below a folder in order of name; hidden files, junk and libraries are left out.
 
-    Links to folders are not followed, so a link to its own parent does no harm.
+    A link within the folder to a file of it is that file once more, and one to a folder of it is passed over: its files
+    are met anyway. Links that lead out of the folder are skipped unless they are followed. What is named is meant, also
+    if it is a link.
     """
     if not path.is_dir():
         yield _look(path, path.name)
         return
+    yield from _walk(path, path, [path.resolve()], follow_links)
+
+
+def _walk(folder: Path, top: Path, entered: list[Path], follow_links: bool) -> Iterator[Found]:
+    """`entered` are the folders that were named or that a followed link led to: no link leads into them again."""
     closed: list[OSError] = []
-    for folder, subfolders, names in os.walk(path, onerror=closed.append):
-        subfolders[:] = sorted(
-            name for name in subfolders if not _is_junk(name) and not _is_library(Path(folder, name))
-        )
+    for place, subfolders, names in os.walk(folder, onerror=closed.append):
+        wanted = sorted(name for name in subfolders if not _is_junk(name) and not _is_library(Path(place, name)))
+        links = [name for name in wanted if Path(place, name).is_symlink()]
+        subfolders[:] = [name for name in wanted if name not in links]
         for name in sorted(names):
             if not _is_junk(name):
-                file = Path(folder) / name
-                yield _look(file, file.relative_to(path).as_posix())
+                file = Path(place, name)
+                if not follow_links and file.is_symlink() and _leads_out(file, entered):
+                    yield Found(file, file.relative_to(top).as_posix(), skipped=LEADS_OUT)
+                else:
+                    yield _look(file, file.relative_to(top).as_posix())
+        for link in (Path(place, name) for name in links):
+            if not _leads_out(link, entered):
+                continue
+            if follow_links:
+                entered.append(link.resolve())
+                yield from _walk(link, top, entered, follow_links)
+            else:
+                yield Found(link, link.relative_to(top).as_posix(), skipped=LEADS_OUT)
     for error in closed:
-        at = Path(error.filename or path)
+        at = Path(error.filename or folder)
         yield Found(at, at.name, error=f"this folder cannot be read: {error.strerror or error}")
+
+
+def _leads_out(link: Path, entered: list[Path]) -> bool:
+    """A dangling link leads nowhere, which is said when it is looked at; so is a circle of links."""
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return False
+    return not any(target.is_relative_to(folder) for folder in entered)
 
 
 def _look(path: Path, name: str) -> Found:

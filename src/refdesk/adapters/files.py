@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from refdesk.adapters.private import make_folder
 from refdesk.errors import DiskFull, LibraryError
 
 _STEP = 1 << 20
@@ -23,7 +24,7 @@ class FileStore:
         self.files = folder / "files"
         self.renders = folder / "renders"
         for one in (self.files, self.renders):
-            one.mkdir(parents=True, exist_ok=True)
+            make_folder(one)
 
     def path(self, content_hash: str) -> Path:
         return self.files / content_hash[:2] / content_hash
@@ -42,7 +43,7 @@ class FileStore:
         """Moves a spooled file to its place in one step."""
         target = self.path(content_hash)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             spooled.replace(target)
         except OSError as error:
             raise explain(error, target) from error
@@ -95,6 +96,16 @@ def hash_file(path: Path) -> str:
         while step := file.read(_STEP):
             digest.update(step)
     return digest.hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Renames are durable once the folder is; Windows has no such call, and does it by itself."""
+    if os.name != "nt":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def explain(error: OSError, path: Path) -> LibraryError:

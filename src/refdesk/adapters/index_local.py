@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from refdesk.adapters.catalogue import Catalogue, Standing
 from refdesk.adapters.lexical_tantivy import LexicalIndex
+from refdesk.adapters.private import FILE, close_to_others, make_folder
 from refdesk.adapters.vectors_usearch import VectorIndex
 from refdesk.ports import Embedder, Scored
 from refdesk.types import Range, Scope
@@ -78,9 +79,11 @@ class LocalIndex:
             return self._lexical
         if standing.generation:
             return LexicalIndex(self.lexical_folder(standing.lexical), create=False)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(str(self.folder / "creating.lock")):  # one process makes it, the others find it made
-            return LexicalIndex(self.lexical_folder(standing.lexical), create=True)
+        make_folder(self.folder)
+        with FileLock(str(self.folder / "creating.lock"), mode=FILE):  # one process makes it, the others find it made
+            made = LexicalIndex(self.lexical_folder(standing.lexical), create=True)
+            close_to_others(self.folder)
+            return made
 
     def _open_vectors(self, standing: Standing) -> VectorIndex:
         try:

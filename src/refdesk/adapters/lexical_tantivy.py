@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import orjson
 import tantivy
 from tantivy import FieldType, Occur, Query
 
+from refdesk.adapters.private import is_closed
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Scored
 from refdesk.terms import VERSION
@@ -53,12 +55,22 @@ class LexicalIndex:
         if not (folder / "meta.json").is_file():
             (folder / TERMS).write_text(f"{VERSION}\n", encoding="ascii")
         try:
-            self._index = tantivy.Index(self._schema, path=str(folder), reuse=True)
+            self._index = tantivy.Index(self._schema, path=str(self._readable(folder)), reuse=True)
             self._index.register_tokenizer("terms", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
             self._index.config_reader(reload_policy="manual")
         except ValueError as error:  # what tantivy raises for everything
             raise IndexDamaged(f"the BM25 index {folder} does not open: {error}") from error
         self.reload()
+
+    def _readable(self, folder: Path) -> Path:
+        """The folder; where it cannot be written, one of links to its files: tantivy takes a lock to read, too."""
+        if not is_closed(folder):
+            return folder
+        self._links = tempfile.TemporaryDirectory(prefix="refdesk-index-")
+        for path in folder.iterdir():
+            if not path.name.endswith(".lock"):
+                Path(self._links.name, path.name).symlink_to(path)
+        return Path(self._links.name)
 
     def reload(self) -> None:
         """Sees what has been committed by any process."""

@@ -12,11 +12,14 @@ from sqlalchemy import delete, func, insert, select, update
 
 from refdesk.adapters import codec
 from refdesk.adapters.catalogue import Catalogue
+from refdesk.adapters.damage import damaged_originals, damaged_uploads, finding
 from refdesk.adapters.database import writing
+from refdesk.adapters.files import FileStore
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.lexical_tantivy import LexicalIndex
 from refdesk.adapters.rows import bump, lexical_entry, set_state
 from refdesk.adapters.schema import documents, dropped, vectors
+from refdesk.adapters.spool import Spool
 from refdesk.adapters.vectors_usearch import EXACT_BELOW
 from refdesk.adapters.writer import LibraryWriter
 from refdesk.errors import DiskFull
@@ -35,7 +38,8 @@ Report = Callable[[int, int], None]  # done, in all
 class Maintenance:
     """Work on the whole library; each method holds the writer's lock."""
 
-    def __init__(self, catalogue: Catalogue, index: LocalIndex, writer: LibraryWriter) -> None:
+    def __init__(self, catalogue: Catalogue, index: LocalIndex, writer: LibraryWriter, files: FileStore) -> None:
+        self._files = files
         self._catalogue = catalogue
         self._index = index
         self._writer = writer
@@ -152,6 +156,18 @@ class Maintenance:
         """Compares the indexes with SQL, while nobody changes either."""
         with self._writer.locked(repair=False):
             return list(self._findings())
+
+    def check_files(self, spool: Spool) -> list[Finding]:
+        """Compares originals and uploads with their hashes; reads all of them, and nobody waits for it."""
+        with self._engine.connect() as connection:
+            damaged = damaged_originals(connection, self._files)
+        if damaged:  # one that was replaced or removed meanwhile is no damage
+            with self._writer.locked(repair=False), self._engine.connect() as connection:
+                damaged = damaged_originals(connection, self._files)
+        return [
+            finding("originals", damaged, "add those files again, or restore a backup with `refdesk restore FILE`"),
+            finding("uploads", damaged_uploads(spool), "upload those files again"),
+        ]
 
     def _findings(self) -> Iterator[Finding]:
         standing = self._index.refresh()

@@ -124,7 +124,10 @@ def moved_entries(row: Any, found: Sequence[Chunk], collection: str, start: int)
 
 def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
     """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
+    # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
+    added_to = row.added_to or row.collection
     values: dict[str, Any] = {"collection": collection, "updated_at": now()}
+    values["added_to"] = "" if added_to == collection else added_to
     if row.last_chunk >= row.first_chunk:
         shift = start - row.first_chunk
         own = chunks.c.id.between(row.first_chunk, row.last_chunk)

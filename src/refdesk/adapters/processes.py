@@ -1,27 +1,38 @@
 """Worker processes that may hang, run out of memory or crash without harm to the program.
 
-Each worker is a fresh interpreter that runs `refdesk.worker` and speaks pickled messages over a socket, so
+Each worker is a fresh interpreter that runs `refdesk.worker` and speaks the messages of messages.py over a socket, so
 that the caller's main module is never imported again, as `multiprocessing` would. Its standard input is its lifeline:
 when that ends, the program is gone, and the worker goes too, in the middle of a task if need be.
+
+A worker reads files of strangers: it is given no variable of the program's environment, no API key, and its answers
+are never run.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
+from refdesk.adapters.messages import EmbedTask, PreparedFile, PrepareTask, Said, Setup, Task, decode, encode
 from refdesk.errors import ParserDied, ParseTimeout, RefdeskError
 
 CLOSE_PATIENCE_S = 2.0
+HOSTILE = "do not trust where it came from"
+LOOK_S = 0.02  # how long a thread that has embedded waits to be seen
 START_PATIENCE_S = 120.0  # an interpreter and the model, on a machine that is busy; not part of a task's time
+# What an interpreter needs to find its libraries; nobody keeps a secret in these.
+_ENVIRONMENT = ("PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+_SETTLED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 _COMMAND = "from refdesk.worker import main; main()"  # not `-m`, which would make its classes another module's
 
 
@@ -35,7 +46,7 @@ class Event:
 
 
 class _Worker:
-    def __init__(self, setup: Any) -> None:
+    def __init__(self, setup: Setup) -> None:
         mine, theirs = Pipe()
         self.connection: Connection = mine
         self.process = subprocess.Popen(
@@ -44,19 +55,34 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             process_group=0,  # Ctrl-C in a terminal is for the program alone
-            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | _SETTLED,
         )
         theirs.close()
-        self.connection.send(setup)
+        self.connection.send_bytes(encode(setup))
         self.has_started = False
         self.ticket: int | None = None
-        self.patience = 0.0
-        self.heard = 0.0
+        self.task: PrepareTask | EmbedTask | None = None
+        self.patience = self.whole_patience = 0.0
+        self.heard = self.began = 0.0
 
-    @property
-    def is_overdue(self) -> bool:
-        patience = self.patience if self.has_started else max(self.patience, START_PATIENCE_S)
-        return time.monotonic() - self.heard > patience
+    def begin(self, ticket: int, task: PrepareTask | EmbedTask, time_limit_s: float, file_time_limit_s: float) -> None:
+        self.ticket, self.task = ticket, task
+        self.patience, self.whole_patience = time_limit_s, file_time_limit_s
+        self.heard = self.began = time.monotonic()
+
+    def overdue(self) -> ParseTimeout | None:
+        """Why it is not waited for any longer: nothing was heard of it, or the whole file takes too long."""
+        moment = time.monotonic()
+        if not self.has_started:
+            if moment - self.heard > max(self.patience, START_PATIENCE_S):
+                return ParseTimeout(f"it was not finished after {self.patience:.0f} seconds")
+            return None
+        if moment - self.began > self.whole_patience:
+            said = f"it was not finished after {self.whole_patience:.0f} seconds in all"
+            return ParseTimeout(said, hint="split it, or raise ingest.file_time_limit_s")
+        if moment - self.heard > self.patience:
+            return ParseTimeout(f"it was not finished after {self.patience:.0f} seconds")
+        return None
 
     def end(self) -> None:
         self.process.kill()
@@ -72,9 +98,10 @@ class _Worker:
 class WorkerPool:
     """A fixed number of workers, started when first needed; each does one task at a time."""
 
-    def __init__(self, size: int, setup: Any, *, memory_limit_mb: int) -> None:
+    def __init__(self, size: int, setup: Setup, *, memory_limit_mb: int) -> None:
         self._size = size
-        self._setup = setup
+        # Neither the environment nor a key: an endpoint that embeds is spoken to by the program itself.
+        self._setup = replace(setup, config=replace(setup.config, environment=None, embedder_api_key=""))
         self._memory_limit_mb = memory_limit_mb
         self._workers: list[_Worker] = []
 
@@ -84,15 +111,27 @@ class WorkerPool:
         return len(self._workers) < self._size or any(worker.ticket is None for worker in self._workers)
 
     @property
-    def busy(self) -> bool:
-        return any(worker.ticket is not None for worker in self._workers)
+    def working(self) -> int:
+        """How many workers are at a task."""
+        return sum(worker.ticket is not None for worker in self._workers)
 
-    def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None:
-        """Hands a task to an idle worker; it fails when nothing is heard of it for `time_limit_s`."""
+    @property
+    def busy(self) -> bool:
+        return self.working > 0
+
+    def submit(
+        self, ticket: int, task: PrepareTask | EmbedTask, *, time_limit_s: float, file_time_limit_s: float = math.inf
+    ) -> None:
+        """Hands a task to an idle worker.
+
+        It fails when nothing is heard of it for `time_limit_s`, and when it is not done after `file_time_limit_s`,
+        however often something is heard.
+        """
         worker = self._idle_worker()
-        worker.ticket, worker.patience, worker.heard = ticket, time_limit_s, time.monotonic()
+        worker.begin(ticket, task, time_limit_s, file_time_limit_s)
+        message = Task(prepare=task) if isinstance(task, PrepareTask) else Task(embed=task)
         with suppress(OSError):  # it died this very moment; the next look at it says so
-            worker.connection.send(task)
+            worker.connection.send_bytes(encode(message))
 
     def _idle_worker(self) -> _Worker:
         for worker in [one for one in self._workers if one.ticket is None]:
@@ -111,25 +150,28 @@ class WorkerPool:
         for worker in working:
             if worker.connection in ready:
                 yield from self._listen(worker)
-            elif worker.is_overdue:
-                yield self._lose(worker, ParseTimeout(f"it was not finished after {worker.patience:.0f} seconds"))
+            if worker.ticket is not None and (reason := worker.overdue()) is not None:
+                yield self._lose(worker, reason)
 
     def _listen(self, worker: _Worker) -> Iterator[Event]:
         try:
             while worker.ticket is not None and worker.connection.poll():
-                kind, value = worker.connection.recv()
+                # It cannot hold more than it may use, so whatever claims to be longer is no answer.
+                said: Said = decode(worker.connection.recv_bytes(self._memory_limit_mb << 20), Said)
                 worker.heard = time.monotonic()
-                if kind == "started":
-                    worker.has_started = True
+                if not worker.has_started:
+                    worker.has_started, worker.began = True, worker.heard
                     continue
-                ticket = worker.ticket
-                if kind != "progress":
+                event = _event(worker, said)
+                if event.kind != "progress":
                     worker.ticket = None
-                yield Event(ticket, kind, value)
+                yield event
         except (EOFError, OSError):
             yield self._lose(
                 worker, ParserDied(f"reading it crashed, or took more than {self._memory_limit_mb} MB of memory")
             )
+        except ValueError:
+            yield self._lose(worker, ParserDied("reading it gave an answer that is not one", hint=HOSTILE))
 
     def cancel(self, ticket: int) -> None:
         """Ends what is done under a ticket; nothing more is heard of it."""
@@ -138,7 +180,7 @@ class WorkerPool:
             self._workers.remove(worker)
 
     def _lose(self, worker: _Worker, reason: RefdeskError) -> Event:
-        ticket = worker.ticket
+        ticket, worker.ticket = worker.ticket, None
         assert ticket is not None
         worker.end()
         self._workers.remove(worker)
@@ -156,3 +198,68 @@ class WorkerPool:
                     pass
             worker.end()
         self._workers.clear()
+
+
+def _event(worker: _Worker, said: Said) -> Event:
+    """What a worker has said about its task; ValueError when it is no answer to that."""
+    ticket, task = worker.ticket, worker.task
+    assert ticket is not None
+    if said.progress is not None:
+        return Event(ticket, "progress", said.progress)
+    if said.failed is not None:
+        return Event(ticket, "failed", said.failed.error())
+    if isinstance(task, PrepareTask) and said.prepared is not None and _is_of(task, said.prepared):
+        return Event(ticket, "done", said.prepared)
+    if isinstance(task, EmbedTask) and said.embedded is not None and len(said.embedded) == len(task.chunks):
+        return Event(ticket, "done", said.embedded)
+    raise ValueError("the answer is to another question")
+
+
+def _is_of(task: PrepareTask, result: PreparedFile) -> bool:
+    """Whether it is about the document that was asked for, and names no files but those it was to make.
+
+    They are moved into the library; any other file of the user's would be, too.
+    """
+    made, asked = result.prepared.document, task.document
+    same = all(getattr(made, name) == getattr(asked, name) for name in ("id", "collection", "source", "parent_id"))
+    files = [one for one in (result.original, *(child.path for child in result.children)) if one is not None]
+    return same and all(one.parent == task.spool and one.name not in ("", "..") for one in files)
+
+
+class EmbedsHere:
+    """A pool whose chunks are embedded by threads of this process: an endpoint's key is no business of its workers."""
+
+    def __init__(self, pool: WorkerPool, size: int, embed: Callable[[EmbedTask], Any]) -> None:
+        self._pool, self._size, self._embed = pool, size, embed
+        self._threads = ThreadPoolExecutor(size, "refdesk-embed")
+        self._running: dict[int, Future[Any]] = {}
+
+    @property
+    def idle(self) -> bool:
+        return self._pool.idle and len(self._running) + self._pool.working < self._size
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running) or self._pool.busy
+
+    def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
+        if isinstance(task, EmbedTask):
+            self._running[ticket] = self._threads.submit(self._embed, task)  # a request has time limits of its own
+        else:
+            self._pool.submit(ticket, task, time_limit_s=time_limit_s, file_time_limit_s=file_time_limit_s)
+
+    def cancel(self, ticket: int) -> None:
+        self._running.pop(ticket, None)
+        self._pool.cancel(ticket)
+
+    def events(self, timeout_s: float) -> Iterator[Event]:
+        yield from self._pool.events(min(timeout_s, LOOK_S) if self._running else timeout_s)
+        for ticket in [one for one, future in self._running.items() if future.done()]:
+            try:
+                yield Event(ticket, "done", self._running.pop(ticket).result())
+            except RefdeskError as error:
+                yield Event(ticket, "failed", error)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()

@@ -14,6 +14,7 @@ from types import TracebackType
 from filelock import FileLock, Timeout
 
 from refdesk.adapters.files import explain
+from refdesk.adapters.private import FILE, make_folder
 
 
 class Run:
@@ -27,13 +28,13 @@ class Run:
         self.name = secrets.token_hex(8)
         self._folder = folder
         self.spool = folder / self.name
-        self._lock = FileLock(str(folder / f"{self.name}.lock"))
+        self._lock = FileLock(str(folder / f"{self.name}.lock"), mode=FILE)
 
     def __enter__(self) -> Run:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             self._lock.acquire()
-            self.spool.mkdir()
+            make_folder(self.spool)
         except OSError as error:
             self._lock.release()
             raise explain(error, self.spool) from error
@@ -53,7 +54,7 @@ def is_alive(folder: Path, name: str) -> bool:
     if not path.exists():
         shutil.rmtree(folder / name, ignore_errors=True)
         return False
-    probe = FileLock(str(path))
+    probe = FileLock(str(path), mode=FILE)
     try:
         probe.acquire(timeout=0)
     except Timeout:

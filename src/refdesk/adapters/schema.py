@@ -59,6 +59,8 @@ documents = Table(
     Column("last_chunk", BigInteger, nullable=False, default=-1),
     Column("created_at", String(32), nullable=False),
     Column("updated_at", String(32), nullable=False),
+    Column("added_to", Text, nullable=False, server_default=""),  # the collection it was moved out of first, or ""
+    Index("documents_by_first_place", "added_to", "source"),
     Index("documents_by_place", "collection", "source", "name"),
     Index("documents_by_name", "collection", "name"),
     Index("documents_by_hash", "content_hash"),

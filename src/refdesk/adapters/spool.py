@@ -25,7 +25,8 @@ from typing import IO, Any
 import orjson
 from filelock import FileLock, Timeout
 
-from refdesk.adapters.files import explain
+from refdesk.adapters.files import explain, hash_file, sync_folder
+from refdesk.adapters.private import FILE, make_folder, opener
 from refdesk.errors import DiskFull, LibraryError
 from refdesk.types import Upload
 
@@ -60,8 +61,8 @@ class Spool:
         upload_id = secrets.token_hex(12)
         part = self.folder / f"{upload_id}.part"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with part.open("xb") as file:
+            make_folder(self.folder)
+            with open(part, "xb", opener=opener) as file:
                 yield upload_id, file
         except OSError as error:
             raise _refused(error, part) from error
@@ -75,9 +76,10 @@ class Spool:
             file.close()
             with part.open("rb+") as written:
                 os.fsync(written.fileno())
+            content_hash = hash_file(part)  # of what reached the disk, and still in the page cache
             part.replace(self.data(upload.id))
-            accepted = self.write(upload, durable=True)
-            _sync_folder(self.folder)
+            accepted = self.write(replace(upload, content_hash=content_hash), durable=True)
+            sync_folder(self.folder)
         except LibraryError:  # the record could not be written; it has said why
             self.remove(upload.id)
             raise
@@ -173,7 +175,7 @@ class Spool:
         """It is not to be added; removed by the process that adds, which may be at it this moment."""
         stop = self.folder / f"{upload_id}.stop"
         try:
-            stop.touch()
+            stop.touch(mode=FILE)
         except OSError as error:
             raise _refused(error, stop) from error
 
@@ -203,7 +205,7 @@ class Spool:
         other = Spool(folder)
         for upload in self.all(anew=True).values():
             if self.has_data(upload.id):
-                folder.mkdir(exist_ok=True)
+                make_folder(folder)
                 with suppress(FileNotFoundError):  # added this moment
                     link(str(self.data(upload.id)), str(other.data(upload.id)))
                     other.write(replace(upload, password=None))
@@ -211,8 +213,8 @@ class Spool:
     @contextmanager
     def working(self) -> Iterator[bool]:
         """Whether this process is the one that adds, for as long as the block lasts."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(str(self.folder / "worker.lock"))
+        make_folder(self.folder)
+        lock = FileLock(str(self.folder / "worker.lock"), mode=FILE)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -236,16 +238,6 @@ def _refused(error: OSError, path: Path) -> LibraryError:
 def _is_settled(changed_ns: int) -> bool:
     """Whether a later change is sure to have another time stamp."""
     return time.time_ns() - changed_ns > SETTLED_S * 1e9
-
-
-def _sync_folder(folder: Path) -> None:
-    """Renames are durable once the folder is; Windows has no such call, and does it by itself."""
-    if os.name != "nt":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _now() -> str:

@@ -29,6 +29,7 @@ from refdesk.adapters.database import explain_sql, writing
 from refdesk.adapters.files import FileStore, explain
 from refdesk.adapters.index_local import LocalIndex
 from refdesk.adapters.moving import Departure, Move, check_place, check_settled, departures, move_rows, moved_entries
+from refdesk.adapters.private import FILE, close_to_others
 from refdesk.adapters.quick import Statement
 from refdesk.adapters.rows import (
     Kept,
@@ -89,7 +90,7 @@ class LibraryWriter:
         self._catalogue = catalogue
         self._index = index
         self._files = files
-        self._lock = FileLock(str(lock), thread_local=False)
+        self._lock = FileLock(str(lock), mode=FILE, thread_local=False)
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
         self._space = space
         self.on_wait: Callable[[], None] = lambda: None  # told once when the lock is held by somebody else
@@ -106,6 +107,8 @@ class LibraryWriter:
                     self._files.clear_unfinished()
                 yield
             finally:
+                if self._lock.lock_counter == 1:
+                    close_to_others(self._index.folder)  # tantivy and usearch make their files for everybody
                 self._lock.release()
 
     def _acquire(self) -> None:

@@ -7,13 +7,16 @@ Memory stays flat: no further document is prepared while many chunks wait to be 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, Protocol
 
 from refdesk.errors import DocumentError, LibraryError, RefdeskError
+from refdesk.ingest.time_left import TimeLeft
 from refdesk.ports import Embedded
 from refdesk.types import Chunk, Document, FileProgress, Prepared, Progress
 
@@ -54,7 +57,7 @@ class Workers(Protocol):
     @property
     def busy(self) -> bool: ...
 
-    def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None: ...
+    def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None: ...
 
     def cancel(self, ticket: int) -> None: ...
 
@@ -107,6 +110,7 @@ class Pipeline:
         on_progress: Callable[[Progress], None],
         *,
         time_limit_s: float,
+        file_time_limit_s: float = math.inf,
         unwanted: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._workers = workers
@@ -114,6 +118,7 @@ class Pipeline:
         self._embed_task = embed_task
         self._on_progress = on_progress
         self._time_limit_s = time_limit_s
+        self._file_time_limit_s = file_time_limit_s
         self._unwanted = unwanted
         self._sources: deque[Source] = deque()
         self._jobs: dict[int, _Job] = {}
@@ -146,7 +151,7 @@ class Pipeline:
             elif self._sources and len(self._waiting) < BACKLOG:
                 source = self._sources.popleft()
                 self._sink.begin(source)
-                self._submit(_Job(source=source), source.task, self._time_limit_s)
+                self._submit(_Job(source=source), source.task, self._time_limit_s, self._file_time_limit_s)
             else:
                 return
 
@@ -154,10 +159,10 @@ class Pipeline:
         task = self._embed_task(tuple(one.prepared.chunks[number] for one, number in job.places))
         self._submit(job, task, EMBED_TIME_LIMIT_S)
 
-    def _submit(self, job: _Job, task: Any, time_limit_s: float) -> None:
+    def _submit(self, job: _Job, task: Any, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
         ticket = self._tally.next_ticket()
         self._jobs[ticket] = job
-        self._workers.submit(ticket, task, time_limit_s=time_limit_s)
+        self._workers.submit(ticket, task, time_limit_s=time_limit_s, file_time_limit_s=file_time_limit_s)
 
     # listening
 
@@ -206,7 +211,7 @@ class Pipeline:
             self._close(opened)
         for source in lost:
             self._sink.fail(source, error)
-            self._tally.failed(source)
+            self._tally.failed(source, is_parsed=job.source is None)
 
     def _close(self, opened: Collection[int]) -> None:
         """These are not taken in; vectors of them that are still under way are not waited for."""
@@ -232,9 +237,10 @@ class Pipeline:
                 left.append(job.source)
         opened = {key: one for key, one in self._opened.items() if one.source.document.source in unwanted}
         self._close(opened)
-        for source in left + [one.source for one in opened.values()]:
+        parsed = [one.source for one in opened.values()]
+        for source in left + parsed:
             self._sink.put_down(source)
-            self._tally.put_down(source)
+            self._tally.put_down(source, is_parsed=source in parsed)
 
     # writing
 
@@ -257,16 +263,16 @@ class Pipeline:
 
 
 class _Tally:
-    """Counts for the progress value; time left is judged by the chunks that the bytes read so far have given."""
+    """Counts for the progress value."""
 
     def __init__(self) -> None:
         self._ticket = 0
         self._started = time.monotonic()
         self._documents_total = self._documents_done = self._documents_failed = 0
-        self._bytes_total = self._bytes_read = 0
         self._pages_before = 0
         self._pages_now: dict[int, tuple[int, int]] = {}
         self._chunks_total = 0
+        self._time_left = TimeLeft(self._started)
         self.chunks_done = 0
 
     def start(self, sources: Iterable[Source]) -> None:
@@ -283,19 +289,21 @@ class _Tally:
         self._pages_now.pop(ticket, None)
         self._pages_before += len(prepared.pages)
         self._chunks_total += len(prepared.chunks)
-        self._bytes_read += source.size
+        self._time_left.parsed(_kind(source), source.size, len(prepared.chunks))
 
     def stopped(self, ticket: int) -> None:
         done, _ = self._pages_now.pop(ticket, (0, 0))
         self._pages_before += done
 
-    def failed(self, source: Source) -> None:
-        self._bytes_total -= source.size  # it will give no chunks
+    def failed(self, source: Source, *, is_parsed: bool) -> None:
+        if not is_parsed:
+            self._time_left.dropped(_kind(source), source.size)
         self._documents_done += 1
         self._documents_failed += 1
 
-    def put_down(self, source: Source) -> None:
-        self._bytes_total -= source.size
+    def put_down(self, source: Source, *, is_parsed: bool) -> None:
+        if not is_parsed:
+            self._time_left.dropped(_kind(source), source.size)
         self._documents_total -= 1
 
     def stored(self, batch: Sequence[Finished], more: Iterable[Source]) -> None:
@@ -305,7 +313,7 @@ class _Tally:
     def _add(self, sources: Iterable[Source]) -> None:
         for source in sources:
             self._documents_total += 1
-            self._bytes_total += source.size
+            self._time_left.coming(_kind(source), source.size)
 
     def _files(self, jobs: dict[int, _Job], opened: Iterable[_Open]) -> Iterator[FileProgress]:
         """Of those that came from somewhere; an attachment is part of its mail."""
@@ -321,10 +329,7 @@ class _Tally:
         seconds = time.monotonic() - self._started
         done_pages = self._pages_before + sum(done for done, _ in self._pages_now.values())
         total_pages = self._pages_before + sum(total for _, total in self._pages_now.values())
-        left = None
-        if self.chunks_done and seconds > 2:
-            expected = self._chunks_total * max(1.0, self._bytes_total / self._bytes_read)
-            left = seconds * (expected - self.chunks_done) / self.chunks_done
+        left = self._time_left.seconds(self._started + seconds, self.chunks_done)
         names = (job.source.document.name for job in jobs.values() if job.source is not None)
         return Progress(
             documents_total=self._documents_total,
@@ -342,6 +347,11 @@ class _Tally:
         )
 
 
+def _kind(source: Source) -> str:
+    """By the ending of its name: what the file really is, nobody knows yet."""
+    return PurePath(source.document.name).suffix.lower()
+
+
 class InProcess:
     """`Workers` without processes: does each task when it is handed in."""
 
@@ -357,7 +367,7 @@ class InProcess:
     def busy(self) -> bool:
         return bool(self._events)
 
-    def submit(self, ticket: int, task: Any, *, time_limit_s: float) -> None:
+    def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
         try:
             self._events.append(_Said(ticket, "done", self._perform(task)))
         except RefdeskError as error:

@@ -70,6 +70,9 @@ def add(
     sync: Annotated[
         bool, typer.Option("--sync", help="Also remove documents whose file is gone from these folders.")
     ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Also add what symbolic links lead to outside of these folders.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow every change (Ctrl-C ends it).")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what a run that was killed had begun.")] = False,
     as_json: AsJson = False,
@@ -83,6 +86,7 @@ def add(
             "collection": collection,
             "metadata": pairs(metadata or [], "--meta"),
             "password": password,
+            "follow_links": follow_links,
             "on_progress": progress.update,
             "on_added": progress.added,
         }
@@ -242,9 +246,13 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
 ) -> None:
     """Write the whole library into one file. Others may go on using it meanwhile."""
+    damaged: list[str] = []
     with desk_of(context) as desk:
-        written = desk.backup(file)
+        written = desk.backup(file, on_damage=damaged.append)
     messages.print(f"The library is in {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
+    for one in damaged:
+        messages.print(f"[red]damaged[/]   {escape(one)}: the backup does not hold it as it came", soft_wrap=True)
+    raise typer.Exit(FAILED if damaged else DONE)
 
 
 @app.command()

@@ -35,6 +35,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
         f"{_size(usage.free)} free; the library {desk.folder} takes {_size(_folder_size(desk))}",
         "free some space, or move the library",
     )
+    yield _rights(desk)
     counts = desk.catalogue.counts(desk.catalogue.standing().space)
     said = [f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")]
     yield Finding("documents", True, ", ".join(said) or "none yet")
@@ -45,6 +46,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
         )
     try:
         yield from desk.maintenance.check()
+        yield from desk.maintenance.check_files(desk.spool)
     except RefdeskError as error:
         yield Finding("indexes", False, str(error), error.hint)
 
@@ -62,6 +64,16 @@ def _embedder(desk: Refdesk) -> Finding:
     return Finding(
         "embedder", well, f"{desk.embedder.name}, {desk.embedder.dimensions} dimensions", "install Refdesk anew"
     )
+
+
+def _rights(desk: Refdesk) -> Finding:
+    """Who else may read the library: opening it has closed what could be closed."""
+    if left := desk.open_to_others():
+        text = f"{len(left)} files or folders can be reached by others, {left[0]} for one"
+        return Finding("rights", False, text, f"run `chmod -R go= {desk.folder}` as their owner")
+    closed = desk.closed_to_others
+    said = f"; {closed} files and folders that others could reach were closed just now" if closed else ""
+    return Finding("rights", True, f"only the owner can read the library{said}")
 
 
 def _folder_size(desk: Refdesk) -> int:

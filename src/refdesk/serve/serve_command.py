@@ -8,7 +8,6 @@ import ipaddress
 import os
 import socket
 import sys
-import tempfile
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ import typer
 from refdesk.engine import Refdesk
 from refdesk.errors import UsageError
 from refdesk.serve.common import desk_of, messages
+from refdesk.serve.shared_folder import shared_folder
 from refdesk.serve.show import escape
 
 APP = "refdesk.serve.http.worker:app"  # imported by uvicorn, so that other commands do not wait for it
@@ -62,7 +62,7 @@ def serve(
         f"Serving {escape(what)} on http://{shown}:{listening[0].getsockname()[1]} for {who}. Ctrl-C ends it.",
         soft_wrap=True,
     )
-    with tempfile.TemporaryDirectory(prefix="refdesk-workers-") as shared:
+    with shared_folder() as shared:
         if workers > 1:
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", shared)
             options["shared"] = shared

@@ -428,6 +428,7 @@ def _begun(upload: Upload, password: str | None) -> Upload:
         url=upload.url,
         metadata=upload.metadata,
         password=password or None,
+        content_hash=upload.content_hash,
         document_id=upload.document_id,
         created_at=upload.created_at,
     )

@@ -6,6 +6,7 @@ question that means the same, in the same realm: scope, access, level, mode, set
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import get_args
 
@@ -15,11 +16,14 @@ from refdesk.ask.desk import Desk
 from refdesk.ask.keeping.memory import exchanges_kept, gist, remember, summarise
 from refdesk.ask.keeping.recall import realm, same_words
 from refdesk.ask.understanding.likeness import same_question, threshold
+from refdesk.errors import LibraryError
 from refdesk.events import Content, Done, Event, Sources
 from refdesk.models import model_info
 from refdesk.ports import LLM, ModelRole
 from refdesk.threads import aside
 from refdesk.trace import Trace
+
+logger = logging.getLogger("refdesk.ask")
 
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
@@ -160,7 +164,10 @@ class Keeper:
         question, append = self._question, self._desk.conversations.append
         if question.conversation_id:
             said = (Turn("user", question.text), Turn("assistant", answer.content))
-            await aside(append, question.conversation_id, said, answer.id, owner=question.owner)
+            try:
+                await aside(append, question.conversation_id, said, answer.id, owner=question.owner)
+            except LibraryError as error:  # a full disk costs the conversation this turn, not the answer
+                logger.warning("a turn of a conversation cannot be kept: %s", error)
 
     def _record(self, answer: Answer) -> None:
         with self._trace.optional("record"):
