@@ -156,7 +156,6 @@ class ChatRequest(AskFields):
     enable_verification: bool | None = Field(
         None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
     )
-    ensemble_voting: bool | None = Field(None, description="The setting `answer.ensemble_voting`.")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -180,7 +179,6 @@ class ChatRequest(AskFields):
             "answer.temperature": self.temperature_override,
             "answer.reasoning": self.enable_cot,
             "rag.verification_enabled": self.enable_verification,
-            "answer.ensemble_voting": self.ensemble_voting,
         }
         if settings := {name: value for name, value in toggles.items() if value is not None} | (self.settings or {}):
             said["settings"] = settings
