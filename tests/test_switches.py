@@ -1,4 +1,4 @@
-"""Nothing is offered that does nothing: every setting is read, every strategy, level and mode makes a plan of its own."""
+"""Nothing is offered that does nothing: settings are read, and strategies, levels and modes make plans of their own."""
 
 from __future__ import annotations
 

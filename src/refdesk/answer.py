@@ -329,6 +329,7 @@ class Answer:
     is_answered: bool = True  # False: the documents do not say it
     notes: tuple[str, ...] = ()  # what the reader should know of how it came about, in sentences
     failed_models: tuple[FailedModel, ...] = ()  # who was to write it, and did not
+    stopped: bool = False  # the reader stopped it or left: `content` is what was written until then, not checked
 
     def to_dict(self) -> dict[str, Any]:
         # Written out: `dataclasses.asdict` copies every value, and takes as long as the rest of a cached answer.

@@ -8,6 +8,7 @@ optional one that fails is written down there and left out; a needed one ends th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -21,6 +22,7 @@ from refdesk.ask.evidence.relevance import judge
 from refdesk.ask.finish import previews
 from refdesk.ask.keeping.keep import Keeper
 from refdesk.ask.keeping.looked import looked_at
+from refdesk.ask.keeping.stopped import Shown, keep_stopped
 from refdesk.ask.plan import make_plan
 from refdesk.ask.proving.settle import settle
 from refdesk.ask.retrieve import retrieve
@@ -38,11 +40,15 @@ logger = logging.getLogger("refdesk.ask")
 
 async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
     """The events of one question; closing the iterator ends the work, a model's request included."""
-    trace = Trace()
+    trace, shown = Trace(), Shown()
     try:
         async with aclosing(_answer(question, desk, trace)) as events:
             async for event in events:
+                shown.hear(event)
                 yield event
+    except (asyncio.CancelledError, GeneratorExit):
+        await keep_stopped(question, desk, trace, shown)
+        raise
     except RefdeskError as error:
         error.stage = trace.failed_stage or error.stage
         yield _failed(error, desk, trace)

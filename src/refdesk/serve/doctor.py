@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import platform
 import shutil
@@ -24,6 +25,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
     yield _embedder(desk)
+    yield from _models(desk)
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
         "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"
@@ -62,6 +64,13 @@ def _embedder(desk: Refdesk) -> Finding:
     return Finding(
         "embedder", well, f"{desk.embedder.name}, {desk.embedder.dimensions} dimensions", "install Refdesk anew"
     )
+
+
+def _models(desk: Refdesk) -> Iterator[Finding]:
+    """Every model that is named: whether it can be used, and its provider lists it."""
+    for name, error in asyncio.run(desk.asking.examine_models(desk.settings)):
+        text = f"{name} answers at its address" if error is None else f"{name}: {error}"
+        yield Finding("model", error is None, text, "" if error is None else error.hint)
 
 
 def _folder_size(desk: Refdesk) -> int:

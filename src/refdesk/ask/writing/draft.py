@@ -40,7 +40,8 @@ class Draft:
             was_shown = bool(self._shown)
             self._begin()
             if was_shown:
-                return Replace("", f"the stream broke; {piece.model or 'the model'} begins anew")
+                next_writer = "quoting" if piece.model == EXTRACTIVE else piece.model or "the model"
+                return Replace("", f"the connection to the model broke; {next_writer} starts over")
         # Quoted sentences are the documents' own words: one that begins with "Sure!" keeps it.
         return self._show(self._markers.feed(piece.text if self._is_quoting else self._trim.feed(piece.text)))
 
