@@ -31,10 +31,10 @@ function form(place, state, provider, model, changed) {
   const own = one.address_from === "provider" ? "" : one.base_url;
   const said = h("p.small", { role: "status" });
   const names = h("datalist", { id: "model-names" });
-  const pick = h("select.field", { id: "provider", onchange: () => draw(place, changed, pick.value) }, options(state.providers.map(({ name }) => [name]), provider));
-  const address = h("input.field", { id: "model-address", value: own, placeholder: one.default_base_url, spellcheck: "false", inputmode: "url" });
-  const key = h("input.field", { id: "model-key", type: "password", autocomplete: "off", placeholder: keyHint(one) });
-  const name = h("input.field", { id: "model-name", value: model, list: "model-names", spellcheck: "false", autocomplete: "off", placeholder: "for example qwen2.5:14b" });
+  const pick = h("select.field", { id: "provider", label: "Provider", onchange: () => draw(place, changed, pick.value) }, options(state.providers.map(({ name }) => [name]), provider));
+  const address = h("input.field", { id: "model-address", label: "Address", value: own, placeholder: one.default_base_url, spellcheck: "false", inputmode: "url" });
+  const key = h("input.field", { id: "model-key", label: "API key", type: "password", autocomplete: "off", placeholder: keyHint(one) });
+  const name = h("input.field", { id: "model-name", label: "Model", value: model, list: "model-names", spellcheck: "false", autocomplete: "off", placeholder: "for example qwen2.5:14b" });
   const buttons = [];
   // What was not touched is not sent: the service then takes what it knows.
   const typed = () => ({ ...(address.value.trim() !== own ? { base_url: address.value.trim() } : {}), ...(key.value ? { api_key: key.value } : {}) });
