@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from refdesk.adapters.llm_anthropic import AnthropicLLM
 from refdesk.adapters.llm_chain import ChainedLLM
 from refdesk.adapters.llm_http import Endpoint, close_client
-from refdesk.adapters.llm_list import check_listed
+from refdesk.adapters.llm_list import check_listed, listed_models
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.adapters.llm_wire import WireLLM
 from refdesk.adapters.provider_store import ProviderStore
 from refdesk.config import Config, Entered
 from refdesk.errors import ProviderError, UsageError
-from refdesk.models import model_info, split_name
+from refdesk.models import Provider, model_info, split_name
 from refdesk.ports import LLM, ModelRole
 from refdesk.settings import Settings
 
@@ -122,6 +122,24 @@ def make_model(name: str, config: Config, timeout_s: float, entered: Entered | N
     access = config.access(provider, known)
     endpoint = Endpoint(f"{provider.name}:{model}", access.base_url, access.api_key, access.key_variable, timeout_s)
     return WIRES[provider.wire](endpoint)
+
+
+def entered_for(provider: Provider, config: Config) -> Entered:
+    """What somebody entered for this provider in the settings of the library."""
+    return ProviderStore(config.library).get(provider.name)
+
+
+def save_entered(provider: Provider, entered: Entered, config: Config) -> None:
+    ProviderStore(config.library).put(provider.name, entered)
+
+
+async def listed_by(provider: Provider, config: Config, entered: Entered | None = None) -> list[str] | None:
+    """The models of a provider; None where it keeps no list. A `UsageError` when it cannot be asked."""
+    asked_for = "any"  # a provider is asked in the name of a model; none is chosen yet
+    try:
+        return await listed_models(make_model(f"{provider.name}:{asked_for}", config, CHECK_S, entered))
+    except ProviderError as error:
+        raise UsageError(str(error).replace(f":{asked_for}", "", 1), hint=error.hint) from error
 
 
 async def check_model(name: str, config: Config, entered: Entered | None = None) -> None:

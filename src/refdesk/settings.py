@@ -324,8 +324,8 @@ def _unknown(name: str) -> UsageError:
 def _is_gone(name: str, value: Any) -> str:
     """Why a value of an earlier version is no longer one; empty when it still is."""
     if name in REMOVED_SETTINGS:
-        return _unknown(name).args[0]
-    if value in REMOVED_VALUES.get(name, ()):
+        return str(_unknown(name))
+    if isinstance(value, str) and value in REMOVED_VALUES.get(name, ()):
         return f"{name} '{value}' was removed: it did nothing of its own"
     return ""
 

@@ -115,7 +115,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     )
     retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
     yield Sources(previews(context))
-    yield Thinking("generate", f"Reading {len(context.passages)} passages")
+    yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)

@@ -9,13 +9,11 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from refdesk.adapters.llm_list import listed_models
-from refdesk.adapters.provider_store import ProviderStore
 from refdesk.config import IN_SETTINGS, Config, Entered
 from refdesk.engine import Refdesk
-from refdesk.errors import NotFound, ProviderError, UsageError
+from refdesk.errors import NotFound, UsageError
 from refdesk.models import PROVIDERS, Provider
-from refdesk.providers import CHECK_S, answering, check_model, make_model
+from refdesk.providers import CHECK_S, answering, check_model, entered_for, listed_by, make_model, save_entered
 from refdesk.serve.http.desk import Library
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import Who
@@ -34,7 +32,6 @@ PROVIDER: ProviderState = {
     "key_from": "settings",
 }
 STATE: ModelState = {"answer": "openai:gpt-4o-mini", "enabled": True, "providers": [PROVIDER], "problems": []}
-ANY = "-"  # a provider is asked for its names in the name of a model; none is named yet
 SHOWN_OF_KEY = 4
 LONG_KEY = 16  # characters; of a shorter one, four are too many to show
 
@@ -52,11 +49,8 @@ async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
     """As it is saved, or at an address and with a key that are not saved yet."""
     caller.require("settings")
     _require_enabled(desk)
-    entered = _entered(desk.config, _provider(body.provider), body.base_url, body.api_key)
-    try:
-        found = await listed_models(make_model(f"{body.provider}:{ANY}", desk.config, CHECK_S, entered))
-    except ProviderError as error:
-        raise UsageError(str(error).replace(f":{ANY}", "", 1), hint=error.hint) from error
+    provider = _provider(body.provider)
+    found = await listed_by(provider, desk.config, _entered(desk.config, provider, body.base_url, body.api_key))
     return reply({"models": found or [], "is_listed": found is not None})
 
 
@@ -66,19 +60,16 @@ async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
     caller.require("settings")
     _require_enabled(desk)
     provider, model = _provider(body.provider), body.model.strip()
-    name = f"{provider.name}:{model or ANY}"
+    name = f"{provider.name}:{model}"
     entered = _entered(desk.config, provider, body.base_url, body.api_key)
-    made = make_model(name, desk.config, CHECK_S, entered)  # a wrong address and a missing key are said here
+    make_model(f"{provider.name}:{model or 'any'}", desk.config, CHECK_S, entered)  # says what is missing or malformed
     if body.check and model:
         await check_model(name, desk.config, entered)
     elif body.check:
-        try:
-            await listed_models(made)
-        except ProviderError as error:
-            raise UsageError(str(error).replace(f":{ANY}", "", 1), hint=error.hint) from error
+        await listed_by(provider, desk.config, entered)
 
     def save() -> dict[str, Any]:
-        ProviderStore(desk.config.library).put(provider.name, entered)
+        save_entered(provider, entered, desk.config)
         if model:
             desk.settings_store.change({"llm.answer": name})
         return _state(desk)
@@ -93,7 +84,7 @@ async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
 )
 def forget(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
-    ProviderStore(desk.config.library).put(_provider(name).name, Entered())
+    save_entered(_provider(name), Entered(), desk.config)
     return reply(_state(desk))
 
 
@@ -123,7 +114,7 @@ def _require_enabled(desk: Refdesk) -> None:
 
 def _entered(config: Config, provider: Provider, base_url: str | None, api_key: str | None) -> Entered:
     """What is saved with what was said now; a saved key goes to the address it was saved for and to no other."""
-    known = ProviderStore(config.library).get(provider.name)
+    known = entered_for(provider, config)
     address = known.base_url if base_url is None else base_url.strip()
     if address.rstrip("/") == provider.base_url:
         address = ""
@@ -142,7 +133,7 @@ def _state(desk: Refdesk) -> dict[str, Any]:
 
 
 def _shown(config: Config, provider: Provider) -> ProviderState:
-    known = ProviderStore(config.library).get(provider.name)
+    known = entered_for(provider, config)
     try:
         access = config.access(provider, known)
         base_url, key, variable = access.base_url, access.api_key, access.key_variable
