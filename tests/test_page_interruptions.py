@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,16 @@ def writes(model: WireServer, text: str = LONG, delay: float = 0.0) -> None:
     """Whatever the model is asked from now on, it writes this, a word every `delay` seconds."""
     pieces = re.findall(r"\S+\s*", text)
     model.answer_by(lambda request: Reply(pieces=pieces, delay=delay))
+
+
+def holds(model: WireServer) -> threading.Event:
+    """From now on the model writes its first words, and the rest once the event is set."""
+    go_on = threading.Event()
+    pieces = re.findall(r"\S+\s*", LONG)
+    model.answer_by(
+        lambda request: Reply(pieces=pieces, delay=0.01, when=lambda: request.pieces_sent < 4 or go_on.is_set())
+    )
+    return go_on
 
 
 def put(page: Page, question: str) -> None:
@@ -134,9 +145,9 @@ def test_a_stopped_answer_is_kept_and_marked(browser: Browser, server: Server, m
     writes(model, delay=0.1)
     with tab(browser, server.url) as page:
         put(page, "Tell me about the anchor and stop")
-        page.get_by_role("button", name="Stop").click()
+        page.get_by_role("button", name="Stop", exact=True).click()
         expect(page.locator(".turn .stopped")).to_contain_text("What was written is kept, and was not checked.")
-        expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+        expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
         page.reload()
         expect(page.locator(".asked")).to_have_text("Tell me about the anchor and stop")
         expect(page.locator(".answer")).to_contain_text("The anchor")
@@ -177,7 +188,7 @@ def test_enter_while_an_answer_streams_puts_the_next_question_in_line(
 
 
 def test_what_is_in_line_survives_a_reload_and_a_stop(browser: Browser, server: Server, model: WireServer) -> None:
-    writes(model, delay=0.15)
+    holds(model)
     with tab(browser, server.url) as page:
         put(page, "Tell me about the anchor, with one in line")
         page.get_by_label(BOX, exact=True).fill("And its chain, next in line?")
@@ -185,14 +196,15 @@ def test_what_is_in_line_survives_a_reload_and_a_stop(browser: Browser, server: 
         page.reload()
         expect(page.get_by_role("list", name="Questions in line")).to_contain_text("And its chain, next in line?")
         expect(page.locator(".answer")).to_contain_text("The anchor")
-        page.get_by_role("button", name="Stop").click()
+        writes(model)
+        page.get_by_role("button", name="Stop", exact=True).click()
         expect(page.locator(".asked")).to_have_count(2, timeout=30_000)
         expect(page.locator(".turn .stopped")).to_have_count(1)
         expect(page.locator("article.turn[data-answer]")).to_have_count(2, timeout=60_000)
 
 
 def test_a_second_tab_follows_the_stream(browser: Browser, server: Server, model: WireServer) -> None:
-    writes(model, delay=0.12)
+    go_on = holds(model)
     with tab(browser, server.url) as page:
         put(page, "Tell me about the anchor in two tabs")
         before = len(model.requests)
@@ -200,18 +212,19 @@ def test_a_second_tab_follows_the_stream(browser: Browser, server: Server, model
             expect(second.locator(".asked")).to_have_text("Tell me about the anchor in two tabs")
             expect(second.locator(".answer")).to_contain_text("The anchor")
             expect(second.locator("article.turn[data-answer]")).to_have_count(0)  # it is being written there too
+            go_on.set()
             expect(second.locator("article.turn[data-answer] .answer")).to_contain_text("That is all.", timeout=60_000)
         expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("That is all.")
         assert len(model.requests) == before
 
 
 def test_a_stop_in_one_tab_is_a_stop_in_the_other(browser: Browser, server: Server, model: WireServer) -> None:
-    writes(model, delay=0.15)
+    holds(model)
     with tab(browser, server.url) as page:
         put(page, "Tell me about the anchor and stop it twice")
         with tab(browser, page.url) as second:
             expect(second.locator(".answer")).to_contain_text("The anchor")
-            second.get_by_role("button", name="Stop").click()
+            second.get_by_role("button", name="Stop", exact=True).click()
             for one in (second, page):
                 expect(one.locator(".turn .stopped")).to_contain_text("Stopped before it was complete.")
 
@@ -324,7 +337,7 @@ def test_markers_are_chips_before_the_answer_is_whole(browser: Browser, server: 
         put(page, "Tell me about the anchor with its citations")
         chip = page.locator(".answer.streaming .chip").first
         expect(chip).to_have_attribute("aria-label", re.compile("Citation 1: .+, page"))
-        page.get_by_role("button", name="Stop").click()
+        page.get_by_role("button", name="Stop", exact=True).click()
 
 
 def test_a_follow_up_is_seen(browser: Browser, server: Server, model: WireServer) -> None:
