@@ -54,7 +54,7 @@ def _names(body: bytes) -> list[str] | None:
     """Of `{"data": [{"id": "gpt-4o"}]}`, or of the bare list that Together sends."""
     try:
         value = orjson.loads(body)
-        rows = value.get("data", value.get("models")) if isinstance(value, dict) else value
+        rows: list[dict[str, object]] = value.get("data", value.get("models")) if isinstance(value, dict) else value
         found = {str(row.get("id") or row.get("name") or "") for row in rows}
     except (ValueError, AttributeError, TypeError):
         return None
