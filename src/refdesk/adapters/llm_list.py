@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 from urllib.parse import quote
 
 import orjson
@@ -54,7 +55,7 @@ def _names(body: bytes) -> list[str] | None:
     """Of `{"data": [{"id": "gpt-4o"}]}`, or of the bare list that Together sends."""
     try:
         value = orjson.loads(body)
-        rows: list[dict[str, object]] = value.get("data", value.get("models")) if isinstance(value, dict) else value
+        rows: Any = (value.get("data") or value.get("models") or []) if isinstance(value, dict) else value
         found = {str(row.get("id") or row.get("name") or "") for row in rows}
     except (ValueError, AttributeError, TypeError):
         return None
