@@ -55,9 +55,9 @@ def _names(body: bytes) -> list[str] | None:
     """Of `{"data": [{"id": "gpt-4o"}]}`, or of the bare list that Together sends."""
     try:
         value = orjson.loads(body)
-        rows: Any = (value.get("data") or value.get("models") or []) if isinstance(value, dict) else value
+        rows: Any = (value["data"] if "data" in value else value["models"]) if isinstance(value, dict) else value
         found = {str(row.get("id") or row.get("name") or "") for row in rows}
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError):
         return None
     return sorted(found - {""})
 
