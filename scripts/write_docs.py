@@ -76,8 +76,7 @@ PRESETS_HEAD = """\
 
 ## Presets
 
-`refdesk settings preset NAME` sets these and puts back what the other presets set; only `balanced` puts `llm.enabled`
-back.
+`refdesk settings preset NAME` sets these and resets what the other presets set; only `balanced` resets `llm.enabled`.
 
 | preset | sets |
 |---|---|

@@ -9,12 +9,13 @@ from contextlib import aclosing
 import pytest
 
 from refdesk.adapters import llm_chain
-from refdesk.adapters.llm_chain import Breaker, ChainedLLM, wait_before
+from refdesk.adapters.llm_chain import Breaker, ChainedLLM, reset_breaker, wait_before
 from refdesk.adapters.llm_http import Endpoint
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Turn
 from refdesk.errors import ProviderEmpty, ProviderInterrupted, ProviderRefused, ProviderUnavailable
-from refdesk.ports import Piece, Request
+from refdesk.ports import LLM, Piece, Request
+from refdesk.providers import Models
 from wire_server import WireServer
 
 REQUEST = Request("system", (Turn("user", "question"),), 50)
@@ -280,23 +281,55 @@ def test_a_success_forgets_the_failures_before() -> None:
 
 
 def test_the_breaker_is_shared_in_the_process_and_keeps_requests_away(server: WireServer) -> None:
-    server.fail(500, times=5)
-    for _ in range(2):
+    server.fail(500, times=15)
+    for _ in range(5):
         with pytest.raises(ProviderUnavailable, match="answered 500"):
             Chain(server, "a").pieces()
-    assert len(server.requests) == 5, "the sixth try was not made"
+    assert len(server.requests) == 15, "five questions of three tries each"
     server.say("ok", model="b")
     chain = Chain(server, "a", "b")
     assert chain.text() == "ok"
-    assert asked(server)[5:] == ["b"]
-    assert "left alone" in chain.events[0]
+    assert asked(server)[15:] == ["b"]
+    assert "is skipped for a while after 5 questions" in chain.events[0]
+
+
+def test_the_breaker_counts_questions_not_tries_or_calls(server: WireServer) -> None:
+    """One question may call a model as router, writer and verifier, each with its tries."""
+    server.fail(500, times=6)
+    models = Models({"answer": Chain(server, "a", breaker_failures=2).llm, "verifier": Chain(server, "a").llm})
+    question = models.for_question()
+    for role in ("answer", "verifier"):
+        llm = question.role(role)
+        assert llm is not None
+
+        async def read(llm: LLM = llm) -> None:
+            async for _ in llm.stream(REQUEST):
+                pass
+
+        with pytest.raises(ProviderUnavailable, match="answered 500"):
+            asyncio.run(read())
+    server.say("ok")
+    assert Chain(server, "a", breaker_failures=2).text() == "ok", "that was one question"
+
+
+def test_a_model_that_was_seen_to_answer_is_asked_again(server: WireServer) -> None:
+    server.fail(500, times=3)
+    chain = Chain(server, "a", breaker_failures=1, breaker_seconds=60)
+    with pytest.raises(ProviderUnavailable):
+        chain.pieces()
+    with pytest.raises(ProviderUnavailable, match="is skipped"):
+        chain.pieces()
+    reset_breaker(chain.llm.models[0])
+    server.say("ok")
+    assert chain.text() == "ok"
 
 
 def test_after_its_time_one_call_closes_the_breaker(server: WireServer) -> None:
-    server.fail(500, times=3)
-    with pytest.raises(ProviderUnavailable):
-        Chain(server, "a", breaker_failures=3, breaker_seconds=60).pieces()
-    with pytest.raises(ProviderUnavailable, match="left alone"):
+    server.fail(500, times=9)
+    for _ in range(3):
+        with pytest.raises(ProviderUnavailable):
+            Chain(server, "a", breaker_failures=3, breaker_seconds=60).pieces()
+    with pytest.raises(ProviderUnavailable, match="is skipped"):
         Chain(server, "a", breaker_failures=3, breaker_seconds=60).pieces()
     server.say("ok", times=2)
     asyncio.run(asyncio.sleep(0.25))

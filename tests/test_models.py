@@ -214,14 +214,20 @@ def test_fallbacks_alone_name_no_answering_model(tmp_path: Path) -> None:
 
 
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="anthropic needs an API key, and ANTHROPIC_API_KEY is not set") as caught:
-        make_models(config(tmp_path, REFDESK_LLM="anthropic:claude-sonnet-4-5", OPENAI_API_KEY="x"), Settings())
-    assert "ANTHROPIC_API_KEY" in caught.value.hint
+    made = make_models(
+        config(tmp_path, REFDESK_LLM="anthropic:claude-sonnet-4-5", OPENAI_API_KEY="x", REFDESK_LLM_VERIFIER="vllm:x"),
+        Settings(),
+    )
+    assert made.problems == (
+        "anthropic:claude-sonnet-4-5 cannot be used: anthropic needs an API key, and ANTHROPIC_API_KEY is not set.",
+    )
+    assert made.names() == {"verifier": "vllm:x"}, "the others are made all the same"
 
 
 def test_an_unknown_provider_in_the_settings(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the provider 'nobody' is not known; known are openai"):
-        make_models(config(tmp_path), Settings().changed({"llm.answer": "nobody:x"}))
+    made = make_models(config(tmp_path), Settings().changed({"llm.answer": "nobody:x", "llm.fallbacks": "vllm:y"}))
+    assert made.names() == {"answer": "vllm:y"}
+    assert "nobody:x cannot be used: the provider 'nobody' is not known" in made.problems[0]
 
 
 def test_the_reader_does_not_wait_for_a_router_that_fails(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_who_goes_on_to_another_setting_stays_there(page: Page) -> None:
     held[0].continue_()
     expect(first.get_by_text("Changed")).to_be_visible()
     expect(page.locator(f".setting[data-name='{name}'] :focus")).to_have_count(1)
-    first.get_by_role("button", name="Put back").press("Enter")
+    first.get_by_role("button", name="Reset to default").press("Enter")
     expect(first.get_by_text("Changed")).to_have_count(0)
     expect(first.get_by_role("textbox")).to_be_focused()
 

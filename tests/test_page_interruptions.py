@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,16 @@ def writes(model: WireServer, text: str = LONG, delay: float = 0.0) -> None:
     """Whatever the model is asked from now on, it writes this, a word every `delay` seconds."""
     pieces = re.findall(r"\S+\s*", text)
     model.answer_by(lambda request: Reply(pieces=pieces, delay=delay))
+
+
+def holds(model: WireServer) -> threading.Event:
+    """From now on the model writes its first words, and the rest once the event is set."""
+    go_on = threading.Event()
+    pieces = re.findall(r"\S+\s*", LONG)
+    model.answer_by(
+        lambda request: Reply(pieces=pieces, delay=0.01, when=lambda: request.pieces_sent < 4 or go_on.is_set())
+    )
+    return go_on
 
 
 def put(page: Page, question: str) -> None:
@@ -111,7 +122,9 @@ def test_a_reload_in_the_middle_goes_on(browser: Browser, server: Server, model:
         expect(page.locator("article.turn[data-answer]")).to_have_count(2)
 
 
-def test_a_reload_that_comes_too_late_offers_to_ask_again(browser: Browser, server: Server, model: WireServer) -> None:
+def test_a_reload_that_comes_too_late_finds_what_was_written(
+    browser: Browser, server: Server, model: WireServer
+) -> None:
     writes(model, delay=0.2)
     with tab(browser, server.url, allowed=("404",)) as page:
         put(page, "Tell me about the anchor, I am leaving")
@@ -121,43 +134,99 @@ def test_a_reload_that_comes_too_late_offers_to_ask_again(browser: Browser, serv
         while not model.requests[-1].disconnected and time.monotonic() < until:
             page.wait_for_timeout(100)
         page.goto(address)
-        expect(page.get_by_role("alert")).to_contain_text("cut off before it was whole")
+        expect(page.locator(".turn .stopped")).to_contain_text("Stopped before it was complete.")
+        expect(page.locator(".answer")).to_contain_text("The anchor")
         writes(model, f"{QUOTE} [1]")
-        page.get_by_role("button", name="Try again").click()
-        expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("350 kg")
+        page.get_by_role("button", name="Ask again").click()
+        expect(page.locator("article.turn[data-answer] .answer").last).to_contain_text("350 kg")
 
 
-def test_a_stopped_question_can_be_put_again(browser: Browser, server: Server, model: WireServer) -> None:
-    writes(model, delay=0.1)
-    with tab(browser, server.url, allowed=("404",)) as page:
-        put(page, "Tell me about the anchor and stop")
-        page.get_by_role("button", name="Stop").click()
-        expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
-        page.reload()
-        expect(page.get_by_role("heading", name="This conversation is not here")).to_be_visible()
-        page.locator("#main").get_by_role("link", name="New conversation").click()
-        expect(page.get_by_label(BOX, exact=True)).to_be_focused()
-
-
-def test_a_stopped_question_stays_until_it_is_put_again(browser: Browser, server: Server, model: WireServer) -> None:
-    """Through another view, and through another question that is being answered."""
+def test_a_stopped_answer_is_kept_and_marked(browser: Browser, server: Server, model: WireServer) -> None:
     writes(model, delay=0.1)
     with tab(browser, server.url) as page:
-        put(page, "Tell me about the anchor, then pause")
-        page.get_by_role("button", name="Stop").click()
-        expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
-        page.get_by_role("link", name="Documents").click()
-        expect(page.locator(".doc").first).to_be_visible()
-        page.go_back()
-        expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
-        put(page, "Tell me about the anchor in the meantime")
-        page.get_by_role("button", name="Ask again").click()
-        expect(page.locator(".toast")).to_contain_text("Another answer is on its way")
-        expect(page.locator(".asked")).to_have_count(2)
-        page.get_by_role("button", name="Stop").click()
+        put(page, "Tell me about the anchor and stop")
+        page.get_by_role("button", name="Stop", exact=True).click()
+        expect(page.locator(".turn .stopped")).to_contain_text("What was written is kept, and was not checked.")
+        expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
+        page.reload()
+        expect(page.locator(".asked")).to_have_text("Tell me about the anchor and stop")
+        expect(page.locator(".answer")).to_contain_text("The anchor")
+        expect(page.locator(".turn .stopped")).to_be_visible()
+        expect(page.locator(".talk", has_text="Tell me about the anchor and stop")).to_have_count(1)
         writes(model, f"{QUOTE} [1]")
-        page.get_by_role("button", name="Ask again").first.click()
-        expect(page.locator("article.turn[data-answer] .asked")).to_have_text("Tell me about the anchor, then pause")
+        page.get_by_role("button", name="Ask again").click()
+        expect(page.locator("article.turn[data-answer]")).to_have_count(2)
+        expect(page.locator(".answer").last).to_contain_text("350 kg")
+
+
+def test_enter_while_an_answer_streams_puts_the_next_question_in_line(
+    browser: Browser, server: Server, model: WireServer
+) -> None:
+    writes(model, delay=0.08)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor before the others")
+        line = page.get_by_role("list", name="Questions in line")
+        for question in ("And the second about the anchor?", "And one too many?", "And the third about the anchor?"):
+            page.get_by_label(BOX, exact=True).fill(question)
+            page.keyboard.press("Enter")
+        expect(line.get_by_role("listitem")).to_have_count(3)
+        expect(page.locator(".asked")).to_have_count(1)
+        expect(page.locator(".answer")).not_to_contain_text("That is all.")  # still being written
+        page.get_by_role("button", name="Remove “And one too many?”").click()
+        expect(line.get_by_role("listitem")).to_have_count(2)
+        expect(page.locator("article.turn[data-answer] .asked")).to_have_text(
+            [
+                "Tell me about the anchor before the others",
+                "And the second about the anchor?",
+                "And the third about the anchor?",
+            ],
+            timeout=90_000,
+        )
+        expect(line).to_have_count(0)
+        assert not any(one.disconnected for one in model.requests[-3:])
+        expect(page.locator(".turn .stopped")).to_have_count(0)
+
+
+def test_what_is_in_line_survives_a_reload_and_a_stop(browser: Browser, server: Server, model: WireServer) -> None:
+    holds(model)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor, with one in line")
+        page.get_by_label(BOX, exact=True).fill("And its chain, next in line?")
+        page.keyboard.press("Enter")
+        page.reload()
+        expect(page.get_by_role("list", name="Questions in line")).to_contain_text("And its chain, next in line?")
+        expect(page.locator(".answer")).to_contain_text("The anchor")
+        writes(model)
+        page.get_by_role("button", name="Stop", exact=True).click()
+        expect(page.locator(".asked")).to_have_count(2, timeout=30_000)
+        expect(page.locator(".turn .stopped")).to_have_count(1)
+        expect(page.locator("article.turn[data-answer]")).to_have_count(2, timeout=60_000)
+
+
+def test_a_second_tab_follows_the_stream(browser: Browser, server: Server, model: WireServer) -> None:
+    go_on = holds(model)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor in two tabs")
+        before = len(model.requests)
+        with tab(browser, page.url) as second:
+            expect(second.locator(".asked")).to_have_text("Tell me about the anchor in two tabs")
+            expect(second.locator(".answer")).to_contain_text("The anchor")
+            expect(second.locator("article.turn[data-answer]")).to_have_count(0)  # it is being written there too
+            go_on.set()
+            expect(second.locator("article.turn[data-answer] .answer")).to_contain_text("That is all.", timeout=60_000)
+        expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("That is all.")
+        assert len(model.requests) == before
+
+
+def test_a_stop_in_one_tab_is_a_stop_in_the_other(browser: Browser, server: Server, model: WireServer) -> None:
+    holds(model)
+    with tab(browser, server.url) as page:
+        put(page, "Tell me about the anchor and stop it twice")
+        with tab(browser, page.url) as second:
+            expect(second.locator(".answer")).to_contain_text("The anchor")
+            second.get_by_role("button", name="Stop", exact=True).click()
+            for one in (second, page):
+                expect(one.locator(".turn .stopped")).to_contain_text("Stopped before it was complete.")
 
 
 def test_a_conversation_is_not_deleted_under_its_answer(browser: Browser, server: Server, model: WireServer) -> None:
@@ -268,7 +337,7 @@ def test_markers_are_chips_before_the_answer_is_whole(browser: Browser, server: 
         put(page, "Tell me about the anchor with its citations")
         chip = page.locator(".answer.streaming .chip").first
         expect(chip).to_have_attribute("aria-label", re.compile("Citation 1: .+, page"))
-        page.get_by_role("button", name="Stop").click()
+        page.get_by_role("button", name="Stop", exact=True).click()
 
 
 def test_a_follow_up_is_seen(browser: Browser, server: Server, model: WireServer) -> None:

@@ -47,20 +47,27 @@ def test_a_setting_is_changed_and_put_back(page: Page, server: Server) -> None:
     row.get_by_role("textbox").press("Enter")
     expect(row.get_by_text("Changed")).to_be_visible()
     assert _setting(server, "rag.top_k") == 7
-    row.get_by_role("button", name="Put back").click()
+    row.get_by_role("button", name="Reset to default").click()
     expect(row.get_by_text("Changed")).to_have_count(0)
     assert _setting(server, "rag.top_k") == 10
     page.get_by_label("Find a setting").fill("cosine")
     expect(page.locator(".setting[data-name='rag.top_k']")).to_be_hidden()
 
 
-def test_answers_without_documents_are_offered_once_there_is_a_model(page: Page, server: Server) -> None:
+def test_answers_without_documents_are_offered_once_there_is_a_model(browser: Browser, server: Server) -> None:
+    with tab(browser, server.url, allowed=("400",)) as page:
+        _name_a_model(page, server)
+
+
+def _name_a_model(page: Page, server: Server) -> None:
     choices = page.get_by_label("Checks").locator("option")
     expect(choices).to_have_text(["Checks", "Quick", "Second look", "Thorough"])
     page.get_by_role("link", name="Settings").click()
     row = page.locator(".setting[data-name='llm.answer']")
-    row.get_by_role("textbox").fill("ollama:llama3")
+    row.get_by_role("textbox").fill("vllm:llama3")
     row.get_by_role("textbox").press("Enter")
+    expect(row.get_by_role("alert")).to_contain_text("could not be reached")  # told at saving, and not saved
+    row.get_by_role("button", name="Save anyway").click()
     expect(row.get_by_text("Changed")).to_be_visible()
     page.get_by_role("link", name="Ask").click()
     expect(choices.last).to_have_text("Without documents")
@@ -86,7 +93,7 @@ def test_a_setting_that_was_not_saved_is_saved_by_another_try(browser: Browser, 
         page.unroute_all()
         row.get_by_role("button", name="Try again").click()
         expect(row.get_by_text("Changed")).to_be_visible()
-        row.get_by_role("button", name="Put back").click()
+        row.get_by_role("button", name="Reset to default").click()
         expect(row.get_by_text("Changed")).to_have_count(0)
         page.get_by_label("Find a setting").fill("no such word")
         expect(page.get_by_text("No setting fits.")).to_be_visible()
@@ -130,7 +137,7 @@ def test_presets_and_sections_are_marked(page: Page) -> None:
     row.get_by_role("textbox").press("Enter")
     expect(page.get_by_role("button", name="Balanced")).to_have_attribute("aria-pressed", "false")
     expect(page.get_by_text("settings is changed")).to_be_visible()
-    row.get_by_role("button", name="Put back").click()
+    row.get_by_role("button", name="Reset to default").click()
     expect(page.get_by_role("button", name="Balanced")).to_have_attribute("aria-pressed", "true")
     page.get_by_role("navigation", name="Sections").get_by_role("button", name="Keys").click()
     expect(page.get_by_role("heading", name="Keys")).to_be_in_viewport()

@@ -146,7 +146,7 @@ def test_intent(text: str, intent: str) -> None:
 def test_hints_ask_for_what_the_intent_needs() -> None:
     assert HINTS["list"].top_k == 15
     assert HINTS["comparison"].use_mmr and HINTS["summary"].use_mmr
-    assert HINTS["analytical"].use_reasoning and HINTS["analytical"].use_graph
+    assert HINTS["analytical"].use_reasoning
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,10 @@ class Recorded:
         return str(self.json.get("model", ""))
 
     @property
+    def key(self) -> str:
+        return self.headers.get("x-api-key") or self.headers.get("authorization", "").removeprefix("Bearer ")
+
+    @property
     def is_anthropic(self) -> bool:
         return self.path.endswith("/messages")
 
@@ -90,6 +94,8 @@ class WireServer:
         self.requests: list[Recorded] = []
         self.refused_fields: set[str] = set()  # {"stream_options"}: 400 while a request carries one of them
         self.key: str | None = None  # any other key gets 401
+        self.models: list[str] | None = None  # what `/models` lists; None: there is no such place
+        self.listings: list[Recorded] = []  # requests for that list
         self._script: list[tuple[str, Reply]] = []
         self._by: Callable[[Recorded], str | Reply] | None = None
         self._lock = threading.Lock()
@@ -204,8 +210,17 @@ class WireServer:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
+    def _listing(self, request: Recorded) -> tuple[int, bytes]:
+        """Of all models, or of the one named below `/models`."""
+        if self.key is not None and request.key != self.key:
+            return 401, b"{}"
+        name = request.path.partition("/models")[2].lstrip("/")
+        if self.models is None or (name and name not in self.models):
+            return 404, b"{}"
+        return 200, json.dumps({"object": "list", "data": [{"id": one} for one in self.models]}).encode()
+
     def _next(self, request: Recorded) -> Reply:
-        sent_key = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
+        sent_key = request.key
         if self.key is not None and sent_key != self.key:
             return Reply(status=401, message=f"Incorrect API key provided: {sent_key}")
         if refused := sorted(self.refused_fields & set(request.json)):
@@ -223,6 +238,10 @@ class WireServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             request = await _read_request(reader)
+            if "/models" in request.path:
+                self.listings.append(request)
+                await _send_whole(writer, *self._listing(request), {})
+                return
             self.requests.append(request)
             await self._answer(request, self._next(request), reader, writer)
         writer.transport.abort()

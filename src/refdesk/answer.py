@@ -16,9 +16,9 @@ Role = Literal["user", "assistant"]
 Route = Literal["needs_retrieval", "conversational", "out_of_scope"]
 Intent = Literal["factual", "summary", "comparison", "list", "analytical"]
 Complexity = Literal["simple", "moderate", "complex"]
-Strategy = Literal["dense", "hybrid", "two_stage", "fusion", "hierarchical", "survey"]
+Strategy = Literal["dense", "hybrid", "two_stage"]
 Level = Literal["basic", "standard", "enhanced", "maximum"]
-Mode = Literal["chat", "general", "agent", "vision"]
+Mode = Literal["chat", "general"]
 ResponseMode = Literal["quick", "standard", "thorough"]
 Verdict = Literal["supported", "partly", "unsupported", "contradicted"]
 ConfidenceLevel = Literal["high", "medium", "low"]
@@ -63,7 +63,6 @@ class Hints:
     top_k: int = 10
     use_mmr: bool = False
     use_reasoning: bool = False
-    use_graph: bool = False
     template: Intent = "factual"
 
 
@@ -104,10 +103,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be searched, how deep, and what will be checked; `skipped` is what the level asks for and is not here.
-
-    `engines` and the four switches after `reasoning` have their place for engines to come; today they stay off.
-    """
+    """What will be searched, how deep, and what will be checked; `skipped` is what was wished for and cannot be."""
 
     strategy: Strategy
     k: int
@@ -116,7 +112,6 @@ class Plan:
     check_relevance: bool = True
     use_mmr: bool = False
     reasoning: bool = False
-    engines: tuple[str, ...] = ("bm25", "dense")
     template: Intent = "factual"
     use_llm: bool = False
     verify: bool = False
@@ -337,6 +332,7 @@ class Answer:
     is_answered: bool = True  # False: the documents do not say it
     notes: tuple[str, ...] = ()  # what the reader should know of how it came about, in sentences
     failed_models: tuple[FailedModel, ...] = ()  # who was to write it, and did not
+    stopped: bool = False  # the reader stopped it or left: `content` is what was written until then, not checked
 
     def to_dict(self) -> dict[str, Any]:
         # Written out: `dataclasses.asdict` copies every value, and takes as long as the rest of a cached answer.

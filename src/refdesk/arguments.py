@@ -19,7 +19,6 @@ TEXT_FORMATS = ("text", "markdown", "html", "csv")
 LEVELS: tuple[Level, ...] = get_args(Level)
 MODES: tuple[Mode, ...] = get_args(Mode)
 RESPONSE_MODES: tuple[ResponseMode, ...] = get_args(ResponseMode)
-NOT_BUILT: tuple[Mode, ...] = ("agent", "vision")
 ROLES: tuple[Role, ...] = get_args(Role)
 
 LONGEST_NAME = 500  # characters; file systems allow 255 bytes, names of texts may be paths
@@ -200,8 +199,6 @@ def make_question(
     if mode in RESPONSE_MODES:
         mode, response_mode = None, response_mode or mode
     chosen = one_of("mode", mode or "chat", MODES)
-    if chosen in NOT_BUILT:
-        raise UsageError(f"the mode '{chosen}' is not built in", hint="use chat or general")
     if k is not None and (not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= 1000):
         raise UsageError(f"k must be a whole number between 1 and 1000, not {k!r}")
     if max_context_chars is not None and (not isinstance(max_context_chars, int) or max_context_chars < 1):

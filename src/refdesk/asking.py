@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import lru_cache
@@ -17,6 +17,8 @@ from refdesk.adapters.answers import AnswerStore, Measured
 from refdesk.adapters.background import BackgroundWriter
 from refdesk.adapters.cache_local import LocalCache
 from refdesk.adapters.conversations import ConversationStore
+from refdesk.adapters.llm_chain import reset_breaker
+from refdesk.adapters.provider_store import ProviderStore
 from refdesk.adapters.quick import QuickReader
 from refdesk.adapters.rerank_onnx import OnnxReranker
 from refdesk.answer import Answer, Question, Turn
@@ -24,12 +26,13 @@ from refdesk.answer_codec import encode_answer
 from refdesk.ask.desk import Desk
 from refdesk.ask.finding.rerank import SentenceReranker
 from refdesk.ask.flow import ask
-from refdesk.config import Config
+from refdesk.config import Config, Entered
 from refdesk.errors import AskError, RefdeskError, UsageError
 from refdesk.events import Done, Event, Failed
-from refdesk.ports import Embedder, Models, Request, Reranker
+from refdesk.models import split_name
+from refdesk.ports import Embedder, Request, Reranker
 from refdesk.prompts import ONE_WORD
-from refdesk.providers import answering, make_models
+from refdesk.providers import CHECK_S, Models, all_named, check_model, make_model, make_models, named_models
 from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
 from refdesk.trace import Trace
@@ -56,6 +59,7 @@ class Asking:
         self.cache = LocalCache(quick, self.background, settings)
         self.conversations = ConversationStore(engine)
         self.answers = AnswerStore(engine, self.background, settings)
+        self._providers = ProviderStore(config.library)
         self._making = threading.Lock()
         self._models: tuple[str, Models] | None = None
         self._reranker: tuple[str, Reranker] | None = None
@@ -68,20 +72,49 @@ class Asking:
 
     def has_model(self, settings: Settings) -> bool:
         """Whether a model writes the answers, or they are quoted from the documents."""
-        return bool(answering(self._config, settings))
+        return self._models_for(settings).role("answer") is not None
 
-    async def test_model(self, name: str, settings: Settings) -> dict[str, Any]:
-        """Asks a model for one word, once; what it says and how long that took. Keys and addresses are the server's."""
-        llm = make_models(self._config, Settings().changed({"llm.answer": name, "llm.timeout_s": 30.0, "llm.tries": 1}))
-        model = llm.role("answer")
-        if model is None or not settings.llm_enabled:
+    async def test_model(self, name: str, settings: Settings, entered: Entered | None = None) -> dict[str, Any]:
+        """Asks a model for one word, once, breaker or not; what it says and how long that took.
+
+        `entered` are address and key to try before they are saved. One that answers is no longer skipped.
+        """
+        if not settings.llm_enabled:
             raise UsageError("models are switched off", hint="set llm.enabled=true")
+        model = make_model(name, self._config, CHECK_S, entered)
         said, began = "", time.perf_counter()
         request = Request(ONE_WORD, (Turn("user", ONE_WORD),), max_tokens=64, role="test")
         async for piece in model.stream(request):
             said += piece.text
         took = (time.perf_counter() - began) * 1000
+        reset_breaker(model)
         return {"model": model.name, "reply": said.strip()[:200], "ms": round(took, 1)}
+
+    async def check_models(self, values: Mapping[str, Any], settings: Settings, *, online: bool = True) -> None:
+        """A `UsageError` in one sentence when a model that these settings name cannot be asked.
+
+        `online` false, or models switched off: its name alone is looked at, and no one is called.
+        """
+        for name in named_models(values):
+            split_name(name)
+            if online and settings.llm_enabled:
+                await check_model(name, self._config)
+
+    async def examine_models(self, settings: Settings) -> list[tuple[str, RefdeskError | None]]:
+        """Each model that is named and what is wrong with it; none where models are switched off."""
+        found: list[tuple[str, RefdeskError | None]] = []
+        for name in all_named(self._config, settings):
+            try:
+                await check_model(name, self._config)
+            except RefdeskError as error:
+                found.append((name, error))
+            else:
+                found.append((name, None))
+        return found
+
+    def model_problems(self, settings: Settings) -> tuple[str, ...]:
+        """Of models that are named and cannot be used, in sentences; no one is called."""
+        return self._models_for(settings).problems
 
     async def aclose(self) -> None:
         """Closes the connections to models that the running event loop has kept."""
@@ -115,11 +148,13 @@ class Asking:
                 error=error.code,
             )
 
+        models = self._models_for(settings)
         return Desk(
             library=self._reader.limited(question.scope.access),
             embedder=self._embedder,
             reranker=self._reranker_for(settings),
-            models=self._models_for(settings),
+            models=models.for_question(),
+            notes=models.problems,
             cache=self.cache,
             conversations=self.conversations,
             settings=settings,
@@ -128,8 +163,8 @@ class Asking:
         )
 
     def _models_for(self, settings: Settings) -> Models:
-        """Made anew when a setting that names or tunes them has changed; their breakers live as long as the process."""
-        key = _llm_key(settings)
+        """Made again when a setting, address or key has changed; their breakers live as long as the process."""
+        key = f"{self._providers.revision} {_llm_key(settings)}"
         with self._making:
             if self._models is None or self._models[0] != key:
                 self._models = (key, make_models(self._config, settings))

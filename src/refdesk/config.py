@@ -34,8 +34,23 @@ _WORDS: Mapping[type, str] = {str: "a text", int: "a whole number", dict: "a tab
 
 
 @dataclass(frozen=True, slots=True)
+class Entered:
+    """Address and key of a provider that somebody entered in the settings; empty: not entered."""
+
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+
+
+NOTHING_ENTERED = Entered()
+IN_SETTINGS = "the settings"
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
-    """Where a provider is reached, and with which key; `key_variable` is the one it was or would be read from."""
+    """Where a provider is reached, and with which key; `key_variable` is the one it was or would be read from.
+
+    It is `IN_SETTINGS` for a key that was entered there.
+    """
 
     base_url: str
     api_key: str = field(default="", repr=False)
@@ -64,22 +79,28 @@ class Config:
     # None: the process's own, looked at when a provider is used and never kept, so that keys do not travel to workers
     environment: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
-    def access(self, provider: Provider) -> Access:
-        """Address and key of a provider that was named, from the variables its own SDK reads."""
+    def access(self, provider: Provider, entered: Entered = NOTHING_ENTERED) -> Access:
+        """Address and key of a provider: what was entered, else from the variables its own SDK reads.
+
+        A key of the environment never goes to an address that was entered: who may change settings could have it sent
+        to a machine of his own.
+        """
         env = os.environ if self.environment is None else self.environment
-        named = env.get(provider.base_url_variable, "").strip()
+        named = entered.base_url or env.get(provider.base_url_variable, "").strip()
         variable = next((one for one in provider.key_variables if env.get(one, "").strip()), "")
         key = env.get(variable, "").strip()
+        if entered.api_key or entered.base_url:
+            variable, key = IN_SETTINGS, entered.api_key
         if not variable and provider.key_variables:
             variable = provider.key_variables[0]
         if not key and provider.needs_key and not named:
             raise UsageError(
                 f"{provider.name} needs an API key, and {variable} is not set",
-                hint=f"set {variable}, name another model, or set llm.enabled=false",
+                hint=f"enter the key in the settings of the page, or set {variable}",
             )
         if not (key.isascii() and key.isprintable()):
             raise UsageError(f"{variable} holds characters that no API key has", hint="copy the key once more")
-        return Access(_base_url(provider, named), key, variable)
+        return Access(_base_url(provider, named, is_entered=bool(entered.base_url)), key, variable)
 
 
 def load_config(library: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
@@ -127,7 +148,7 @@ def _model_names(entry: str, value: str) -> str:
     return value.strip()
 
 
-def _base_url(provider: Provider, named: str) -> str:
+def _base_url(provider: Provider, named: str, *, is_entered: bool = False) -> str:
     """The provider's own address, or the user's: `localhost:11434` -> `http://localhost:11434/v1` for Ollama."""
     if not named:
         return provider.base_url
@@ -138,9 +159,8 @@ def _base_url(provider: Provider, named: str) -> str:
     except ValueError:
         port, host, parts = None, None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:
-        raise UsageError(
-            f"{provider.base_url_variable} is not an http or https address", hint="give it as http://host:port/path"
-        )
+        what = f"the address of {provider.name}" if is_entered else provider.base_url_variable
+        raise UsageError(f"{what} is not an http or https address", hint="give it as http://host:port/path")
     if provider.name == "ollama" and port is None and parts.scheme == "http":
         url = url.replace(parts.netloc, f"{parts.netloc}:11434", 1)
     if host == "0.0.0.0":  # what a server listens on, and Ollama's variable serves both sides

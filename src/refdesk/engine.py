@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -61,6 +62,7 @@ from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
 from refdesk.types import Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope, Status
 
+logger = logging.getLogger("refdesk")
 METHODS: tuple[Method, ...] = get_args(Method)
 STATUSES: tuple[Status, ...] = get_args(Status)
 DEFAULT_COLLECTION = "default"
@@ -78,7 +80,9 @@ class Refdesk:
     def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
         self.config = load_config(library)
         self._own_settings = dict(settings or {})
-        base = Settings().changed(self.config.settings)
+        base, gone = Settings().changed_leniently(self.config.settings)
+        for note in gone:
+            logger.warning("%s: %s", self.config.library / "refdesk.toml", note)
         made = base.changed(self._own_settings)  # what is wrong is said before anything is opened
         self.folder = self.config.library
         try:
@@ -93,7 +97,7 @@ class Refdesk:
         self.embedder: Embedder = make_embedder(self.config)
         self._engine = open_database(self.folder / "library.db")
         self._quick = QuickReader(self._engine)
-        self.settings_store = SettingsStore(self._quick, base)
+        self.settings_store = SettingsStore(self._quick, base, gone)
         self._made_settings = (base, made)  # the store's, and those with this program's own
         self.catalogue = Catalogue(self._engine)
         self.shelves = Shelves(self._engine)

@@ -1,25 +1,32 @@
 """Which models write, and in which role? Names from the settings and the configuration to the adapters.
 
-Settings win over the environment, the environment over refdesk.toml. None named: none used.
+Settings win over the environment, the environment over refdesk.toml; of addresses and keys too (config.py). None named:
+none used. One that cannot work is left out and said, so that questions are answered without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from refdesk.adapters.llm_anthropic import AnthropicLLM
 from refdesk.adapters.llm_chain import ChainedLLM
 from refdesk.adapters.llm_http import Endpoint, close_client
+from refdesk.adapters.llm_list import check_listed, listed_models
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.adapters.llm_wire import WireLLM
-from refdesk.config import Config
-from refdesk.errors import ProviderError
-from refdesk.models import model_info, split_name
+from refdesk.adapters.provider_store import ProviderStore
+from refdesk.config import Config, Entered
+from refdesk.errors import ProviderError, UsageError
+from refdesk.models import Provider, model_info, split_name
 from refdesk.ports import LLM, ModelRole
 from refdesk.settings import Settings
 
 WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM}
+MODEL_SETTINGS = ("llm.answer", "llm.router", "llm.verifier", "llm.reconciler", "llm.summariser", "llm.fallbacks")
+CHECK_S = 30.0
+logger = logging.getLogger("refdesk.models")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,12 @@ class Models:
     """The models by role; a role without one has none, and its stage does without."""
 
     chains: Mapping[ModelRole, ChainedLLM]
+    problems: tuple[str, ...] = ()  # of models that are named and cannot be used, in sentences
+
+    def for_question(self) -> Models:
+        """The same models for one question: however often one of them fails it, its breaker counts it once."""
+        counted: set[int] = set()
+        return Models({role: chain.counting_into(counted) for role, chain in self.chains.items()}, self.problems)
 
     def role(
         self,
@@ -54,16 +67,27 @@ def answering(config: Config, settings: Settings) -> str:
 
 
 def make_models(config: Config, settings: Settings) -> Models:
-    """Makes what is named and calls no one; a name or a missing key that cannot work is a `UsageError`.
+    """Makes what is named and calls no one; a name or a missing key that cannot work is in `problems`.
 
     The router may be the answering model where that one is large enough to be trusted with it (over 9 billion, seed
     001), the summariser always. Verifier and reconciler are never anyone who was not named for it.
     """
     if not settings.llm_enabled:
         return Models({})
+    made: dict[str, WireLLM] = {}
+    problems: dict[str, str] = {}  # name -> why it cannot be used
+
+    def make(name: str) -> bool:
+        if name and name not in made and name not in problems:
+            try:
+                made[name] = make_model(name, config, settings.llm_timeout_s)
+            except UsageError as error:
+                problems[name] = str(error)
+        return name in made
+
     answer = answering(config, settings)
     router = settings.llm_router or config.llm_router
-    if answer and not router and model_info(answer).tier in ("medium", "large"):
+    if make(answer) and not router and model_info(answer).tier in ("medium", "large"):
         router = answer
     fallbacks = (settings.llm_fallbacks or config.llm_fallbacks).split(",")
     names: dict[ModelRole, list[str]] = {
@@ -73,13 +97,9 @@ def make_models(config: Config, settings: Settings) -> Models:
         "reconciler": [settings.llm_reconciler or config.llm_reconciler],
         "summariser": [settings.llm_summariser or config.llm_summariser or answer],
     }
-    made: dict[str, WireLLM] = {}
     chains: dict[ModelRole, ChainedLLM] = {}
     for role, wanted in names.items():
-        listed = [name for name in dict.fromkeys(name.strip() for name in wanted) if name]
-        for name in listed:
-            if name not in made:
-                made[name] = _make(name, config, settings)
+        listed = [name for name in dict.fromkeys(name.strip() for name in wanted) if make(name)]
         if listed:
             # Rules stand ready where the router fails, and the reader waits: one try.
             tries = 1 if role == "router" else settings.llm_tries
@@ -89,13 +109,59 @@ def make_models(config: Config, settings: Settings) -> Models:
                 breaker_failures=settings.breaker_failures,
                 breaker_seconds=settings.breaker_seconds,
             )
-    return Models(chains)
+    sentences = tuple(f"{name} cannot be used: {why}." for name, why in problems.items())
+    for one in sentences:
+        logger.warning("%s", one)
+    return Models(chains, sentences)
 
 
-def _make(name: str, config: Config, settings: Settings) -> WireLLM:
+def make_model(name: str, config: Config, timeout_s: float, entered: Entered | None = None) -> WireLLM:
+    """One model at its address, not called yet; `entered` instead of what the settings of the library say."""
     provider, model = split_name(name)
-    access = config.access(provider)
-    endpoint = Endpoint(
-        f"{provider.name}:{model}", access.base_url, access.api_key, access.key_variable, settings.llm_timeout_s
-    )
+    known = ProviderStore(config.library).get(provider.name) if entered is None else entered
+    access = config.access(provider, known)
+    endpoint = Endpoint(f"{provider.name}:{model}", access.base_url, access.api_key, access.key_variable, timeout_s)
     return WIRES[provider.wire](endpoint)
+
+
+def entered_for(provider: Provider, config: Config) -> Entered:
+    """What somebody entered for this provider in the settings of the library."""
+    return ProviderStore(config.library).get(provider.name)
+
+
+def save_entered(provider: Provider, entered: Entered, config: Config) -> None:
+    ProviderStore(config.library).put(provider.name, entered)
+
+
+async def listed_by(provider: Provider, config: Config, entered: Entered | None = None) -> list[str] | None:
+    """The models of a provider; None where it keeps no list. A `UsageError` when it cannot be asked."""
+    asked_for = "any"  # a provider is asked in the name of a model; none is chosen yet
+    try:
+        return await listed_models(make_model(f"{provider.name}:{asked_for}", config, CHECK_S, entered))
+    except ProviderError as error:
+        raise UsageError(str(error).replace(f":{asked_for}", "", 1), hint=error.hint) from error
+
+
+async def check_model(name: str, config: Config, entered: Entered | None = None) -> None:
+    """A `UsageError` in one sentence when this model cannot be asked: provider, key, address or name are wrong."""
+    try:
+        await check_listed(make_model(name, config, CHECK_S, entered))
+    except ProviderError as error:
+        raise UsageError(str(error), hint=error.hint) from error
+
+
+def all_named(config: Config, settings: Settings) -> list[str]:
+    """Every model that some role has, once; none where models are switched off."""
+    roles = ("router", "verifier", "reconciler", "summariser", "fallbacks")
+    values: dict[str, object] = {"llm.answer": answering(config, settings)}
+    for role in roles:
+        values[f"llm.{role}"] = getattr(settings, f"llm_{role}") or getattr(config, f"llm_{role}")
+    return list(dict.fromkeys(named_models(values))) if settings.llm_enabled else []
+
+
+def named_models(values: Mapping[str, object]) -> Iterable[str]:
+    """The models that these settings name: `{"llm.fallbacks": "ollama:a, ollama:b"}` -> both."""
+    for setting in MODEL_SETTINGS:
+        for name in str(values.get(setting, "")).split(","):
+            if name.strip():
+                yield name.strip()

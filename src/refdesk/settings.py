@@ -41,8 +41,8 @@ class Settings:
     strategy: str = _setting(
         "rag.strategy",
         "auto",
-        "How chunks are looked for: auto chooses by the question",
-        choices=("auto", "dense", "hybrid", "two_stage", "fusion", "hierarchical", "survey"),
+        "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper); auto by the question",
+        choices=("auto", "dense", "hybrid", "two_stage"),
         per_request=True,
     )
     use_hybrid_search: bool = _setting(
@@ -87,13 +87,6 @@ class Settings:
     glossary_penalty: float = _setting("rag.glossary_penalty", 0.3, "Taken off the score of glossaries", 0.0, 1.0)
     credits_penalty: float = _setting("rag.credits_penalty", 0.4, "Taken off the score of credits", 0.0, 1.0)
     toc_penalty: float = _setting("rag.toc_penalty", 0.5, "Taken off the score of tables of contents", 0.0, 1.0)
-    query_expansion_enabled: bool = _setting(
-        "rag.query_expansion_enabled", False, "Search for variants of the question too", per_request=True
-    )
-    hyde_enabled: bool = _setting("rag.hyde_enabled", False, "Search for a made-up answer too (HyDE)", per_request=True)
-    knowledge_graph_enabled: bool = _setting(
-        "rag.knowledge_graph_enabled", False, "Follow entities to their neighbours", per_request=True
-    )
     # context
     neighbours: int = _setting(
         "rag.neighbours", 1, "Chunks joined to a hit on each side, under the same heading", 0, 10, per_request=True
@@ -130,7 +123,7 @@ class Settings:
     level: str = _setting(
         "answer.level",
         "standard",
-        "How much is done for an answer",
+        "How much is searched and checked; see docs/asking.md for what each level does",
         choices=("basic", "standard", "enhanced", "maximum"),
         per_request=True,
     )
@@ -161,9 +154,6 @@ class Settings:
     reasoning: bool = _setting(
         "answer.reasoning", False, "Let the model think step by step first (not shown)", per_request=True
     )
-    ensemble_voting: bool = _setting(
-        "answer.ensemble_voting", False, "Several answers, the one they agree on", per_request=True
-    )
     suggest_questions: bool = _setting("answer.suggest_questions", True, "Offer questions to go on", per_request=True)
     cost_limit_usd: float = _setting(
         "answer.cost_limit_usd", 0.05, "Most one answer may cost; the plan is cut down to it", 0.0, 100.0
@@ -181,8 +171,10 @@ class Settings:
     llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
     llm_timeout_s: float = _setting("llm.timeout_s", 120.0, "Seconds a model may take to go on", 0.1, 3600.0)
     llm_tries: int = _setting("llm.tries", 3, "Times a request is tried", 1, 10)
-    breaker_failures: int = _setting("llm.breaker_failures", 5, "Failures after which a model is left alone", 1, 1000)
-    breaker_seconds: float = _setting("llm.breaker_seconds", 60.0, "Seconds it is left alone", 0.1, 86_400.0)
+    breaker_failures: int = _setting(
+        "llm.breaker_failures", 5, "Questions in a row a model fails before it is skipped", 1, 1000
+    )
+    breaker_seconds: float = _setting("llm.breaker_seconds", 60.0, "Seconds it is then skipped", 0.1, 86_400.0)
     # cache
     cache_enabled: bool = _setting("cache.enabled", True, "Answer the same question from the cache", per_request=True)
     cache_max_entries: int = _setting("cache.max_entries", 1000, "Questions kept to compare with", 1, 1_000_000)
@@ -253,7 +245,7 @@ class Settings:
         updates: dict[str, Any] = {}
         for name, value in values.items():
             if name not in by_name:
-                raise UsageError(f"there is no setting '{name}'", hint="see docs/settings.md")
+                raise _unknown(name)
             updates[by_name[name].name] = _checked(name, value, by_name[name])
         new = replace(self, **updates)
         if not new.chunk_minimum <= new.chunk_target <= new.chunk_maximum:
@@ -262,6 +254,12 @@ class Settings:
                 f" {new.chunk_maximum}"
             )
         return new
+
+    def changed_leniently(self, values: Mapping[str, Any]) -> tuple[Settings, tuple[str, ...]]:
+        """`changed`, but what an earlier version offered and this one does not is left out; what was, and why."""
+        gone = {name: _is_gone(name, value) for name, value in values.items()}
+        kept = {name: value for name, value in values.items() if not gone[name]}
+        return self.changed(kept), tuple(f"{why}; it is ignored" for why in gone.values() if why)
 
     def for_request(self, values: Mapping[str, Any]) -> Settings:
         """`changed`, for a caller who does not own the library: only what concerns his own question."""
@@ -313,6 +311,28 @@ def specs() -> tuple[Spec, ...]:
     return tuple(Spec(default=spec.default, **spec.metadata) for spec in fields(Settings))
 
 
+# Once offered, though they did nothing. A settings file that still has one must not stop the library from opening.
+REMOVED_SETTINGS = frozenset(
+    {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
+)
+REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"fusion", "hierarchical", "survey"})}
+
+
+def _unknown(name: str) -> UsageError:
+    if name in REMOVED_SETTINGS:
+        return UsageError(f"the setting '{name}' was removed: it did nothing", hint="leave it out")
+    return UsageError(f"there is no setting '{name}'", hint="see docs/settings.md")
+
+
+def _is_gone(name: str, value: Any) -> str:
+    """Why a value of an earlier version is no longer one; empty when it still is."""
+    if name in REMOVED_SETTINGS:
+        return str(_unknown(name))
+    if isinstance(value, str) and value in REMOVED_VALUES.get(name, ()):
+        return f"{name} '{value}' was removed: it did nothing of its own"
+    return ""
+
+
 # What a person picks without reading the table; each is a change to the defaults.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "speed": {"answer.level": "basic", "answer.mode": "quick", "rag.top_k": 5, "rag.neighbours": 0},
@@ -324,7 +344,7 @@ ONLINE = "llm.enabled"
 
 
 def preset(name: str) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """What a preset sets, and what it puts back to the default: all that another preset would have set.
+    """What a preset sets, and what it resets to the default: all that another preset would have set.
 
     Only `balanced` puts `llm.enabled` back: nothing begins to leave the machine because somebody wanted more quality.
     """
@@ -357,6 +377,8 @@ def _checked(name: str, value: Any, spec: Any) -> Any:
         raise UsageError(f"{name} must be at least {low}, not {value}")
     if low is not None and high is not None and not low <= value <= high:
         raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
+    if gone := _is_gone(name, value):
+        raise UsageError(gone, hint=f"use {_either(spec.metadata['choices'])}")
     if (choices := spec.metadata["choices"]) and value not in choices:
         raise UsageError(f"{name} must be {_either(choices)}, not {value!r}")
     return value

@@ -58,8 +58,14 @@ class ConversationStore:
     # messages
 
     def turns(self, conversation_id: str, most: int, *, owner: str | None = None) -> list[Turn]:
-        """The last messages, oldest first; empty for an unknown conversation."""
-        return [Turn(one.role, one.content) for one in self.messages(conversation_id, most, owner=owner)]
+        """The last messages, oldest first; empty for an unknown conversation.
+
+        A question whose answer was stopped before its first word is left out: nothing was said to it.
+        """
+        found = self.messages(conversation_id, most, owner=owner)
+        silent = {place for place, one in enumerate(found) if one.role == "assistant" and not one.content}
+        silent |= {place - 1 for place in silent}
+        return [Turn(one.role, one.content) for place, one in enumerate(found) if place not in silent]
 
     def messages(self, conversation_id: str, most: int | None = None, *, owner: str | None = None) -> list[Message]:
         query = select(*(messages.c[name] for name in Message.__slots__))
@@ -101,6 +107,13 @@ class ConversationStore:
                 values = {"updated_at": moment} | ({} if known.title else {"title": title_of(first)})
                 connection.execute(update(conversations).where(conversations.c.id == checked).values(values))
             connection.execute(insert(messages), rows)
+
+    def take_back(self, conversation_id: str, answer_id: str, *, owner: str | None = None) -> None:
+        """Removes the last exchange, if it is the one with this answer: it is about to be asked again."""
+        said = self.messages(conversation_id, 2, owner=owner)
+        if len(said) == 2 and said[1].answer_id == answer_id:
+            with changes(self._engine) as connection:
+                connection.execute(delete(messages).where(messages.c.key.in_([one.key for one in said])))
 
     def check_speaker(self, conversation_id: str, owner: str) -> None:
         """`append` would refuse who speaks in a conversation of somebody else: better before than after the work."""

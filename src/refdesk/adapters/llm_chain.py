@@ -1,10 +1,10 @@
-"""What happens when a model does not answer? Tried again, left alone for a while, the next one in the chain.
+"""What happens when a model does not answer? Tried again, then skipped for a while, the next one in the chain.
 
     tries 3, waits 1, 2, 4 … 10 s (25 % jitter) on 429, 5xx and network errors; none on a refusal
-    breaker 5 failures -> closed for 60 s, then one call may try
-    a stream that breaks in the middle begins anew on the next model, announced with `Piece(restarted=True)`
+    breaker 5 questions that failed in a row -> skipped for 60 s, then one call may try
+    a stream that breaks in the middle starts over on the next model, announced with `Piece(restarted=True)`
 
-DESIGN §5. With a single model, or on the last one, a broken stream is begun anew once on the same.
+DESIGN §5. With a single model, or on the last one, a broken stream starts over once on the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Model(LLM, Protocol):
 
 
 class Breaker:
-    """Whether a model may be called: after `most` failures in a row not for `seconds`, then by one caller at a time."""
+    """Whether a model may be called: after `most` failures in a row not for `seconds`, then by one caller at a time.
+
+    A failure is that of a whole call, after its last try; those of one question count once (`counting_into`).
+    """
 
     def __init__(self, most: int = 5, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.seconds, self._clock = most, seconds, clock
@@ -90,6 +93,14 @@ def breaker_of(model: Model, most: int, seconds: float) -> Breaker:
         return breaker
 
 
+def reset_breaker(model: Model) -> None:
+    """Somebody has seen it answer: it need not wait for its time to pass."""
+    with _breakers_lock:
+        breaker = _breakers.get((model.name, model.address))
+    if breaker is not None:
+        breaker.succeeded()
+
+
 def wait_before(attempt: int, asked_s: float = 0.0, chance: float = 0.5) -> float:
     """Seconds before try 2, 3, …: 1, 2, 4 … 10 give or take a quarter, or what the provider asks for, 10 at most.
 
@@ -124,6 +135,13 @@ class ChainedLLM:
         self._tries = tries
         self._breaker_failures, self._breaker_seconds = breaker_failures, breaker_seconds
         self._sleep, self._on_event, self._on_failure = sleep, on_event, on_failure
+        self._counted: set[int] | None = None
+
+    def counting_into(self, counted: set[int]) -> ChainedLLM:
+        """The same chain for one question: a breaker that is in `counted` has heard of it already."""
+        chain = copy(self)
+        chain._counted = counted
+        return chain
 
     def __repr__(self) -> str:
         return f"ChainedLLM({' → '.join(model.name for model in self.models)})"
@@ -177,19 +195,39 @@ class ChainedLLM:
     async def _tried(self, model: Model, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
         """One model with its tries; raises when they are used up, at once when it refuses or breaks off."""
         breaker = breaker_of(model, self._breaker_failures, self._breaker_seconds)
-        failure: ProviderUnavailable | None = None
+        if not breaker.allows():
+            problem = f"{model.name} is skipped for a while after {breaker.most} questions in a row that it failed"
+            self._say(problem)
+            raise ProviderUnavailable(problem)
+        tell = breaker.left  # also when the caller closes the stream or is cancelled, and when it refuses
+        try:
+            async with aclosing(self._attempts(model, request, is_last)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            tell = breaker.succeeded
+        except (ProviderUnavailable, ProviderInterrupted):
+            tell = self._failed(breaker)
+            raise
+        finally:
+            tell()
+
+    def _failed(self, breaker: Breaker) -> Callable[[], None]:
+        """What this question tells the breaker: that it failed, unless it has said so before."""
+        if self._counted is None:
+            return breaker.failed
+        is_new = id(breaker) not in self._counted
+        self._counted.add(id(breaker))
+        return breaker.failed if is_new else breaker.left
+
+    async def _attempts(self, model: Model, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
         for attempt in range(1, self._tries + 1):
-            if not breaker.allows():
-                problem = f"{model.name} is left alone for a while after {breaker.most} failures"
-                self._say(problem)
-                raise failure or ProviderUnavailable(problem)
             try:
-                async with aclosing(self._once(model, request, breaker)) as pieces:
+                async with aclosing(model.stream(request)) as pieces:
                     async for piece in pieces:
                         yield piece
                 return
             except ProviderUnavailable as error:
-                failure, asked = error, error.retry_after_s
+                asked = error.retry_after_s
                 if attempt == self._tries or (asked > LONGEST_WAIT_S and not is_last):
                     self._say(f"{error}; given up after {attempt} of {self._tries} tries")
                     raise
@@ -199,20 +237,6 @@ class ChainedLLM:
                 self._say(str(error))
                 raise
             await self._sleep(wait)
-
-    async def _once(self, model: Model, request: Request, breaker: Breaker) -> AsyncGenerator[Piece, None]:
-        """One call, and what it tells the breaker."""
-        tell = breaker.left  # also when the caller closes the stream or is cancelled
-        try:
-            async with aclosing(model.stream(request)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            tell = breaker.succeeded
-        except (ProviderUnavailable, ProviderInterrupted):
-            tell = breaker.failed
-            raise
-        finally:
-            tell()
 
     def _say(self, event: str) -> None:
         if self._on_event is not None:

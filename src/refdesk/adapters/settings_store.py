@@ -21,7 +21,7 @@ from refdesk.settings import Settings, preset, specs
 class SettingsStore:
     """Names and values as they were set. `base` is what they stand on: the defaults and refdesk.toml."""
 
-    def __init__(self, reader: QuickReader, base: Settings | None = None) -> None:
+    def __init__(self, reader: QuickReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
         self._reader = reader
         self.base = base or Settings()
         self._find_revision = reader.prepare(select(state.c.value).where(state.c.name == "settings"))
@@ -30,7 +30,8 @@ class SettingsStore:
         self._revision: str | None = None
         self._values: Mapping[str, Any] = {}
         self._settings = self.base
-        self._notes: tuple[str, ...] = ()
+        self._base_notes = notes  # what refdesk.toml has and this version does not
+        self._notes = notes
 
     def load(self) -> dict[str, Any]:
         """The values that are set and that this version knows; read anew only when somebody has changed one."""
@@ -52,7 +53,7 @@ class SettingsStore:
         self.change({name: value})
 
     def reset(self, name: str | None = None) -> None:
-        """Puts one setting, or all, back to what refdesk.toml or the default says."""
+        """Resets one setting, or all, to what refdesk.toml or the default says."""
         stored = self._stored()
         if name is not None and name not in stored and name not in {spec.name for spec in specs()}:
             raise NotFound(f"there is no setting '{name}'", hint="see docs/settings.md")
@@ -62,7 +63,7 @@ class SettingsStore:
         self.change(*preset(name))
 
     def change(self, values: Mapping[str, Any], reset: Iterable[str] = ()) -> None:
-        """Sets some and puts others back, in one step; nothing is changed when one of them is wrong."""
+        """Sets some and resets others, in one step; nothing is changed when one of them is wrong."""
         gone = set(reset) - values.keys()
         left = {name: value for name, value in self.load().items() if name not in gone}
         checked = {name: value for name, value, _ in self.base.changed(left | dict(values)).items()}
@@ -84,7 +85,8 @@ class SettingsStore:
             return
         stored = {name: orjson.loads(value) for name, value in self._reader.rows(self._find)}
         with self._lock:
-            self._values, self._settings, self._notes = _usable(self.base, stored)
+            self._values, self._settings, notes = _usable(self.base, stored)
+            self._notes = (*self._base_notes, *notes)
             self._revision = revision
 
 

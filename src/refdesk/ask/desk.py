@@ -25,3 +25,4 @@ class Desk:
     settings: Settings
     record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
     record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none
+    notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used

@@ -8,6 +8,7 @@ optional one that fails is written down there and left out; a needed one ends th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -21,6 +22,7 @@ from refdesk.ask.evidence.relevance import judge
 from refdesk.ask.finish import previews
 from refdesk.ask.keeping.keep import Keeper
 from refdesk.ask.keeping.looked import looked_at
+from refdesk.ask.keeping.stopped import Shown, keep_stopped
 from refdesk.ask.plan import make_plan
 from refdesk.ask.proving.settle import settle
 from refdesk.ask.retrieve import retrieve
@@ -39,11 +41,15 @@ logger = logging.getLogger("refdesk.ask")
 
 async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
     """The events of one question; closing the iterator ends the work, a model's request included."""
-    trace = Trace()
+    trace, shown = Trace(), Shown()
     try:
         async with aclosing(_answer(question, desk, trace)) as events:
             async for event in events:
+                shown.hear(event)
                 yield event
+    except (asyncio.CancelledError, GeneratorExit):
+        await keep_stopped(question, desk, trace, shown)
+        raise
     except RefdeskError as error:
         error.stage = trace.failed_stage or error.stage
         yield _failed(error, desk, trace)
@@ -112,7 +118,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     )
     retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
     yield Sources(previews(context))
-    yield Thinking("generate", f"Reading {len(context.passages)} passages")
+    yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)

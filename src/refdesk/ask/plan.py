@@ -3,13 +3,15 @@
     level      strategy                                checks
     basic      dense                                   none beyond the citations
     standard   hybrid; two stages when it is not easy  relevance, claims, verifier
-    enhanced   two stages                              + reasoning, thorough reading; graph and variants when there
-    maximum    two stages, deep                        + reconciler; all engines and voting when there
+    enhanced   two stages                              + reasoning for questions why
+    maximum    two stages, twice as deep               + reconciler
 
-Engines that are not built yet are written into `skipped`, so that the trace says what a level did not do.
+`skipped` is what was wished for and cannot be done, such as a check by a model that nobody named; the trace says it.
 """
 
 from __future__ import annotations
+
+from typing import cast
 
 from refdesk.answer import Plan, Query, Question, Strategy
 from refdesk.ask.passages.budget import Budget, fit_to_cost
@@ -23,15 +25,6 @@ DEEP = 50  # candidates of the first of two stages
 DEEPEST = 100
 ROLES: tuple[ModelRole, ...] = ("answer", "verifier", "reconciler")
 USUAL_TOP_K = 10  # what the hints of an intent are given for; rag.top_k scales them
-
-NOT_BUILT = {
-    "fusion": "query variants are not built in",
-    "hierarchical": "document summaries are not built in",
-    "survey": "the router over all summaries is not built in",
-    "graph": "there is no entity graph",
-    "variants": "query variants are not built in",
-    "voting": "several answers are not compared",
-}
 
 
 def make_plan(
@@ -52,19 +45,12 @@ def make_plan(
 
 def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm: bool, has_verifier: bool) -> Plan:
     """The plan before money is counted; it holds no model and no clock, so the same question gives the same plan."""
-    strategy, skipped = _strategy(question, query, settings)
+    strategy = _strategy(question, query, settings)
+    skipped: list[tuple[str, str]] = []
     is_deep = strategy == "two_stage"
     k = question.k or _top_k(question, query, settings)
     verify = question.response_mode != "quick" and question.level != "basic"
     reconcile = question.response_mode == "thorough" or question.level == "maximum"
-    wants_graph = settings.knowledge_graph_enabled or question.level in ("enhanced", "maximum")
-    wants_variants = settings.query_expansion_enabled or settings.hyde_enabled or question.level != "standard"
-    if wants_graph:
-        skipped.append(("graph", NOT_BUILT["graph"]))
-    if wants_variants and question.level != "basic":
-        skipped.append(("variants", NOT_BUILT["variants"]))
-    if settings.ensemble_voting or question.level == "maximum":
-        skipped.append(("voting", NOT_BUILT["voting"]))
     if verify and has_llm and not has_verifier:
         skipped.append(("verify", "no verifier model is named; the built-in check stands"))
     return Plan(
@@ -75,7 +61,6 @@ def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm
         check_relevance=settings.verification_enabled and question.level != "basic",
         use_mmr=query.hints.use_mmr and question.level != "basic",
         reasoning=has_llm and _reasons(question, query, settings),
-        engines=("dense",) if strategy == "dense" else ("bm25", "dense"),
         template=query.hints.template,
         use_llm=has_llm,
         verify=verify,
@@ -84,17 +69,14 @@ def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm
     )
 
 
-def _strategy(question: Question, query: Query, settings: Settings) -> tuple[Strategy, list[tuple[str, str]]]:
-    asked = settings.strategy
-    if asked in ("fusion", "hierarchical", "survey"):
-        return "two_stage", [(asked, NOT_BUILT[asked])]
-    if asked in ("dense", "hybrid", "two_stage"):
-        return asked, []  # type: ignore[return-value]
+def _strategy(question: Question, query: Query, settings: Settings) -> Strategy:
+    if settings.strategy != "auto":
+        return cast(Strategy, settings.strategy)  # one of the setting's choices
     if question.level == "basic" or not settings.use_hybrid_search:
-        return "dense", []
+        return "dense"
     # Dense alone for easy questions, as seed 001 has it, loses a seventh of the answers (docs/evals.md) for 1 ms.
     is_easy = query.complexity != "complex" and query.intent in ("factual", "analytical")
-    return ("hybrid" if is_easy and question.level == "standard" else "two_stage"), []
+    return "hybrid" if is_easy and question.level == "standard" else "two_stage"
 
 
 def _top_k(question: Question, query: Query, settings: Settings) -> int:

@@ -104,7 +104,6 @@ def _by(method: Method) -> Search:
     return search
 
 
-# A strategy to come (fusion, hierarchical, survey) is one more line here; until then the plan names another one.
 SEARCHES: Mapping[Strategy, Search] = {
     "dense": _by("dense"),
     "hybrid": _by("hybrid"),

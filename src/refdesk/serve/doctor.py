@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import platform
 import shutil
@@ -24,6 +25,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
     yield _embedder(desk)
+    yield from _models(desk)
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
         "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"
@@ -74,6 +76,13 @@ def _rights(desk: Refdesk) -> Finding:
     closed = desk.closed_to_others
     said = f"; {closed} files and folders that others could reach were closed just now" if closed else ""
     return Finding("rights", True, f"only the owner can read the library{said}")
+
+
+def _models(desk: Refdesk) -> Iterator[Finding]:
+    """Every model that is named: whether it can be used, and its provider lists it."""
+    for name, error in asyncio.run(desk.asking.examine_models(desk.settings)):
+        text = f"{name} answers at its address" if error is None else f"{name}: {error}"
+        yield Finding("model", error is None, text, "" if error is None else error.hint)
 
 
 def _folder_size(desk: Refdesk) -> int:

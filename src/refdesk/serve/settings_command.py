@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import typer
@@ -68,10 +69,15 @@ def set_setting(
     context: typer.Context,
     name: Name,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.", show_default=False)],
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Whether a model is looked for at its provider first.")
+    ] = True,
 ) -> None:
     """Change a setting of this library for good."""
     with desk_of(context) as desk:
         before = desk.settings_store.current()
+        new = desk.settings.changed({name: value})
+        asyncio.run(desk.asking.check_models({name: value}, new, online=check))
         desk.settings_store.set(name, value)
         _say_changes(before, desk.settings_store.current())
 
@@ -83,7 +89,7 @@ def reset_setting(
         str | None, typer.Argument(metavar="NAME", help="Which one; all of them if not said.", show_default=False)
     ] = None,
 ) -> None:
-    """Put one setting, or all, back. What refdesk.toml says holds again, else the default."""
+    """Reset one setting, or all, to what refdesk.toml says, else to the default."""
     with desk_of(context) as desk:
         before = desk.settings_store.current()
         desk.settings_store.reset(name)
@@ -97,9 +103,9 @@ def use_preset(
         str, typer.Argument(metavar="PRESET", help="One of " + ", ".join(PRESETS) + ".", show_default=False)
     ],
 ) -> None:
-    """Change several settings at once. What other presets set is put back, the rest stays.
+    """Change several settings at once. What other presets set is reset, the rest stays.
 
-    Only balanced puts llm.enabled back: no other preset lets models be asked again after offline.
+    Only balanced resets llm.enabled: no other preset lets models be asked again after offline.
     """
     with desk_of(context) as desk:
         before = desk.settings_store.current()

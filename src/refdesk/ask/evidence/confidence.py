@@ -116,7 +116,7 @@ def _coverage(relevance: Relevance) -> str:
     if relevance.features.get("coverage", 0.0) >= 0.9:
         return "one passage holds all of the question's words"
     if relevance.features.get("coverage", 0.0) < 0.5:
-        return "few of the question's words stand in one passage"
+        return "no single passage has most of the question's words"
     return "most of the question's words stand in one passage"
 
 

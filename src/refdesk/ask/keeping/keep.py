@@ -143,6 +143,7 @@ class Keeper:
         if self._near_miss and self._desk.settings.suggest_questions:
             offered = dict.fromkeys((self._near_miss, *answer.suggested_questions))
             answer = replace(answer, suggested_questions=tuple(offered)[:SUGGESTED])
+        answer = replace(answer, notes=(*self._desk.notes, *answer.notes))
         beside = Usage(cost_usd=self._trace.cost_usd(*BESIDE))
         answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=answer.usage + beside)
         if self._question.use_cache and self._is_worth_keeping(answer):

@@ -21,7 +21,7 @@ HINTS: dict[Intent, Hints] = {
     "list": Hints(top_k=15, template="list"),  # seed 001 step 4
     "comparison": Hints(top_k=14, use_mmr=True, template="comparison"),
     "summary": Hints(top_k=12, use_mmr=True, template="summary"),
-    "analytical": Hints(top_k=12, use_reasoning=True, use_graph=True, template="analytical"),
+    "analytical": Hints(top_k=12, use_reasoning=True, template="analytical"),
 }
 INTENTS: tuple[Intent, ...] = ("factual", "summary", "comparison", "list", "analytical")
 CLEAR_VOTE = 0.8  # share of the nearest examples' votes that settles an intent no rule has settled …

@@ -52,7 +52,8 @@ class Draft:
             was_shown = bool(self._shown)
             self._begin()
             if was_shown:
-                return Replace("", f"the stream broke; {piece.model or 'the model'} begins anew")
+                next_writer = "quoting" if piece.model == EXTRACTIVE else piece.model or "the model"
+                return Replace("", f"the connection to the model broke; {next_writer} starts over")
         return self._show(self._markers.feed(self._trim.feed(piece.text)))
 
     def say(self, text: str) -> Content | None:

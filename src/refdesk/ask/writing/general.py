@@ -25,7 +25,8 @@ async def general(
     """Streams a model's own words into the draft; nobody can stand in for the last model, so its failure is raised."""
     llm = desk.models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
     if llm is None:
-        raise UsageError("the mode 'general' needs a model", hint="name one: REFDESK_LLM=provider:model")
+        why = f": {desk.notes[0].rstrip('.')}" if desk.notes else ""
+        raise UsageError(f"the mode 'general' needs a model{why}", hint="name one: REFDESK_LLM=provider:model")
     draft.model = llm.name
     with trace.stage("generate", model=llm.name) as stage:
         try:

@@ -46,8 +46,20 @@ class Message(TypedDict):
     created_at: Time
 
 
+class Running(TypedDict):
+    """A question that is being answered, and the stream of its events."""
+
+    stream: str
+    question: str
+
+
+class Stopped(TypedDict):
+    stopped: bool
+
+
 class MessageList(TypedDict):
     messages: list[Message]
+    running: Running | None
 
 
 class AskedQuestion(TypedDict):

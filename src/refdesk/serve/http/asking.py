@@ -89,7 +89,8 @@ async def _stream(
 ) -> Response:
     events, end = await begin_stream(service, caller, text, options)
     named = named_events(request, service, events, is_again)
-    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id))
+    about = (str(options["conversation_id"]), text)
+    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id, about))
 
 
 async def _finished_soon(service: Service, caller: Caller, text: str, conversation_id: str, lost: str) -> Answer | None:
@@ -111,6 +112,9 @@ def _finished(service: Service, caller: Caller, text: str, conversation_id: str,
     if datetime.fromisoformat(said[1].created_at).timestamp() < since:
         return None  # the same was asked before
     found = asking.answers.get(said[1].answer_id, owner=caller.owner, access=caller.access)
+    if found is not None and found[0].get("stopped"):  # nobody was there any more; the reader has come back
+        asking.conversations.take_back(conversation_id, said[1].answer_id, owner=caller.id or None)
+        return None
     return answer_from_dict(found[0]) if found is not None and found[0] else None
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from refdesk.access import Caller
 from refdesk.arguments import checked_title
-from refdesk.serve.http.answer_shapes import Conversation, ConversationList, Message, MessageList
-from refdesk.serve.http.desk import Library
+from refdesk.serve.http.answer_shapes import Conversation, ConversationList, Message, MessageList, Running, Stopped
+from refdesk.serve.http.desk import Library, Serving
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
@@ -33,6 +34,7 @@ MESSAGE: Message = {
     "answer_id": "",
     "created_at": "2026-01-31T09:00:00.000+00:00",
 }
+RUNNING: Running = {"stream": "19a8c1d2e3f4a5b6c7d8e9f", "question": "And what does it cost?"}
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
@@ -57,13 +59,33 @@ def conversation(desk: Library, caller: Who, conversation_id: str) -> Response:
 @router.get(
     "/{conversation_id}/messages",
     summary="What was said in it",
-    responses=gives(MessageList, {"messages": [MESSAGE]}) | failures(404),
+    responses=gives(MessageList, {"messages": [MESSAGE], "running": RUNNING}) | failures(404),
 )
-def messages(desk: Library, caller: Who, conversation_id: str, limit: Limit = 200) -> Response:
-    store, owner = desk.asking.conversations, _owner(caller)
-    store.conversation(conversation_id, owner=owner)
-    found = store.messages(conversation_id, limit, owner=owner)
-    return reply({"messages": [one.to_dict() for one in found]})
+async def messages(service: Serving, caller: Who, conversation_id: str, limit: Limit = 200) -> Response:
+    """`running` is the question that is being answered; its stream is followed with `Last-Event-ID: STREAM-0`."""
+    store, owner = service.desk.asking.conversations, _owner(caller)
+    stream = service.streams.in_conversation(conversation_id, caller.id)
+
+    def read() -> list[dict[str, Any]]:
+        if stream is None:
+            store.conversation(conversation_id, owner=owner)
+        return [one.to_dict() for one in store.messages(conversation_id, limit, owner=owner)]
+
+    running = {"stream": stream.id, "question": stream.question} if stream is not None else None
+    return reply({"messages": await asyncio.to_thread(read), "running": running})
+
+
+@router.post(
+    "/{conversation_id}/stop",
+    summary="Stop the answer that is being written",
+    responses=gives(Stopped, {"stopped": True}),
+)
+async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
+    """Answers when what was written until now is stored in the conversation; false when nothing was being written."""
+    stream = service.streams.in_conversation(conversation_id, caller.id)
+    if stream is not None:
+        await stream.stopped()
+    return reply({"stopped": stream is not None})
 
 
 @router.patch(

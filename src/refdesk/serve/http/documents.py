@@ -143,7 +143,7 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
 @router.post(
     "/url",
     status_code=202,
-    summary="Hand in what lies at an address",
+    summary="Add a document from a URL",
     responses=gives(UploadList, {"uploads": [UPLOAD]}, 202, "Fetched and accepted") | failures(413, 422, 507),
 )
 async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> Response:

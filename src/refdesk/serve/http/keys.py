@@ -120,7 +120,7 @@ def sign_out(request: Request, desk: Library) -> Response:
     return answer
 
 
-@router.get("/me", summary="Who one is", responses=gives(Me, ME))
+@router.get("/me", summary="The caller: name, role and rights", responses=gives(Me, ME))
 def me(desk: Library, caller: Who) -> Response:
     return reply(_me(desk, caller))
 

@@ -296,6 +296,34 @@ class SettingList(TypedDict):
     notes: list[str]
 
 
+class ProviderState(TypedDict):
+    """A provider as it would be reached now. `key` is its last four characters, never the whole of it."""
+
+    name: str
+    base_url: str
+    default_base_url: str
+    address_from: Literal["settings", "environment", "provider"]
+    needs_key: bool
+    key: str
+    key_from: Literal["settings", "environment", ""]
+
+
+class ModelState(TypedDict):
+    """`problems` are sentences about models that are named and cannot be used."""
+
+    answer: str
+    enabled: bool
+    providers: list[ProviderState]
+    problems: list[str]
+
+
+class ModelNames(TypedDict):
+    """`is_listed` is false where the provider keeps no list."""
+
+    models: list[str]
+    is_listed: bool
+
+
 class ModelReply(TypedDict):
     model: str
     reply: str

@@ -1,10 +1,11 @@
-"""Settings over HTTP, for admins: every one with its help, default and bounds; presets; a word from a model."""
+"""Settings over HTTP, for admins: every one with its help, default and bounds; presets."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
 from refdesk.engine import Refdesk
@@ -12,8 +13,8 @@ from refdesk.serve.http.desk import Library
 from refdesk.serve.http.documented import failures, gives
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.reply import reply
-from refdesk.serve.http.response_shapes import ModelReply, Setting, SettingList
-from refdesk.serve.http.shapes import ModelIn, PresetIn
+from refdesk.serve.http.response_shapes import Setting, SettingList
+from refdesk.serve.http.shapes import PresetIn
 from refdesk.settings import PRESETS, specs
 
 router = APIRouter(prefix="/api", tags=["settings"])
@@ -33,6 +34,7 @@ SETTING: Setting = {
     "per_request": True,
 }
 SETTINGS: SettingList = {"settings": [SETTING], "presets": {"speed": {"rag.top_k": 5}}, "notes": []}
+Check = Annotated[bool, Query(description="Whether a model that is named is looked for at its provider.")]
 Values = Annotated[
     dict[str, bool | int | float | str], Body(examples=[{"rag.top_k": 5}], description="Names and their new values.")
 ]
@@ -45,10 +47,13 @@ def settings(desk: Library, caller: Who) -> Response:
 
 
 @router.patch("/settings", summary="Change some, or none when one is wrong", responses=gives(SettingList, SETTINGS))
-def change(desk: Library, caller: Who, values: Values) -> Response:
+async def change(desk: Library, caller: Who, values: Values, check: Check = True) -> Response:
+    """A model is looked for at its provider first; `check=false` saves a name that cannot be reached now."""
     caller.require("settings")
-    desk.settings_store.change(values)
-    return reply(listed(desk))
+    current = await asyncio.to_thread(lambda: desk.settings)
+    await desk.asking.check_models(values, current.changed(values), online=check)
+    await asyncio.to_thread(desk.settings_store.change, values)
+    return reply(await asyncio.to_thread(listed, desk))
 
 
 @router.post("/settings/preset", summary="Change several at once", responses=gives(SettingList, SETTINGS))
@@ -58,22 +63,13 @@ def preset(desk: Library, caller: Who, body: PresetIn) -> Response:
     return reply(listed(desk))
 
 
-@router.delete("/settings/{name}", summary="Put one back", responses=gives(SettingList, SETTINGS) | failures(404))
+@router.delete(
+    "/settings/{name}", summary="Reset one to its default", responses=gives(SettingList, SETTINGS) | failures(404)
+)
 def reset(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
     desk.settings_store.reset(name)
     return reply(listed(desk))
-
-
-@router.post(
-    "/models/test",
-    summary="Ask a model for one word",
-    responses=gives(ModelReply, {"model": "ollama:qwen2.5:14b", "reply": "Ready", "ms": 412.0}) | failures(502),
-)
-async def test_model(desk: Library, caller: Who, body: ModelIn) -> Response:
-    """Only a provider whose key or address the server's environment has."""
-    caller.require("settings")
-    return reply(await desk.asking.test_model(body.model, desk.settings))
 
 
 def listed(desk: Refdesk) -> dict[str, Any]:

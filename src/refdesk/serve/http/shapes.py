@@ -156,7 +156,6 @@ class ChatRequest(AskFields):
     enable_verification: bool | None = Field(
         None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
     )
-    ensemble_voting: bool | None = Field(None, description="The setting `answer.ensemble_voting`.")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -180,7 +179,6 @@ class ChatRequest(AskFields):
             "answer.temperature": self.temperature_override,
             "answer.reasoning": self.enable_cot,
             "rag.verification_enabled": self.enable_verification,
-            "answer.ensemble_voting": self.ensemble_voting,
         }
         if settings := {name: value for name, value in toggles.items() if value is not None} | (self.settings or {}):
             said["settings"] = settings
@@ -230,9 +228,34 @@ class PresetIn(Shape):
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "quality"}]})
 
 
+Address = Annotated[str, Field(max_length=2000, description="http://host:port/path; empty: the provider's own.")]
+ApiKey = Annotated[str, Field(max_length=1000, description="Not said: the one that is known for this address.")]
+
+
 class ModelIn(Shape):
+    """`base_url` and `api_key` are tried instead of those that are saved."""
+
     model: Name
+    base_url: Address | None = None
+    api_key: ApiKey | None = None
     model_config = ConfigDict(json_schema_extra={"examples": [{"model": "ollama:qwen2.5:14b"}]})
+
+
+class ProviderIn(Shape):
+    provider: Name
+    base_url: Address | None = None
+    api_key: ApiKey | None = None
+    model_config = ConfigDict(json_schema_extra={"examples": [{"provider": "ollama", "base_url": "127.0.0.1:11434"}]})
+
+
+class ConnectIn(ProviderIn):
+    """Address and key of a provider, and the model of it that is to write answers; without one, it stays as it is."""
+
+    model: Annotated[str, Field(max_length=200)] = ""
+    check: bool = Field(True, description="False: saved without asking the provider whether it works.")
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"provider": "openai", "api_key": "sk-…", "model": "gpt-4o-mini"}]}
+    )
 
 
 class KeyIn(Shape):

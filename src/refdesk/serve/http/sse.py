@@ -58,9 +58,10 @@ def began_at(stream_id: str) -> float | None:
 class Stream:
     """The events of one piece of work, for as many readers as like to; the work is a task of its own."""
 
-    def __init__(self, owner: str, request_id: str = "", own_id: str = "") -> None:
+    def __init__(self, owner: str, request_id: str = "", own_id: str = "", about: tuple[str, str] = ("", "")) -> None:
         self.id = own_id or new_id()
         self.owner = owner
+        self.conversation_id, self.question = about
         self.request_id = request_id
         self.parts: list[bytes] = []  # event n is parts[n - 1]
         self.is_done = False
@@ -114,6 +115,12 @@ class Stream:
         if self._task is not None:
             self._task.cancel()
 
+    async def stopped(self) -> None:
+        """Ends the work for every reader, and waits until what was written is stored."""
+        self.cancel()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
     @contextmanager
     def reading(self) -> Iterator[asyncio.Event]:
         """An event that is set whenever there is something new."""
@@ -147,8 +154,10 @@ class Streams:
         request_id: str = "",
         on_end: Callable[[], None] | None = None,
         own_id: str = "",
+        about: tuple[str, str] = ("", ""),
     ) -> Stream:
-        stream = Stream(owner, request_id, own_id)
+        """`about` is the conversation and the question."""
+        stream = Stream(owner, request_id, own_id, about)
         self._known[stream.id] = stream
         self.running += 1
         stream.on_end.append(lambda: self._ended(stream))
@@ -167,6 +176,11 @@ class Streams:
         if not is_one or (stream is not None and (stream.owner != owner or int(number) > len(stream.parts))):
             raise NotFound("there is no such stream, or no such event in it", hint="ask again without Last-Event-ID")
         return None if stream is None else (stream, int(number))
+
+    def in_conversation(self, conversation_id: str, owner: str) -> Stream | None:
+        """The stream that answers in this conversation at this moment, for whom it belongs to."""
+        found = (one for one in reversed(self._known.values()) if one.conversation_id == conversation_id)
+        return next((one for one in found if not one.is_done and one.owner == owner), None)
 
     def stop(self) -> None:
         self.is_stopping = True

@@ -29,8 +29,13 @@ export async function showBody(body, answer) {
 
 /** What stands below the text, in this order; `again(question, options)` asks something. */
 export function around(answer, again) {
+  if (answer.stopped) return [stoppedNote(answer, again), sources(answer)].filter(Boolean);
   return [...answer.notes.map((note) => h("p.notice.warn", note)), doubts(answer), conflicts(answer), missing(answer), sure(answer), sources(answer), tools(answer), offers(answer, again)].filter(Boolean);
 }
+
+const stoppedNote = (answer, again) => h("p.notice", { class: "stopped" },
+  answer.content ? "Stopped before it was complete. What was written is kept, and was not checked. " : "Stopped before the first word. ",
+  h("button.link", { onclick: () => again(answer.question) }, "Ask again"));
 
 /** “Searched for … instead of …”, before the text. */
 export function readAs(answer, again) {

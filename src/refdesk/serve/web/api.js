@@ -8,7 +8,7 @@ export class Failure extends Error {
     this.status = status;
     this.code = body.code || "";
     this.retryable = Boolean(body.retryable);
-    const isName = /^\S*[._]\S/.test(message); // rag.top_k stays as it is written
+    const isName = /^\S*[._:]\S/.test(message); // rag.top_k and openai:gpt-4o stay as they are written
     const first = (isName ? message.charAt(0) : message.charAt(0).toUpperCase()) + message.slice(1).replace(/\.$/, "");
     this.text = body.hint ? `${first}: ${body.hint}.` : `${first}.`;
   }

@@ -2,8 +2,8 @@
 import { arrive, CUT, Failure, failureOf, get, may, me, send, stream, url } from "./api.js";
 import { around, offerList, readAs, showBody } from "./answer.js";
 import { keepMarker } from "./chips.js";
-import { bones, calmly, emptyState, failureState, h, icon, isLost, many, options, say, tell, toast } from "./dom.js";
-import { draft, dropRunning, keepDraft, keepRunning, leftOver } from "./running.js";
+import { bones, calmly, emptyState, failureState, h, icon, iconButton, isLost, many, options, say, tell, toast } from "./dom.js";
+import { draft, dropRunning, keepDraft, keepQueue, keepRunning, leftOver, queued } from "./running.js";
 import { dropGone, pickScope, scopeFields, scopeName } from "./scope.js";
 import { deleted, pending, showTalks } from "./talks.js";
 import { writer } from "./writer.js";
@@ -11,12 +11,13 @@ import { writer } from "./writer.js";
 const LEVELS = { "": "Level", basic: "Basic", standard: "Standard", enhanced: "Enhanced", maximum: "Maximum" };
 const MODES = { "": "Checks", quick: "Quick", standard: "Second look", thorough: "Thorough", general: "Without documents" };
 const ABOUT = {
-  level: "How much is searched and read: Basic is quickest, Maximum looks deepest",
+  level: "How much is searched: Basic 5 passages by meaning alone, Standard by words and meaning, Enhanced 50 candidates, Maximum 100",
   mode: "How the answer is checked: Quick not again, Second look by another model, Thorough settles disputes; Without documents does not search",
 };
+const STOP_MS = 3000;
 const EXAMPLES = ["What caused the drift of the pressure sensors?", "How long does the battery of the WB-7 buoy last?", "What does Skerry pay each year for the use of the seabed?"];
 
-let session = null; // {id, main, thread, box, form, running, scope, level, mode}
+let session = null; // {id, main, thread, box, form, running, isStopped, queue, scope, level, mode}
 const live = new Map(); // conversations the service does not know all of: an answer on its way, a question without one
 const wide = matchMedia("(min-width: 821px)");
 
@@ -26,7 +27,7 @@ export const stays = ([id]) => Boolean(session && id && session.id === id && ses
 export async function show(main, [id]) {
   const known = !deleted.has(id) && live.get(id);
   const { scope = { collections: [], documents: [] }, level = "", mode = "" } = session || {};
-  const mine = known || { id: id || "", main, running: null, scope, level, mode };
+  const mine = known || { id: id || "", main, running: null, queue: id ? queued(id) : [], scope, level, mode };
   session = mine;
   if (known) {
     main.replaceChildren(mine.thread, mine.form);
@@ -47,7 +48,7 @@ export async function show(main, [id]) {
 
 /** An answer that stands in the service's conversation need not be kept here. */
 function settle(mine) {
-  if (!mine.running && !mine.thread.querySelector("[data-unanswered]")) live.delete(mine.id);
+  if (!mine.running && !mine.queue.length && !mine.thread.querySelector("[data-unanswered]")) live.delete(mine.id);
 }
 
 /** For a focus that is lost: into the box, but on a phone that would open the keyboard. */
@@ -93,14 +94,19 @@ async function addExamples(mine, button) {
   }
 }
 
-/** A conversation from the service; a question that this tab had put before it was loaded anew is taken up again. */
+/** A conversation from the service. An answer that is being written, for this tab before it was reloaded or for
+ *  another one, is followed from its first word. */
 async function reopen(mine, id) {
   const left = leftOver(id);
   try {
-    const { messages } = left && !left.before ? { messages: [] } : await get(url`/api/conversations/${id}/messages`);
+    const { messages, running } = await get(url`/api/conversations/${id}/messages`).catch((error) => {
+      if (left && failureOf(error).status === 404) return { messages: [], running: null }; // another process has it
+      throw error;
+    });
     await showMessages(mine, messages);
     if (session !== mine) return;
-    if (left && messages.filter((one) => one.role === "assistant").length <= left.before) await run(mine, newTurn(mine, left.question), left.request, left.last);
+    if (running) await run(mine, newTurn(mine, running.question), left?.request || { message: running.question, session_id: id }, `${running.stream}-0`);
+    else if (left && messages.filter((one) => one.role === "assistant").length <= left.before) await run(mine, newTurn(mine, left.question), left.request, left.last);
     else dropRunning(id);
   } catch (error) {
     if (failureOf(error).status !== 404) throw error;
@@ -110,7 +116,7 @@ async function reopen(mine, id) {
       await begin(mine);
       return;
     }
-    mine.thread.replaceChildren(emptyState("ask", "This conversation is not here", "It was deleted, or stopped before its first answer was whole.", h("a.button", { href: "#/ask" }, "New conversation")));
+    mine.thread.replaceChildren(emptyState("ask", "This conversation is not here", "It was deleted, or it belongs to somebody else.", h("a.button", { href: "#/ask" }, "New conversation")));
     mine.form.remove();
   }
 }
@@ -154,24 +160,51 @@ function composer(mine) {
   const name = () => { scope.textContent = scopeName(mine.scope); scope.classList.toggle("set", scopeName(mine.scope) !== scopeName()); };
   name();
   dropGone(mine.scope).then(name, () => {}); // again with the question
-  const go = h("button.send", { type: "submit" });
+  const go = h("button.send", { type: "submit" }, icon("up"));
+  const end = h("button.send.stop", { label: "Stop", title: "Stop this answer", onclick: () => stop(mine) }, icon("stop"));
+  const line = h("div.line");
   function button() {
-    const isIdle = !mine.running && !box.value.trim();
-    go.replaceChildren(icon(mine.running ? "stop" : "up"));
-    go.ariaLabel = mine.running ? "Stop" : "Ask";
-    if (isIdle && document.activeElement === go) takeFocus(mine); // it stopped, or sent, the answer
-    go.disabled = isIdle;
+    const isEmpty = !box.value.trim();
+    const had = [go, end].includes(document.activeElement);
+    end.hidden = !mine.running;
+    go.hidden = Boolean(mine.running) && isEmpty;
+    go.disabled = isEmpty;
+    go.ariaLabel = go.title = mine.running ? "Ask next" : "Ask";
+    line.replaceChildren(...inLine(mine));
+    if (had && (document.activeElement.hidden || document.activeElement.disabled || isLost())) takeFocus(mine); // it stopped, or sent, the answer
   }
   const form = h("form.composer", { role: "search", label: "Ask", onsubmit: (event) => {
     event.preventDefault();
-    if (mine.running) mine.running.abort();
-    else if (box.value.trim()) { const question = box.value.trim(); box.value = ""; keepDraft(""); grow(); put(mine, question); }
-  } }, h("div.box", box, h("div.row", scope, select("level", "Level", LEVELS), modes, h("span.spread"), go)));
+    if (box.value.trim()) { const question = box.value.trim(); box.value = ""; keepDraft(""); grow(); put(mine, question); }
+  } }, line, h("div.box", box, h("div.row", scope, select("level", "Level", LEVELS), modes, h("span.spread"), end, go)));
   Object.assign(mine, { box, form, button, name });
   box.value = draft();
   if (box.value) requestAnimationFrame(grow);
   button();
   return form;
+}
+
+// questions in line: asked while another one is being answered
+
+function inLine(mine) {
+  if (!mine.queue.length) return [];
+  return [h("p.small.quiet", mine.running ? "Asked next, in this order" : "Not asked yet"), h("ol", { label: "Questions in line" }, mine.queue.map((question, at) => h("li",
+    h("span.words", question),
+    !mine.running && h("button.link.small", { onclick: () => { leaveLine(mine, at); put(mine, question); } }, "Ask now"),
+    iconButton("close", `Remove “${question}”`, () => { leaveLine(mine, at); takeFocus(mine); }))))];
+}
+
+function enqueue(mine, question) {
+  mine.queue.push(question);
+  keepQueue(mine.id, mine.queue);
+  mine.button();
+  say(`In line: ${question}`);
+}
+
+function leaveLine(mine, at) {
+  mine.queue.splice(at, 1);
+  keepQueue(mine.id, mine.queue);
+  mine.button();
 }
 
 // a question and its answer
@@ -186,8 +219,8 @@ function newTurn(mine, question) {
 const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 async function put(mine, question, { verbatim = false } = {}) {
-  if (mine.running) return;
-  if (!mine.thread.isConnected) {
+  if (mine.running) { enqueue(mine, question); return; }
+  if (session === mine && !mine.thread.isConnected) {
     mine.main.classList.remove("blank");
     mine.form.before(mine.thread); // the box stays where it is, and keeps the focus
     mine.main.querySelector(".begin")?.remove();
@@ -203,6 +236,7 @@ async function put(mine, question, { verbatim = false } = {}) {
 /** One question until its answer stands there, it has failed or it was stopped; `last` takes up a stream that was left. */
 async function run(mine, turn, request, last = "") {
   mine.running = new AbortController();
+  mine.isStopped = false;
   live.set(mine.id, mine);
   mine.button();
   turn.body.ariaBusy = "true";
@@ -211,10 +245,10 @@ async function run(mine, turn, request, last = "") {
   try {
     is = await follow(mine, turn, request, last);
   } catch (error) {
-    is = mine.running.signal.aborted ? "stopped" : "failed";
+    is = mine.isStopped ? "stopped" : "failed";
     const failure = is === "failed" && failureOf(error);
-    if (is === "stopped") stopped(mine, turn, request);
-    else if (last && failure.status === 404) is = await tooLate(mine, turn, request);
+    if (is === "stopped") await stopped(mine, turn, request);
+    else if (failure.status === 404 || failure.message === CUT.message) is = await tooLate(mine, turn, request);
     else failed(mine, turn, failure, request);
     if (failure.status === 401) keepDraft(turn.question); // it stands in the box again after signing in
   }
@@ -225,7 +259,22 @@ async function run(mine, turn, request, last = "") {
   if (!mine.thread.isConnected && is !== "stopped") toast(is === "answered" ? `Answered: ${turn.question}` : `Not answered: ${turn.question}`);
   turn.body.ariaBusy = "false";
   mine.button();
+  if (is !== "failed" && mine.queue.length) { // what failed may fail again: the next one waits to be asked
+    const next = mine.queue[0];
+    leaveLine(mine, 0);
+    put(mine, next);
+  }
   await showTalks();
+}
+
+/** For every tab that follows; what was written until now is stored with the conversation. */
+async function stop(mine) {
+  const { running } = mine;
+  if (!running || mine.isStopped) return;
+  mine.isStopped = true;
+  const asked = send("POST", url`/api/conversations/${mine.id}/stop`).catch(() => {});
+  await Promise.race([asked, new Promise((resolve) => setTimeout(resolve, STOP_MS))]); // leaving stops it as well
+  running.abort();
 }
 
 async function follow(mine, turn, request, last) {
@@ -254,15 +303,20 @@ async function follow(mine, turn, request, last) {
   return "answered";
 }
 
-/** The stream that was left is gone: either the answer was kept in the conversation, or nobody waited for it. */
+/** The stream is gone: either its answer, whole or stopped, is in the conversation, or the server has lost it. */
 async function tooLate(mine, turn, request) {
-  const kept = await get(url`/api/conversations/${mine.id}/messages`).catch(() => ({ messages: [] }));
-  if (kept.messages.findLast((one) => one.role === "user")?.content === turn.question) {
-    await showMessages(mine, kept.messages);
-    return "answered";
-  }
-  failed(mine, turn, new Failure(404, CUT), request);
-  return "failed";
+  const answer = await lastAnswer(mine, turn.question);
+  if (!answer) { failed(mine, turn, new Failure(404, CUT), request); return "failed"; }
+  await finish(mine, turn, answer);
+  return answer.stopped ? "stopped" : "answered";
+}
+
+/** What the conversation has as its last answer, if that is one to this question. */
+async function lastAnswer(mine, question) {
+  try {
+    const said = (await get(url`/api/conversations/${mine.id}/messages`)).messages.slice(-2);
+    return said[0]?.content === question && said[1]?.answer_id ? await get(`/api/answers/${said[1].answer_id}`) : null;
+  } catch { return null; }
 }
 
 function stage(turn, text) {
@@ -281,9 +335,11 @@ async function finish(mine, turn, answer) {
   turn.element.dataset.answer = answer.id;
 }
 
-function stopped(mine, turn, options) {
+async function stopped(mine, turn, options) {
   say("Stopped");
-  unanswered(turn, h("p.notice", "You stopped this answer. It is not kept. ", h("button.link", { onclick: () => anew(mine, turn, options) }, "Ask again")));
+  const answer = await lastAnswer(mine, turn.question);
+  if (answer?.stopped) await finish(mine, turn, answer);
+  else unanswered(turn, h("p.notice", "You stopped this answer. ", h("button.link", { onclick: () => anew(mine, turn, options) }, "Ask again")));
 }
 
 function failed(mine, turn, failure, options) {
@@ -298,7 +354,6 @@ function unanswered(turn, why) {
 }
 
 function anew(mine, turn, options) {
-  if (mine.running) { toast("Another answer is on its way: ask again when it stands there."); return; }
   turn.element.remove();
   put(mine, turn.question, options);
 }

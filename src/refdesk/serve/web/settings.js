@@ -2,6 +2,7 @@
 import { failureOf, get, may, send } from "./api.js";
 import { byId, calmly, emptyState, h, isLost, milliseconds, options, redraw, refocus, tell, toast } from "./dom.js";
 import { keysGroup } from "./keys.js";
+import { modelPanel } from "./models.js";
 
 const SECTIONS = {
   rag: "Search", query: "Questions", answer: "Answers", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
@@ -9,7 +10,7 @@ const SECTIONS = {
 const PRESETS = {
   speed: "Short searches, no second look", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are settled", offline: "Nothing leaves this machine",
 };
-const SAVED = "Saved. It holds from the next question on.";
+const SAVED = "Saved. Applies to the next question.";
 
 export async function show(main) {
   if (!may("admin")) { main.replaceChildren(h("div.view", emptyState("gear", "For administrators", "Your key may not change settings."))); return; }
@@ -25,6 +26,7 @@ async function draw(view) {
   const find = h("input.field", { id: "find", type: "search", placeholder: "Find a setting", label: "Find a setting", oninput: () => filter(view, find.value) });
   redraw(view, [
     h("div.view-head", h("div.spread", h("h1", "Settings"), h("p", { "data-changed": "" }, summary(rows)))),
+    await modelPanel(() => draw(view)),
     h("h2", "Presets"), h("p.quiet.small", "Several settings at once; models, limits and all the rest stay as they are."),
     h("div.presets", Object.entries(PRESETS).map(([name, text]) => h("button.card.preset", { "aria-pressed": String(holds(found, name)), onclick: () => apply(view, send("POST", "/api/settings/preset", { name })) }, h("strong", name), h("span", text)))),
     h("p", find), h("p.quiet", { id: "none", role: "status" }), h("nav.jumps", { label: "Sections" }, [...groups.keys(), "keys"].map((section) => h("button.link", { onclick: () => jump(section) }, SECTIONS[section] || section))),
@@ -64,28 +66,29 @@ const written = (value) => ({ "": "none", true: "on", false: "off" })[value] ?? 
 function setting(spec, view) {
   const id = `s-${spec.name}`;
   const wrong = h("p.small.bad.wrong", { role: "alert", hidden: true });
-  const put = async (value) => {
+  const put = async (value, check = true) => {
     try {
       wrong.hidden = true;
       if (value === undefined) await send("DELETE", `/api/settings/${spec.name}`);
-      else await send("PATCH", "/api/settings", { [spec.name]: value });
+      else await send("PATCH", check ? "/api/settings" : "/api/settings?check=false", { [spec.name]: value });
       await again(spec, view);
     } catch (error) {
       const failure = failureOf(error);
-      wrong.replaceChildren(failure.text, " ", failure.retryable ? h("button.link", { onclick: () => put(value) }, "Try again") : "");
+      const other = failure.retryable ? h("button.link", { onclick: () => put(value) }, "Try again") : isModel(spec) && value && check ? h("button.link", { onclick: () => put(value, false) }, "Save anyway") : "";
+      wrong.replaceChildren(failure.text, " ", other);
       wrong.hidden = false;
       byId(id).ariaInvalid = "true";
     }
   };
-  const back = isChanged(spec) && spec.from !== "refdesk.toml" && h("button.link.small", { onclick: () => put() }, "Put back");
+  const back = isChanged(spec) && spec.from !== "refdesk.toml" && h("button.link.small", { onclick: () => put() }, "Reset to default");
   const [title, ...rest] = spec.help.split(";");
   return h("div.setting", { class: isChanged(spec) ? "changed" : "", "data-name": spec.name },
     h("div", h("div.row", h("label", { for: id }, title), isChanged(spec) && h("span.tag.good", "Changed")),
       h("p", h("code", spec.name), rest.length ? ` · ${rest.join(";").trim()}` : "", spec.minimum !== null ? ` · ${spec.allowed}` : "", ` · default ${written(spec.default)}`, isChanged(spec) && spec.from && spec.from !== "library" ? ` · from ${spec.from}` : "")),
-    h("div", control(spec, id, put), h("div.row", back, isModel(spec) && tester(spec))), wrong);
+    h("div", control(spec, id, put), h("div.row", back, isModel(spec) && spec.name !== "llm.fallbacks" && tester(spec))), wrong);
 }
 
-const isModel = (spec) => sectionOf(spec) === "llm" && typeof spec.default === "string" && spec.name !== "llm.fallbacks";
+const isModel = (spec) => sectionOf(spec) === "llm" && typeof spec.default === "string";
 
 function control(spec, id, put) {
   const isSwitch = typeof spec.default === "boolean";
@@ -128,7 +131,7 @@ async function again(spec, view) {
   const row = setting(fresh, view);
   old.replaceWith(row);
   if (old.contains(had)) refocus(had, row);
-  if (isLost()) byId(`s-${spec.name}`).focus(); // “Put back” is gone
+  if (isLost()) byId(`s-${spec.name}`).focus(); // “Reset to default” is gone
   view.querySelector("[data-changed]").textContent = summary(found.settings);
   view.querySelectorAll(".preset").forEach((one, at) => one.ariaPressed = holds(found, Object.keys(PRESETS)[at]));
   toast(SAVED);

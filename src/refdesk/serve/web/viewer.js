@@ -84,13 +84,24 @@ function rescale(step) {
   if (!ZOOMS[at]) return false;
   state.zoom = ZOOMS[at];
   const sheet = panel.querySelector(".viewer-pages");
-  const middle = (sheet.scrollTop + sheet.clientHeight / 2) / sheet.scrollHeight;
+  const mark = [...sheet.querySelectorAll(".mark, mark")].find((one) => isSeen(one, sheet));
+  const was = mark?.getBoundingClientRect();
+  const [across, down] = [(sheet.scrollLeft + sheet.clientWidth / 2) / sheet.scrollWidth, (sheet.scrollTop + sheet.clientHeight / 2) / sheet.scrollHeight];
   for (const leaf of panel.querySelectorAll(".leaf")) resize(leaf);
-  sheet.scrollTo({ top: middle * sheet.scrollHeight - sheet.clientHeight / 2, behavior: "instant" });
+  if (mark) { // it stays where the eye is; a line that has grown over the edge is drawn in
+    const now = mark.getBoundingClientRect();
+    sheet.scrollBy({ left: now.left - was.left, top: now.top - was.top, behavior: "instant" });
+    mark.scrollIntoView({ block: "nearest", inline: now.width > sheet.clientWidth ? "start" : "nearest", behavior: "instant" });
+  } else sheet.scrollTo({ left: across * sheet.scrollWidth - sheet.clientWidth / 2, top: down * sheet.scrollHeight - sheet.clientHeight / 2, behavior: "instant" });
   const [out, into] = panel.querySelectorAll("[data-zoom]");
   [out.disabled, into.disabled] = [at === 0, at === ZOOMS.length - 1];
   say(`${state.zoom * 100} per cent`);
   return true;
+}
+
+function isSeen(one, sheet) {
+  const [mine, frame] = [one.getBoundingClientRect(), sheet.getBoundingClientRect()];
+  return mine.bottom > frame.top && mine.top < frame.bottom && mine.right > frame.left && mine.left < frame.right;
 }
 
 /** As wide as the zoom says, and as sharp: a page that has grown is asked for anew. Text grows by its letters. */
@@ -164,7 +175,7 @@ function bar(known, now) {
   return h("div.viewer-bar",
     h("h2", { title: known.name }, known.name, h("span", heading || titleOf(known) || known.collection)),
     iconButton("minus", "Smaller", () => rescale(-1), { "data-zoom": "", disabled: now.zoom === ZOOMS[0] }), iconButton("plus", "Larger", () => rescale(1), { "data-zoom": "", disabled: now.zoom === ZOOMS.at(-1) }),
-    hasImage(known) && iconButton(now.asText ? "image" : "text", now.asText ? "Show the page" : "Show the text", () => { state.asText = !now.asText; draw(); }),
+    hasImage(known) && iconButton(now.asText ? "image" : "text", now.asText ? "Show the page" : "Show the text", () => { Object.assign(state, { asText: !now.asText, zoom: 1 }); draw(); }),
     h("a.plain", { href: url`/api/documents/${known.id}/original`, download: known.name, label: "Download the original", title: "Download the original" }, icon("down")),
     closer());
 }
