@@ -39,7 +39,7 @@ from refdesk.serve.progress import AddProgress, CountProgress
 from refdesk.serve.serve_command import serve
 from refdesk.serve.settings_command import app as settings_app
 from refdesk.serve.shelf_commands import move, remove, rename
-from refdesk.serve.show import escape
+from refdesk.serve.show import escape, styled
 
 app = typer.Typer(
     help="A reference desk for your documents: add files, ask questions, see the page and the lines that prove it.",
@@ -253,7 +253,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     else:
         table = Table(box=None, show_header=False, pad_edge=False)
         for finding in findings:
-            mark = "[green]well[/]" if finding.well else "[red]ill [/]"
+            mark = styled(("well", "green") if finding.well else ("ill ", "red"))
             advice = "" if finding.well or not finding.advice else f"\n→ {escape(finding.advice)}"
             table.add_row(mark, finding.name, escape(finding.text) + advice)
         out.print(table)
@@ -333,7 +333,7 @@ def _write(file: Path, data: bytes) -> None:
 def _fail(error: RefdeskError) -> NoReturn:
     first, _, rest = error.sentence.partition(" ")
     sentence = f"{first.capitalize() if first.islower() and first.isalpha() else first} {rest}"  # file names stay
-    messages.print(f"[red]{escape(sentence)}.[/]", soft_wrap=True)
+    messages.print(styled((f"{sentence}.", "red")), soft_wrap=True)
     raise SystemExit(USAGE if isinstance(error, UsageError) else FAILED)
 
 
