@@ -30,6 +30,7 @@ from fastapi import FastAPI
 
 from refdesk import Refdesk
 from refdesk.serve.http.app import create_app
+from refdesk.serve.http.protocol import BoundedProtocol
 
 REFDESK = Path(sys.executable).with_name("refdesk")
 Event = tuple[str, Any, str]  # name, data, id
@@ -95,13 +96,15 @@ def read_events(response: httpx2.Response) -> Iterator[Event]:
 
 
 @contextmanager
-def serving(desk: Refdesk, **options: Any) -> Iterator[Server]:
+def serving(desk: Refdesk, *, protocol: type[BoundedProtocol] = BoundedProtocol, **options: Any) -> Iterator[Server]:
     """The app in a thread of this process; `options` are those of `create_app`."""
     app = create_app(desk, **options)
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on")
+        uvicorn.Config(
+            app, http=protocol, log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on"
+        )
     )
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
@@ -179,7 +182,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _wait(holds: Any, seconds: float = 30.0) -> None:
+def _wait(holds: Any, seconds: float = 240.0) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "the server did not start"

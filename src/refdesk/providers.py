@@ -96,6 +96,12 @@ def _make(name: str, config: Config, settings: Settings) -> WireLLM:
     provider, model = split_name(name)
     access = config.access(provider)
     endpoint = Endpoint(
-        f"{provider.name}:{model}", access.base_url, access.api_key, access.key_variable, settings.llm_timeout_s
+        f"{provider.name}:{model}",
+        access.base_url,
+        access.api_key,
+        access.key_variable,
+        settings.llm_timeout_s,
+        settings.llm_total_s,
+        settings.llm_max_answer_kb * 1000,
     )
     return WIRES[provider.wire](endpoint)

@@ -145,7 +145,7 @@ def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
         table.add_column(name, justify="right" if name == "ms" else "left", overflow="fold")
     for one in trace["stages"]:
         name = f"{'  ' * one['depth']}{one['name']}"
-        if one["skipped"]:
+        if one["skipped"] and not one["error"]:
             table.add_row(styled((name, "dim")), "", styled((f"skipped: {one['skipped']}", "dim")), "")
         else:
             gave = styled((one["error"], "red")) if one["error"] else _pairs(one["output"])

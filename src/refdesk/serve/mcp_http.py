@@ -17,6 +17,7 @@ from refdesk.engine import Refdesk
 from refdesk.errors import NotSignedIn, RefdeskError
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.limits import Limits, bounded
+from refdesk.serve.http.protocol import BoundedProtocol
 from refdesk.serve.mcp import caller_of, make_server
 
 GRACE_S = 5  # for open connections after Ctrl-C
@@ -67,6 +68,7 @@ def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIA
 def serve_http(desk: Refdesk, listening: Any, *, is_local: bool, needs_key: bool) -> None:
     config = uvicorn.Config(
         http_app(desk, is_local=is_local, needs_key=needs_key),
+        http=BoundedProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -175,7 +175,12 @@ class Owners:
                 return (alike[0].number,)
             if any(dice(name, wanted) > DICE for name, _ in self._titles):
                 return ()  # the same title with another number
-        return () if _reads_as_citation(text, words) else None
+        is_name = ends and text[0].isupper() and not self._is_bracketed(text)
+        return () if is_name or _reads_as_citation(text, words) else None
+
+    def _is_bracketed(self, text: str) -> bool:
+        """Whether a passage has it in brackets too, "(NATO)": then it is what the document says, and no marker."""
+        return any(f"{one}{text}" in passage.text for passage in self._passages.values() for one in "[(")
 
 
 def _titles(passage: Passage) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from refdesk.answer import Context, Usage
@@ -12,6 +13,12 @@ from refdesk.events import Content, Replace
 from refdesk.ports import Piece
 
 EXTRACTIVE = "extractive"  # the name of the answerer that needs no model
+# What is said of an answer by the reason why it ended; every other reason means that it is whole.
+CUT_OFF: Mapping[str, str] = {
+    "length": "The model's answer was cut off at its length limit.",
+    "too_long": "The model's answer was cut off: it is longer than llm.max_answer_kb allows.",
+    "too_slow": "The model's answer was cut off: it took longer than llm.total_s allows.",
+}
 
 
 class Draft:
@@ -26,10 +33,16 @@ class Draft:
         self.notes: list[str] = []
         self._begin()
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the writer was ended before it had finished."""
+        return bool(self._cut)
+
     def _begin(self) -> None:
         self._trim = AnswerTrim()
         self._markers = MarkerStream(self.context)
         self._shown: list[str] = []
+        self._cut = ""
 
     def take(self, piece: Piece) -> Content | Replace | None:
         """What a reader is to be told of one more piece."""
@@ -41,10 +54,13 @@ class Draft:
             self._begin()
             if was_shown:
                 return Replace("", f"the stream broke; {piece.model or 'the model'} begins anew")
+        self._cut = CUT_OFF.get(piece.finish, "")
         # Quoted sentences are the documents' own words: one that begins with "Sure!" keeps it.
         return self._show(self._markers.feed(piece.text if self._is_quoting else self._trim.feed(piece.text)))
 
     def finish(self) -> Content | None:
+        if self._cut:
+            self.notes.append(self._cut)
         return self._show(self._markers.feed(self._trim.finish()) + self._markers.finish())
 
     def _show(self, text: str) -> Content | None:
