@@ -53,7 +53,8 @@ def expressions() -> dict[str, Expression]:
     used = _uses(calls)
 
     def keep(where: str, one: Pattern, uses: frozenset[str] | None = None) -> None:
-        uses = uses or used.get(where.rpartition(".")[2].rpartition(":")[2]) or ANCHORED | EVERYWHERE
+        name = where.removeprefix("refdesk.")
+        uses = uses or used.get(name) or used.get(name.rpartition(".")[2]) or ANCHORED | EVERYWHERE
         known = found.get((one.pattern, one.flags))
         where = known.where if known else where
         found[one.pattern, one.flags] = Expression(where, one, uses | (known.uses if known else frozenset()))
@@ -71,18 +72,26 @@ def expressions() -> dict[str, Expression]:
 
 
 def _uses(calls: Mapping[Path, ast.AST]) -> dict[str, frozenset[str]]:
-    """The methods called on each name, anywhere; a name that is also handed on, as a value, is used in every way."""
+    """The methods called on each name, `ask.assemble._TAG`; a name that is also handed on is used in every way.
+
+    A private name is its module's own; one that others import has the uses of all.
+    """
     found: dict[str, set[str]] = {}
-    named: dict[str, int] = {}
-    for tree in calls.values():
+    for file, tree in calls.items():
+        module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        handed_on: dict[str, int] = {}
         for node in ast.walk(tree):
-            is_method = isinstance(node, ast.Attribute) and node.attr in ANCHORED | EVERYWHERE
-            if is_method and isinstance(node.value, ast.Name):
-                found.setdefault(node.value.id, set()).add(node.attr)
-                named[node.value.id] = named.get(node.value.id, 0) - 1
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                named[node.id] = named.get(node.id, 0) + 1
-    return {name: frozenset(uses) for name, uses in found.items() if named[name] <= 0}
+                handed_on[node.id] = handed_on.get(node.id, 0) + 1
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                name = node.value.id
+                found.setdefault(f"{module}.{name}" if name.startswith("_") else name, set()).add(node.attr)
+                handed_on[name] = handed_on.get(name, 0) - 1
+        for name, count in handed_on.items():
+            if count:
+                found.setdefault(f"{module}.{name}" if name.startswith("_") else name, set()).add("handed on")
+    every = ANCHORED | EVERYWHERE
+    return {name: frozenset(uses) & every for name, uses in found.items() if "handed on" not in uses and uses & every}
 
 
 def _walk(value: Any, where: str, seen: set[int], keep: Any) -> None:

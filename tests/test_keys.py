@@ -20,6 +20,7 @@ from refdesk import Refdesk, UsageError
 from refdesk.adapters import keys as adapter
 from refdesk.adapters.quick import Prepared, QuickReader
 from refdesk.errors import NotFound
+from refdesk.types import EVERYTHING
 from timing import quickest, while_written
 
 
@@ -42,7 +43,7 @@ def test_no_collection_named_is_every_collection(desk: Refdesk) -> None:
     for collections in (None, []):
         key, secret = desk.keys.add(f"with {collections}", "reader", collections)
         caller = desk.keys.verify(secret)
-        assert caller is not None and caller.access is None and key.to_dict()["collections"] is None
+        assert caller is not None and caller.access is EVERYTHING and key.to_dict()["collections"] is None
 
 
 @pytest.mark.parametrize("wrong", ["", "rd_", "rd_" + "A" * 43, "Anna", "rd_ü\ud83d", "%", "x" * 100_000], ids=repr)
@@ -220,6 +221,7 @@ def test_the_only_key_of_all_may_go(desk: Refdesk) -> None:
 CHANGES = """
 import sys
 from refdesk import Refdesk
+from refdesk.types import EVERYTHING
 with Refdesk(sys.argv[1]) as desk:
     for line in sys.stdin:
         caller = desk.keys.verify(line.strip())

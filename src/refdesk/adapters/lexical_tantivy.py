@@ -13,7 +13,7 @@ from tantivy import FieldType, Occur, Query
 
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Scored
-from refdesk.types import Range, Scope
+from refdesk.types import EVERYTHING, Range, Scope
 
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
 SMALL_SEGMENT = 10_000  # chunks; tantivy's merge policy takes all below this for one size …
@@ -160,7 +160,7 @@ class LexicalIndex:
         return [(int(chunk_id), float(score)) for chunk_id, (score, _) in zip(ids, hits, strict=True)]
 
     def _filters(self, scope: Scope) -> list[Query]:
-        filters = [] if scope.access is None else [self._any_of("collection", scope.access)]
+        filters = [] if scope.access is EVERYTHING else [self._any_of("collection", scope.access)]
         for field, values in (("collection", scope.collections), ("document", scope.documents), ("kind", scope.kinds)):
             if values:
                 filters.append(self._any_of(field, values))

@@ -222,7 +222,7 @@ def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
 def original(request: Request, desk: Library, caller: Who, document_id: DocumentId) -> Response:
     """Always as a download: a page among the documents must not run as a page of this site. In parts, if wanted."""
     found = readable(desk, caller, document_id)
-    path = desk.original(found.id)
+    path = desk.original(found.id, access=caller.access)
     headers = {
         "ETag": f'"{found.content_hash}"',
         "X-Content-Type-Options": "nosniff",

@@ -53,18 +53,18 @@ class Shape(BaseModel):
     @classmethod
     def _known(cls, value: Any) -> Any:
         """Says all that are unknown at once, and the names that are known."""
-        if cls.model_config.get("extra") == "forbid" and isinstance(value, dict):
-            if unknown := [name for name in value if name not in cls.model_fields]:
-                raise PydanticCustomError(UNKNOWN_FIELD, "{said}", {"said": _unknown(unknown, list(cls.model_fields))})
+        is_closed = cls.model_config.get("extra") == "forbid" and isinstance(value, dict)
+        if unknown := [name for name in value if name not in cls.model_fields] if is_closed else []:
+            raise PydanticCustomError(UNKNOWN_FIELD, "{said}", {"said": _unknown(unknown, list(cls.model_fields))})
         return value
 
 
 def _unknown(names: list[Any], known: list[str]) -> str:
     """`'topk' is not a field of this request (did you mean 'top_k'?); it may have …`."""
-    meant = [get_close_matches(str(name), known, 1, 0.75) for name in names]
-    asked = [
-        f"'{str(name)[:60]}'" + (f" (did you mean '{near[0]}'?)" if near else "") for name, near in zip(names, meant)
-    ]
+    asked = []
+    for name in (str(one)[:60] for one in names):
+        near = get_close_matches(name, known, 1, 0.75)
+        asked.append(f"'{name}' (did you mean '{near[0]}'?)" if near else f"'{name}'")
     are = "is not a field" if len(names) == 1 else "are not fields"
     shown = ", ".join(asked[:MOST_NAMED]) + (f" and {len(asked) - MOST_NAMED} more" if len(asked) > MOST_NAMED else "")
     return f"{shown} {are} of this request; it may have {', '.join(known)}"
