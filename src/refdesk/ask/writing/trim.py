@@ -199,7 +199,7 @@ _SENTINEL_BEGUN = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"(?:[-*•+]|\d{1,2}[.)]|q\d?[:.])\s*", re.IGNORECASE)
-_CITED = re.compile(r"\s*\[[^\[\]\n]{0,40}\]")
+_CITED = re.compile(r"(?:(?<!\s)\s+)?\[[^\[\]\n]{0,40}\]")
 
 
 class _Suggestions:
