@@ -195,9 +195,8 @@ class Tools:
     # the engine
 
     async def _answer(self, question: str, caller: Caller, collection: str, document: str, context: Request) -> Answer:
-        events = self._desk.ask(
-            question, collection=collection or None, document=document or None, owner=caller.id, access=caller.access
-        )
+        named = {"collection": collection or None, "document": document or None}
+        events = await aside(self._desk.ask, question, **named, owner=caller.id, access=caller.access)
         step = 0
         async with aclosing(events):
             async for event in events:

@@ -24,6 +24,7 @@ from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
 from refdesk.serve.callers import caller_by_key
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.limits import LONGEST_BODY, Limits, bounded
+from refdesk.settings import Settings
 from refdesk.threads import aside
 
 COOKIE = "refdesk_session"
@@ -52,7 +53,9 @@ class Guard:
             await self.app(scope, receive, send)
             return
         try:
-            caller = await aside(self._admitted, scope)
+            caller, settings = await aside(self._admitted, scope)
+            if caller is not None and is_counted(caller, scope["path"]):
+                self._limits.count(caller, settings)
         except RefdeskError as error:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
             return
@@ -61,25 +64,22 @@ class Guard:
         if caller is None or not caller.id:
             await self.app(scope, receive, send)
             return
-        await self._in_turn(caller, scope, receive, send)
+        await self._in_turn(caller, settings, scope, receive, send)
 
-    async def _in_turn(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _in_turn(self, caller: Caller, settings: Settings, scope: Scope, receive: Receive, send: Send) -> None:
         """For a key: not too much at a time, so that there is something left for the others."""
         with ExitStack() as stack:
             try:
-                stack.enter_context(self._limits.opened(caller, await aside(lambda: self._desk.settings)))
+                stack.enter_context(self._limits.opened(caller, settings))
             except RefdeskError as error:
                 await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
                 return
             async with self._limits.turn(caller) if scope["path"].endswith(HEAVY) else nullcontext():
                 await self.app(scope, receive, send)
 
-    def _admitted(self, scope: Scope) -> Caller | None:
+    def _admitted(self, scope: Scope) -> tuple[Caller | None, Settings]:
         """In a thread: keys, sign-ins and settings are read from the database."""
-        caller = self._admit(scope, _headers(scope))
-        if caller is not None and is_counted(caller, scope["path"]):
-            self._limits.count(caller, self._desk.settings)
-        return caller
+        return self._admit(scope, _headers(scope)), self._desk.settings
 
     def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
         path = scope["path"]

@@ -15,6 +15,7 @@ from refdesk.serve.http.reply import reply
 from refdesk.serve.http.response_shapes import ModelReply, Setting, SettingList
 from refdesk.serve.http.shapes import ModelIn, PresetIn
 from refdesk.settings import PRESETS, specs
+from refdesk.threads import aside
 
 router = APIRouter(prefix="/api", tags=["settings"])
 SETTING: Setting = {
@@ -73,7 +74,7 @@ def reset(desk: Library, caller: Who, name: str) -> Response:
 async def test_model(desk: Library, caller: Who, body: ModelIn) -> Response:
     """Only a provider whose key or address the server's environment has."""
     caller.require("settings")
-    return reply(await desk.asking.test_model(body.model, desk.settings))
+    return reply(await desk.asking.test_model(body.model, await aside(lambda: desk.settings)))
 
 
 def listed(desk: Refdesk) -> dict[str, Any]:
