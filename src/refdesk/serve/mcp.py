@@ -130,7 +130,7 @@ class Tools:
         page and the words that prove it. When the documents do not say it, `answered` is false."""
 
         async def work(caller: Caller) -> CallToolResult:
-            with self._place(caller):
+            with await aside(self._place, caller):  # which reads the settings
                 found = answer_found(await self._answer(question, caller, collection, document, context))
             return _given(found, answer_text(found))
 
