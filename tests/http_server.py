@@ -46,7 +46,7 @@ class Server:
     app: FastAPI | None = None
     process: subprocess.Popen[str] | None = None
 
-    def log_at_end(self, seconds: float = 15.0) -> str:
+    def log_at_end(self, seconds: float = 120.0) -> str:
         """What the process said on standard error, once it has ended."""
         assert self.process is not None
         self.process.wait(seconds)
@@ -115,7 +115,7 @@ def serving(desk: Refdesk, *, protocol: type[BoundedProtocol] = BoundedProtocol,
             yield Server(url, client, app)
     finally:
         server.should_exit = True
-        thread.join(15)
+        thread.join(120)
         assert not thread.is_alive()
 
 
@@ -133,7 +133,7 @@ def served(library: Path, *arguments: str, port: int = 0, **environment: str) ->
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         try:
-            process.wait(15)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -161,7 +161,7 @@ def said_by(process: subprocess.Popen[str]) -> str:
     return log.read()
 
 
-def wait_for(url: str, process: subprocess.Popen[str], seconds: float = 30.0) -> float:
+def wait_for(url: str, process: subprocess.Popen[str], seconds: float = 240.0) -> float:
     """Seconds until the first byte came."""
     began = time.perf_counter()
 

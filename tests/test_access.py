@@ -219,7 +219,6 @@ def test_what_serves_others_must_say_what_they_may_read(desk: Refdesk) -> None:
         "document": lambda **said: served.document(name, **said),
         "chunks": lambda **said: served.chunks(name, **said),
         "pages": lambda **said: served.pages(name, **said),
-        "original": lambda **said: served.original(name, **said),
         "search": lambda **said: served.search("crane", **said),
         "scope": lambda **said: served.scope(**said),
         "ask": lambda **said: served.ask_sync("What may the crane lift?", cache=False, **said),
@@ -233,6 +232,7 @@ def test_what_serves_others_must_say_what_they_may_read(desk: Refdesk) -> None:
         "rename_collection": lambda **said: served.rename_collection("harbour", "port", **said),
         "remove_collection": lambda **said: served.remove_collection("harbour", **said),
         "page_image": lambda **said: served.page_image(name, 1, **said),
+        "original": lambda **said: served.original(name, **said),
         "figure": lambda **said: served.figure("0" * 64, **said),
         "trace": lambda **said: served.trace("nothing", **said),
     }

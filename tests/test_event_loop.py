@@ -139,7 +139,14 @@ def test_every_door_of_the_service(tmp_path: Path) -> None:
                 "/api/settings",
             ):
                 assert server.get(path, key=key).status_code == 200
-            for path in ("/api/conversations", "/api/conversations/a", "/api/collections", "/api/keys", "/api/traces"):
+            for path in (
+                "/api/conversations",
+                "/api/conversations/a",
+                "/api/collections",
+                "/api/keys",
+                "/api/answers",
+                "/api/analytics",
+            ):
                 assert server.get(path, key=key).status_code == 200, path
             assert server.request("PATCH", "/api/settings", key=key, json={"rag.top_k": 7}).status_code == 200
             assert server.get("/readyz", key=key).status_code == 200
