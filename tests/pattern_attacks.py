@@ -14,8 +14,6 @@ import ast
 import importlib
 import pkgutil
 import re
-import re._constants as codes
-import re._parser as parser
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +22,8 @@ from typing import Any
 
 import refdesk
 
+codes: Any = importlib.import_module("re._constants")  # as the expressions are compiled; they have no types
+parser: Any = importlib.import_module("re._parser")
 SOURCE = Path(refdesk.__file__).parent
 # What any text may be full of.
 COMMON = (

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,8 @@ def test_the_monitor_sees_a_statement_on_the_loop(tmp_path: Path) -> None:
 
 
 def test_questions_in_a_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def asked() -> None:
-        for question, options in (
+    async def ask_all() -> None:
+        asked: list[tuple[str, dict[str, str]]] = [
             (QUESTION, {}),
             (QUESTION, {}),  # from the cache
             (QUESTION, {"conversation_id": "a"}),
@@ -104,21 +105,22 @@ def test_questions_in_a_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyP
             ("What is the salary of the cook?", {}),
             ("Hello!", {}),
             ("How heavy is the buoy's anchor?", {}),
-        ):
-            events = await asyncio.to_thread(lambda q=question, o=options: desk.ask(q, **o))
+        ]
+        for question, options in asked:
+            events = await asyncio.to_thread(partial(desk.ask, question, **options))
             async for _ in events:
                 pass
 
     with WireServer() as server, make(tmp_path) as first:
         with watched(first) as monitor:
             desk = first
-            asyncio.run(asked())
+            asyncio.run(ask_all())
             assert monitor.seen == []
         server.answer_by(lambda request: "The anchor weighs 350 kg. [1]")
         for name, value in server.openai_env("writer-8b").items():
             monkeypatch.setenv(name, value)
         with Refdesk(tmp_path / "library", settings={"llm.tries": 1}) as desk, watched(desk) as monitor:
-            asyncio.run(asked())
+            asyncio.run(ask_all())
             assert monitor.seen == []
 
 

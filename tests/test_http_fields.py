@@ -72,7 +72,7 @@ def test_what_the_clients_of_openai_send_is_taken(server: Server) -> None:
         "refdesk": {"citations": []},
         "tool_calls": None,
     }
-    body = {"model": "refdesk", "messages": [before, message], "n": 1} | dict.fromkeys(OPENAI)
+    body: dict[str, Any] = {"model": "refdesk", "messages": [before, message], "n": 1, **dict.fromkeys(OPENAI)}
     said = server.post("/v1/chat/completions", json=body)
     assert said.status_code == 200, said.text
     assert said.json()["choices"][0]["message"]["content"]
