@@ -52,11 +52,15 @@ class Shape(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, value: Any) -> Any:
-        """Says all that are unknown at once, and the names that are known."""
-        is_closed = cls.model_config.get("extra") == "forbid" and isinstance(value, dict)
-        if unknown := [name for name in value if name not in cls.model_fields] if is_closed else []:
-            raise PydanticCustomError(UNKNOWN_FIELD, "{said}", {"said": _unknown(unknown, list(cls.model_fields))})
+        if cls.model_config.get("extra") == "forbid":
+            refuse_unknown(value, list(cls.model_fields))
         return value
+
+
+def refuse_unknown(value: Any, known: list[str]) -> None:
+    """Says all that are unknown at once, and the names that are known."""
+    if unknown := [name for name in value if name not in known] if isinstance(value, dict) else []:
+        raise PydanticCustomError(UNKNOWN_FIELD, "{said}", {"said": _unknown(unknown, known)})
 
 
 def _unknown(names: list[Any], known: list[str]) -> str:
@@ -353,7 +357,8 @@ class CompletionRequest(Shape):
     def _known(cls, value: Any) -> Any:
         if isinstance(value, dict):
             value = {name: one for name, one in value.items() if name not in OPENAI}
-        return super()._known(value)
+        refuse_unknown(value, list(cls.model_fields))
+        return value
 
     @model_validator(mode="after")
     def _asks(self) -> CompletionRequest:
