@@ -66,11 +66,11 @@ def refuse_unknown(value: Any, known: list[str]) -> None:
 def _unknown(names: list[Any], known: list[str]) -> str:
     """`'topk' is not a field of this request (did you mean 'top_k'?); it may have …`."""
     asked = []
-    for name in (str(one)[:60] for one in names):
+    for name in (str(one)[:60] for one in names[:MOST_NAMED]):  # comparing takes its time
         near = get_close_matches(name, known, 1, 0.75)
         asked.append(f"'{name}' (did you mean '{near[0]}'?)" if near else f"'{name}'")
     are = "is not a field" if len(names) == 1 else "are not fields"
-    shown = ", ".join(asked[:MOST_NAMED]) + (f" and {len(asked) - MOST_NAMED} more" if len(asked) > MOST_NAMED else "")
+    shown = ", ".join(asked) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
     return f"{shown} {are} of this request; it may have {', '.join(known)}"
 
 
