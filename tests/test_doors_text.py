@@ -24,8 +24,8 @@ def test_every_door_says_what_the_document_says(tmp_path: Path) -> None:
             return [str(part.text) for one in found for part in one.content if part.type == "text"]
 
     with Refdesk(tmp_path / "library") as desk:
-        desk.add_text(SENTENCE, "boat.txt")
-        desk.add_text("The harbour office opens at eight. Its clock is on the tower.", "office.txt")
+        desk.add_text("boat.txt", SENTENCE)
+        desk.add_text("office.txt", "The harbour office opens at eight. Its clock is on the tower.")
         with serving(desk) as server:
             hit = server.post("/api/search", json={"q": "mooring code"}).json()["hits"][0]
             page = server.get(hit["page_text"]).json()

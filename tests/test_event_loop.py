@@ -79,7 +79,7 @@ def watched(desk: Refdesk) -> Iterator[Monitor]:
 
 def make(folder: Path) -> Refdesk:
     desk = Refdesk(folder / "library")
-    desk.add_text(TEXT, "mooring.txt")
+    desk.add_text("mooring.txt", TEXT)
     return desk
 
 

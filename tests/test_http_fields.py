@@ -15,7 +15,7 @@ from refdesk.serve.http.shapes import OPENAI
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Refdesk(tmp_path_factory.mktemp("fields")) as desk:
-        desk.add_text("The price list is revised every January.", "prices.txt")
+        desk.add_text("prices.txt", "The price list is revised every January.")
         with serving(desk) as running:
             yield running
 

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) 
     for name, value in server.openai_env("writer-8b").items():
         monkeypatch.setenv(name, value)
     with Refdesk(tmp_path / "library") as desk:
-        desk.add_text(TEXT, "mooring.txt")
+        desk.add_text("mooring.txt", TEXT)
     return tmp_path / "library"
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iter
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from refdesk.access import Keys, Sessions
 from refdesk.adapters import backup as backups
@@ -57,21 +57,8 @@ from refdesk.intake import SPOOL, Handed, Intake
 from refdesk.ports import Embedder
 from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
-from refdesk.types import (
-    EVERYTHING,
-    Access,
-    Added,
-    Chunk,
-    Document,
-    Everything,
-    Hit,
-    Kind,
-    Method,
-    Progress,
-    Range,
-    Scope,
-    Status,
-)
+from refdesk.types import EVERYTHING, Access, Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope, Status
+from refdesk.types import Seen as SeenBy
 from refdesk.worker import Setup
 
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -138,16 +125,15 @@ class Refdesk:
         return made
 
     def for_callers(self) -> Refdesk:
-        """The same library for a door that serves others: there every call must say what its caller may read.
+        """The same library for a door that serves others: a call that forgets `access` fails there, and gives nothing.
 
-        Without this, a route that forgets `access` would give everything to everyone; so it fails instead. The library
-        is still closed by who opened it.
+        It is still closed by who opened it.
         """
         found = copy.copy(self)
         found._needs_access = True
         return found
 
-    def _seen(self, access: Access | None) -> tuple[str, ...] | Literal[Everything.EVERYTHING]:
+    def _seen(self, access: Access | None) -> SeenBy:
         if access is None:
             if self._needs_access:
                 raise AskError("a call does not say what its caller may read", stage="access")

@@ -276,6 +276,7 @@ class Everything(Enum):
 
 EVERYTHING: Final = Everything.EVERYTHING
 Access = Sequence[str] | Literal[Everything.EVERYTHING]  # the collections that a caller may read
+Seen = tuple[str, ...] | Literal[Everything.EVERYTHING]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +294,7 @@ class Scope:
     date_from: str = ""
     date_to: str = ""
     metadata: tuple[tuple[str, str], ...] = ()
-    access: tuple[str, ...] | Literal[Everything.EVERYTHING] = EVERYTHING
+    access: Seen = EVERYTHING
 
     @property
     def is_open(self) -> bool:
