@@ -30,6 +30,7 @@ from fastapi import FastAPI
 
 from refdesk import Refdesk
 from refdesk.serve.http.app import create_app
+from refdesk.serve.http.protocol import BoundedProtocol
 
 REFDESK = Path(sys.executable).with_name("refdesk")
 Event = tuple[str, Any, str]  # name, data, id
@@ -45,7 +46,7 @@ class Server:
     app: FastAPI | None = None
     process: subprocess.Popen[str] | None = None
 
-    def log_at_end(self, seconds: float = 15.0) -> str:
+    def log_at_end(self, seconds: float = 120.0) -> str:
         """What the process said on standard error, once it has ended."""
         assert self.process is not None
         self.process.wait(seconds)
@@ -95,13 +96,15 @@ def read_events(response: httpx2.Response) -> Iterator[Event]:
 
 
 @contextmanager
-def serving(desk: Refdesk, **options: Any) -> Iterator[Server]:
+def serving(desk: Refdesk, *, protocol: type[BoundedProtocol] = BoundedProtocol, **options: Any) -> Iterator[Server]:
     """The app in a thread of this process; `options` are those of `create_app`."""
     app = create_app(desk, **options)
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on")
+        uvicorn.Config(
+            app, http=protocol, log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on"
+        )
     )
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
@@ -112,7 +115,7 @@ def serving(desk: Refdesk, **options: Any) -> Iterator[Server]:
             yield Server(url, client, app)
     finally:
         server.should_exit = True
-        thread.join(15)
+        thread.join(120)
         assert not thread.is_alive()
 
 
@@ -130,7 +133,7 @@ def served(library: Path, *arguments: str, port: int = 0, **environment: str) ->
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         try:
-            process.wait(15)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -158,7 +161,7 @@ def said_by(process: subprocess.Popen[str]) -> str:
     return log.read()
 
 
-def wait_for(url: str, process: subprocess.Popen[str], seconds: float = 30.0) -> float:
+def wait_for(url: str, process: subprocess.Popen[str], seconds: float = 240.0) -> float:
     """Seconds until the first byte came."""
     began = time.perf_counter()
 
@@ -179,7 +182,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _wait(holds: Any, seconds: float = 30.0) -> None:
+def _wait(holds: Any, seconds: float = 240.0) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "the server did not start"

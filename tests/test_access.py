@@ -13,8 +13,9 @@ from access_samples import ADMIN, EDITOR, OTHER, READER, secrets_in, two_collect
 from library_samples import open_desk
 from refdesk import Answer, Refdesk
 from refdesk.access import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
-from refdesk.errors import AccessDenied, NotFound, UsageError
+from refdesk.errors import AccessDenied, AskError, NotFound, UsageError
 from refdesk.events import Done
+from refdesk.types import EVERYTHING
 
 ACTIONS: tuple[Action, ...] = (*get_args(Reading), *get_args(Editing), *get_args(Managing))
 METHODS: tuple[Any, ...] = ("hybrid", "bm25", "dense", "rrf")
@@ -207,6 +208,40 @@ def test_documents_are_not_there(desk: Refdesk) -> None:
             assert refused.value.sentence == unknown.value.sentence.replace("nothing.md", name)
     assert desk.document(closed.id, access=OTHER.access) == closed
     assert desk.document(closed.id[:6], access=OTHER.access) == closed
+
+
+def test_what_serves_others_must_say_what_they_may_read(desk: Refdesk) -> None:
+    """Forgetting it must not mean everything."""
+    served, name = desk.for_callers(), "crane.md"
+    calls: dict[str, Any] = {
+        "documents": lambda **said: served.documents(**said),
+        "collections": lambda **said: served.collections(**said),
+        "document": lambda **said: served.document(name, **said),
+        "chunks": lambda **said: served.chunks(name, **said),
+        "pages": lambda **said: served.pages(name, **said),
+        "search": lambda **said: served.search("crane", **said),
+        "scope": lambda **said: served.scope(**said),
+        "ask": lambda **said: served.ask_sync("What may the crane lift?", cache=False, **said),
+        "analytics": lambda **said: served.analytics(1, **said),
+    }
+    closed: dict[str, Any] = {
+        "remove": lambda **said: served.remove(name, **said),
+        "rename": lambda **said: served.rename(name, "x.md", **said),
+        "move": lambda **said: served.move(name, "harbour", **said),
+        "move_all": lambda **said: served.move_all([name], "harbour", **said),
+        "rename_collection": lambda **said: served.rename_collection("harbour", "port", **said),
+        "remove_collection": lambda **said: served.remove_collection("harbour", **said),
+        "page_image": lambda **said: served.page_image(name, 1, **said),
+        "original": lambda **said: served.original(name, **said),
+        "figure": lambda **said: served.figure("0" * 64, **said),
+        "trace": lambda **said: served.trace("nothing", **said),
+    }
+    for one in (calls | closed).values():
+        with pytest.raises(AskError, match="does not say what its caller may read"):
+            one()
+    for one in calls.values():
+        one(access=EVERYTHING)
+    assert desk.documents() == desk.documents(access=EVERYTHING) != served.documents(access=READER.access)
 
 
 def test_a_name_that_two_collections_share_is_not_ambiguous(desk: Refdesk) -> None:

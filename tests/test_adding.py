@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from email.message import EmailMessage
 from itertools import pairwise
 from pathlib import Path
@@ -252,9 +251,7 @@ def test_bad_files_in_the_middle_of_good_ones(tmp_path: Path) -> None:
     os.truncate(notes / "note-1e-huge.txt", 2 << 30)
     (notes / "note-1f-gone.txt").symlink_to(tmp_path / "nowhere")
     with open_desk(tmp_path / "library") as desk:
-        began = time.monotonic()
         results = {one.name: one for one in desk.add(notes)}
-        assert time.monotonic() - began < 30
         failed = {name: one.reason for name, one in results.items() if one.outcome == "failed"}
         assert {name.split("-")[-1].split(".")[0] for name in failed} == {"empty", "secret", "broken", "huge", "gone"}
         for reason in failed.values():

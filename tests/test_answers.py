@@ -32,7 +32,7 @@ from refdesk.answer import Answer, Citation, Turn
 from refdesk.answer_codec import answer_from_dict, decode_answer, encode_answer
 from refdesk.errors import DiskFull, UsageError
 from refdesk.settings import Settings
-from timing import quickest
+from timing import loops
 
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
 
@@ -76,8 +76,7 @@ def test_answers_of_other_versions_are_read() -> None:
 def test_a_typical_answer_is_read_quickly() -> None:
     data = encode_answer(TYPICAL)
     # Not `decode`: what is decoded twice comes from memory.
-    took = quickest(lambda: answer_from_dict(orjson.loads(data)), 200)
-    assert took < 0.3e-3  # measured .12 ms; an answer from the cache has 2 ms in all
+    assert loops(lambda: answer_from_dict(orjson.loads(data)), 200) < 0.3  # .12 ms; from the cache in 2 ms in all
 
 
 # keeping them
@@ -213,10 +212,8 @@ def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) 
     with engine.connect() as other:
         other.exec_driver_sql("ROLLBACK")
         other.exec_driver_sql("BEGIN IMMEDIATE")
-        began = time.perf_counter()
         for number in range(20):
-            put(store, f"answer {number}")
-        assert time.perf_counter() - began < 5, "the lock is waited for much longer"
+            put(store, f"answer {number}")  # would wait in vain: the lock is held until all are put
         time.sleep(0.5)  # the writer's thread now waits for the lock
     assert len(store.recent()) == 20
 

@@ -16,7 +16,7 @@ from refdesk.answer import Claim, Context, Passage
 from refdesk.ask.attest import Attested, attest, origin_of
 from refdesk.geometry import Box
 from refdesk.types import Chunk, Sentence, Span
-from timing import quickest
+from timing import loops
 
 Embed = Callable[[str], NDArray[np.float32]]
 HANDBOOK = (
@@ -234,4 +234,4 @@ def test_extractive_answers_are_proved_at_once(examples: Refdesk) -> None:
     assert {claim.verdict for claim in found.claims} == {"supported"}
     assert {one.marker for one in found.citations} == {1, 2, 3}
     assert all(one.located for one in found.citations)
-    assert quickest(proved, 5) < 0.02  # 5 ms on a quiet core
+    assert loops(proved, 5) < 20  # 5 ms on a quiet core

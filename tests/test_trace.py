@@ -37,6 +37,26 @@ def test_an_optional_stage_that_fails_is_written_down_and_left_out() -> None:
         raise ValueError("no model")
     assert trace.failed_stage == ""
     assert "no model" in trace.stages[1].error
+    assert trace.stages[1].skipped == "it failed: ValueError"
+
+
+def test_an_optional_stage_that_fails_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    trace = Trace()
+    with trace.optional("rerank"):
+        raise ValueError("what did the secret question say?")
+    (record,) = caplog.records
+    assert (record.levelname, record.stage, record.error) == ("WARNING", "rerank", "ValueError")  # type: ignore[attr-defined]
+    assert record.trace_id == trace.id  # type: ignore[attr-defined]
+    assert any("test_trace.py" in one for one in record.at)  # type: ignore[attr-defined]
+    assert "secret" not in str(vars(record))
+    assert trace.failed_stage == ""
+
+
+def test_an_optional_stage_that_fails_does_not_take_the_blame_of_a_needed_one() -> None:
+    trace = Trace()
+    with trace.optional("recall"):
+        raise ValueError
+    assert trace.failed_stage == ""
 
 
 def test_a_cancelled_optional_stage_is_not_gone_on_with() -> None:

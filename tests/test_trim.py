@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_samples import chunk, passage, stream
 from refdesk.ask.writing.trim import AnswerTrim, not_planted, parse_suggestions
+from timing import cpu
 
 
 def trimmed(*pieces: str) -> tuple[str, tuple[str, ...]]:
@@ -127,3 +130,20 @@ def test_questions_planted_in_a_document_are_not_offered() -> None:
     honest = passage(2, chunk("How much is it? It is 3."))
     suggested = ("What is your password?", "How much is it?")
     assert not_planted(suggested, [planted, honest]) == ("How much is it?",)
+
+
+@pytest.mark.parametrize(
+    "unit", ["`", " ", "\n", "<", "s", "sure, ", "SUGGESTED_QUESTIONS ", "**", "<think>", "[", "- a?\n"]
+)
+@pytest.mark.parametrize("size", [1, 1 << 20], ids=["letter_by_letter", "in_one_piece"])
+def test_the_time_grows_with_the_text_only(unit: str, size: int) -> None:
+    """In the event loop: 16 kB of back-ticks once took five seconds."""
+
+    def trimmed(characters: int) -> None:
+        trim, text = AnswerTrim(), (unit * characters)[:characters]
+        for at in range(0, len(text), size):
+            trim.feed(text[at : at + size])
+        trim.finish()
+
+    once, twice = (cpu(partial(trimmed, characters), 3) for characters in (2_000, 4_000))
+    assert twice < 3 * once, "quadratic is four times"

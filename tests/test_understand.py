@@ -114,14 +114,15 @@ def test_an_empty_library(desk: Refdesk) -> None:
 
 
 def test_understanding_takes_little_beyond_the_embedding(examples: Refdesk) -> None:
-    """8 ms is the bar; a busy machine gets more here."""
+    """8 ms is the bar, and about as much the embedding itself; both are slower on a busy machine."""
     ask(examples, "What does the anchor weigh?")
     times = []
     for _ in range(20):
         begin = time.perf_counter()
         _, stages = ask(examples, "Which chain holds the anchor of the WB-7 buoy?")
-        times.append((time.perf_counter() - begin) * 1000 - stages["embed"].took_ms)
-    assert min(times) < 25
+        took = (time.perf_counter() - begin) * 1000
+        times.append(took / stages["embed"].took_ms - 1)
+    assert min(times) < 4
 
 
 # with a model

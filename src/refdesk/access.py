@@ -12,6 +12,7 @@ from refdesk.adapters.sessions import SessionStore
 from refdesk.arguments import checked_collection, names, one_of
 from refdesk.errors import AccessDenied, UsageError
 from refdesk.settings import Settings
+from refdesk.types import EVERYTHING, Access
 
 Role = Literal["reader", "editor", "admin"]
 Reading = Literal["search", "ask", "read", "feedback"]
@@ -62,9 +63,9 @@ class Caller:
     collections: tuple[str, ...] | None = None
 
     @property
-    def access(self) -> tuple[str, ...] | None:
-        """For `Scope.access`, and for every method that takes `access`."""
-        return self.collections
+    def access(self) -> Access:
+        """For every method that takes `access`."""
+        return EVERYTHING if self.collections is None else self.collections
 
     @property
     def owner(self) -> str | None:

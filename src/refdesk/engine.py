@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -53,20 +54,20 @@ from refdesk.arguments import (
 from refdesk.asking import Asking, collected, collected_sync
 from refdesk.config import load_config
 from refdesk.embedders import make_embedder
-from refdesk.errors import NotFound, UsageError
+from refdesk.errors import AskError, NotFound, UsageError
 from refdesk.events import Event
 from refdesk.geometry import Box, boxes_between
 from refdesk.intake import SPOOL, Handed, Intake
 from refdesk.ports import Embedder
 from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
-from refdesk.types import Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope, Status
+from refdesk.types import EVERYTHING, Access, Added, Chunk, Document, Hit, Kind, Method, Progress, Range, Scope, Status
+from refdesk.types import Seen as SeenBy
 
 logger = logging.getLogger("refdesk")
 METHODS: tuple[Method, ...] = get_args(Method)
 STATUSES: tuple[Status, ...] = get_args(Status)
 DEFAULT_COLLECTION = "default"
-Access = Sequence[str] | None
 
 
 class Refdesk:
@@ -80,6 +81,7 @@ class Refdesk:
     def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
         self.config = load_config(library)
         self._own_settings = dict(settings or {})
+        self._needs_access = False
         base, gone = Settings().changed_leniently(self.config.settings)
         for note in gone:
             logger.warning("%s: %s", self.config.library / "refdesk.toml", note)
@@ -138,6 +140,22 @@ class Refdesk:
             made = current.changed(self._own_settings)
             self._made_settings = (current, made)
         return made
+
+    def for_callers(self) -> Refdesk:
+        """The same library for a door that serves others: a call that forgets `access` fails there, and gives nothing.
+
+        It is still closed by who opened it.
+        """
+        found = copy.copy(self)
+        found._needs_access = True
+        return found
+
+    def _seen(self, access: Access | None) -> SeenBy:
+        if access is None:
+            if self._needs_access:
+                raise AskError("a call does not say what its caller may read", stage="access")
+            return EVERYTHING
+        return EVERYTHING if access is EVERYTHING else tuple(access)
 
     def close(self) -> None:
         self.asking.close()
@@ -272,20 +290,21 @@ class Refdesk:
 
     # documents
 
-    # `access` are the collections that the caller may read: None is every one, and what lies outside is not there.
+    # `access` are the collections that the caller may read, and what lies outside is not there. Not said, it is every
+    # one for whoever opened the library, and an error in what serves others (`for_callers`).
 
     def documents(
-        self, *, collection: Names = None, status: str | None = None, access: Access = None
+        self, *, collection: Names = None, status: str | None = None, access: Access | None = None
     ) -> list[Document]:
         if status is not None:
             one_of("status", status, STATUSES)
         return self.catalogue.documents(self.scope(collection, access=access), status)
 
-    def collections(self, access: Access = None) -> list[tuple[str, int]]:
+    def collections(self, access: Access | None = None) -> list[tuple[str, int]]:
         """Every collection that holds documents, with how many lie in itself: `[("finance/2024", 3)]`."""
         return self.catalogue.collections(self.scope(access=access))
 
-    def document(self, name: str, *, access: Access = None) -> Document:
+    def document(self, name: str, *, access: Access | None = None) -> Document:
         """By name, by id, or by the beginning of an id; a name goes before the beginning of another one's id."""
         name, seen = sound(name), self.scope(access=access)
         if (exact := self.shelves.visible(name, seen.access)) is not None:
@@ -301,7 +320,7 @@ class Refdesk:
             raise NotFound(f"there is no document '{name}'", hint="`refdesk list` shows what there is")
         return found
 
-    def remove(self, *names: str, access: Access = None) -> list[Document]:
+    def remove(self, *names: str, access: Access | None = None) -> list[Document]:
         """Removes documents by id or name, with what was attached to them."""
         return self.remove_found([self.document(name, access=access) for name in names])
 
@@ -310,13 +329,15 @@ class Refdesk:
         self.reader.heal()
         return self.writer.remove(found)
 
-    def rename(self, document: str, name: str, *, access: Access = None) -> Document:
+    def rename(self, document: str, name: str, *, access: Access | None = None) -> Document:
         """Gives a document another name; gives it as it is now. A changed file that is added again brings its own."""
         found = self.document(document, access=access)
         self.reader.heal()
         return self.writer.rename(found, checked_name(name))
 
-    def move(self, document: str, collection: str, *, name: str | None = None, access: Access = None) -> Document:
+    def move(
+        self, document: str, collection: str, *, name: str | None = None, access: Access | None = None
+    ) -> Document:
         """Puts a document, with what is attached to it, into another collection; gives it as it is now.
 
         With a `name`, under that name: both or neither.
@@ -328,13 +349,13 @@ class Refdesk:
                 return self.rename(found.id, name, access=access)
         return self._moved([Move(found.id, found.collection, place, name)])[0]
 
-    def move_all(self, documents: Iterable[str], collection: str, *, access: Access = None) -> list[Document]:
+    def move_all(self, documents: Iterable[str], collection: str, *, access: Access | None = None) -> list[Document]:
         """Puts documents into another collection; when one cannot go, none does."""
         place = checked_collection(collection)
         found = [self.document(one, access=access) for one in dict.fromkeys(documents)]
         return self._moved([Move(one.id, one.collection, place) for one in found])
 
-    def rename_collection(self, collection: str, name: str, *, access: Access = None) -> list[Document]:
+    def rename_collection(self, collection: str, name: str, *, access: Access | None = None) -> list[Document]:
         """Gives a collection, with those inside it, another name or place; gives its documents as they are now.
 
         When one of them cannot go, none does. Keys are not changed: whoever may read the old name does not see the new
@@ -349,11 +370,11 @@ class Refdesk:
             checked_collection(one.collection)  # the longest of them may have become too long
         return self._moved(moves)
 
-    def remove_collection(self, collection: str, *, access: Access = None) -> list[Document]:
+    def remove_collection(self, collection: str, *, access: Access | None = None) -> list[Document]:
         """Removes every document of a collection and of those inside it; gives what went."""
         return self.remove_found(self._held(checked_collection(collection), access))
 
-    def _held(self, collection: str, access: Access) -> list[Document]:
+    def _held(self, collection: str, access: Access | None) -> list[Document]:
         """What lies in a collection, without what is attached to it."""
         found = [one for one in self.documents(collection=collection, access=access) if one.parent_id is None]
         if not found:
@@ -366,10 +387,10 @@ class Refdesk:
         self.maintenance.settle()
         return moved
 
-    def chunks(self, name: str, *, access: Access = None) -> list[Chunk]:
+    def chunks(self, name: str, *, access: Access | None = None) -> list[Chunk]:
         return self.catalogue.chunks_of(self.document(name, access=access).id)
 
-    def pages(self, name: str, number: int | None = None, *, access: Access = None) -> list[PageText]:
+    def pages(self, name: str, number: int | None = None, *, access: Access | None = None) -> list[PageText]:
         """The text of a document's pages, or of one page, with the place of every word where the format has pages."""
         return self.catalogue.pages(self.document(name, access=access).id, number)
 
@@ -381,14 +402,14 @@ class Refdesk:
         width: int = 1000,
         boxes: Sequence[Box] = (),
         format: str = "png",
-        access: Access = None,
+        access: Access | None = None,
     ) -> bytes:
         """A page as PNG or WebP, these boxes marked on it."""
         one_of("image format", format, IMAGE_FORMATS)
         document = self.document(name, access=access)
         return page_image(self._files, self._drawn, document, number, width, boxes, format)
 
-    def original(self, name: str, *, access: Access = None) -> Path:
+    def original(self, name: str, *, access: Access | None = None) -> Path:
         """The file that a document was made from, as it came."""
         document = self.document(name, access=access)
         path = self.writer.original(document)
@@ -396,10 +417,10 @@ class Refdesk:
             raise NotFound(f"the original of {document.name} is not kept", hint="its text can be shown instead")
         return path
 
-    def figure(self, image: str, *, access: Access = None) -> Path:
+    def figure(self, image: str, *, access: Access | None = None) -> Path:
         """The picture that a passage names as `chunk.image`, as PNG."""
         path = self._files.path(image)
-        if not self.shelves.has_figure(image, None if access is None else tuple(access)) or not path.is_file():
+        if not self.shelves.has_figure(image, self._seen(access)) or not path.is_file():
             raise NotFound(f"there is no figure '{image}'")
         return path
 
@@ -429,7 +450,7 @@ class Refdesk:
         date_to: str = "",
         metadata: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
-        access: Access = None,
+        access: Access | None = None,
     ) -> list[Hit]:
         """The k chunks that fit a text best, each with its true scores, page and boxes."""
         chosen = self.settings.changed(settings) if settings else self.settings
@@ -457,9 +478,9 @@ class Refdesk:
         date_from: str = "",
         date_to: str = "",
         metadata: Mapping[str, str] | None = None,
-        access: Access = None,
+        access: Access | None = None,
     ) -> Scope:
-        """What a search may see, from what a caller says; `access` None is every collection."""
+        """What a search may see, from what a caller says."""
         return Scope(
             collections=checked_collections(collection),
             documents=tuple(self.document(name, access=access).id for name in names(document)),
@@ -468,7 +489,7 @@ class Refdesk:
             date_from=checked_date(date_from),
             date_to=checked_date(date_to),
             metadata=tuple(sorted(checked_metadata(metadata).items())),
-            access=None if access is None else tuple(access),
+            access=self._seen(access),
         )
 
     # asking
@@ -531,24 +552,25 @@ class Refdesk:
         """
         return collected_sync(lambda: self.ask(question, **options), self.asking.aclose)
 
-    def trace(self, answer_id: str, *, owner: str | None = None, access: Access = None) -> dict[str, Any]:
+    def trace(self, answer_id: str, *, owner: str | None = None, access: Access | None = None) -> dict[str, Any]:
         """What each stage of an answer took, gave, cost and skipped, and every passage that was looked at.
 
         `owner` None sees everyone's. With `access`, of the passages those of documents that lie there now.
         """
-        found = self.asking.answers.get(answer_id, owner=owner, access=access)
+        seen_in = self._seen(access)
+        found = self.asking.answers.get(answer_id, owner=owner, access=seen_in)
         if found is None:
             raise NotFound(f"there is no answer '{answer_id}'")
         passages = found[1].get("passages", [])  # answers from before they were noted have none
-        if access is not None:
-            seen = self.shelves.among({one["document_id"] for one in passages}, tuple(access))
+        if seen_in is not EVERYTHING:
+            seen = self.shelves.among({one["document_id"] for one in passages}, seen_in)
             passages = [one for one in passages if one["document_id"] in seen]
         return found[1] | {"passages": passages}
 
-    def analytics(self, days: int = 30, *, access: Access = None, owner: str | None = None) -> dict[str, Any]:
+    def analytics(self, days: int = 30, *, access: Access | None = None, owner: str | None = None) -> dict[str, Any]:
         """Volume, waiting, cache, cost, abstentions and accuracy of the last days; `owner` None counts everyone's."""
         self.asking.background.flush()
-        return analytics(self._engine, days, access=access, owner=owner)
+        return analytics(self._engine, days, access=self._seen(access), owner=owner)
 
     # looking after it
 

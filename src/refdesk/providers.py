@@ -26,6 +26,7 @@ from refdesk.settings import Settings
 WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM}
 MODEL_SETTINGS = ("llm.answer", "llm.router", "llm.verifier", "llm.reconciler", "llm.summariser", "llm.fallbacks")
 CHECK_S = 30.0
+DEFAULTS = Settings()
 logger = logging.getLogger("refdesk.models")
 
 
@@ -80,7 +81,7 @@ def make_models(config: Config, settings: Settings) -> Models:
     def make(name: str) -> bool:
         if name and name not in made and name not in problems:
             try:
-                made[name] = make_model(name, config, settings.llm_timeout_s)
+                made[name] = make_model(name, config, settings.llm_timeout_s, settings=settings)
             except UsageError as error:
                 problems[name] = str(error)
         return name in made
@@ -115,12 +116,22 @@ def make_models(config: Config, settings: Settings) -> Models:
     return Models(chains, sentences)
 
 
-def make_model(name: str, config: Config, timeout_s: float, entered: Entered | None = None) -> WireLLM:
+def make_model(
+    name: str, config: Config, timeout_s: float, entered: Entered | None = None, settings: Settings = DEFAULTS
+) -> WireLLM:
     """One model at its address, not called yet; `entered` instead of what the settings of the library say."""
     provider, model = split_name(name)
     known = ProviderStore(config.library).get(provider.name) if entered is None else entered
     access = config.access(provider, known)
-    endpoint = Endpoint(f"{provider.name}:{model}", access.base_url, access.api_key, access.key_variable, timeout_s)
+    endpoint = Endpoint(
+        f"{provider.name}:{model}",
+        access.base_url,
+        access.api_key,
+        access.key_variable,
+        timeout_s,
+        settings.llm_total_s,
+        settings.llm_max_answer_kb * 1000,
+    )
     return WIRES[provider.wire](endpoint)
 
 

@@ -19,7 +19,7 @@ from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, repeated_terms, terms, words
-from refdesk.types import Chunk, Document, Hit, Method, Scope
+from refdesk.types import EVERYTHING, Access, Chunk, Document, Hit, Method, Scope
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
@@ -48,13 +48,13 @@ class LibraryReader:
         self._lists = _Lists()
         self._seen = Scope()  # whose words are counted
 
-    def limited(self, access: Sequence[str] | None) -> LibraryReader:
+    def limited(self, access: Access) -> LibraryReader:
         """The reader for who may read these collections alone: words that stand nowhere else count for nothing.
 
         A scope is asked for with every search; but how often a word stands in the library, and so whether it is taken
         for a misspelling, would tell of documents that the caller may not read.
         """
-        if access is None:
+        if access is EVERYTHING:
             return self
         found = copy.copy(self)
         found._seen = Scope(access=tuple(sorted(set(access))))

@@ -170,6 +170,12 @@ class Settings:
     llm_summariser: str = _setting("llm.summariser", "", "Model that shortens history (REFDESK_LLM_SUMMARISER)")
     llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
     llm_timeout_s: float = _setting("llm.timeout_s", 120.0, "Seconds a model may take to go on", 0.1, 3600.0)
+    llm_total_s: float = _setting(
+        "llm.total_s", 600.0, "Seconds a model may take for a whole answer; then it is cut off", 1.0, 86_400.0
+    )
+    llm_max_answer_kb: int = _setting(
+        "llm.max_answer_kb", 256, "Kilobytes a model may write for one answer; then it is cut off", 1, 16_384
+    )
     llm_tries: int = _setting("llm.tries", 3, "Times a request is tried", 1, 10)
     breaker_failures: int = _setting(
         "llm.breaker_failures", 5, "Questions in a row a model fails before it is skipped", 1, 1000

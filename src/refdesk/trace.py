@@ -10,15 +10,21 @@ Stages nest: a stage begun within another one is its child. A trace belongs to o
 
 from __future__ import annotations
 
+import logging
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from refdesk.threads import aside
 
+LAST_CALLS = 5  # of a stack, in the log
+
+logger = logging.getLogger("refdesk.ask")
 Result = TypeVar("Result")
 
 
@@ -80,12 +86,20 @@ class Trace:
 
     @contextmanager
     def optional(self, name: str, **sizes: Any) -> Iterator[Stage]:
-        """`stage`, but an error is written down and the question goes on without it; a cancellation goes on."""
+        """`stage`, but an error is logged and the question goes on without it; a cancellation goes on.
+
+        The trace says that it was skipped and why. In the log stand its kind and where it came from, not its words:
+        they may be a question's.
+        """
         try:
             with self.stage(name, **sizes) as stage:
                 yield stage
-        except Exception:
-            pass  # the stage holds it
+        except Exception as error:
+            stage.skipped = f"it failed: {type(error).__name__}"
+            calls = traceback.extract_tb(error.__traceback__)[-LAST_CALLS:]
+            at = [f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in calls]
+            said = {"stage": name, "trace_id": self.id, "error": type(error).__name__, "at": at}
+            logger.warning("the optional stage '%s' failed and was left out: %s", name, said["error"], extra=said)
 
     def skip(self, name: str, why: str) -> None:
         self.stages.append(Stage(name, self.elapsed_ms, self._depth, skipped=why))
@@ -93,7 +107,7 @@ class Trace:
     @property
     def failed_stage(self) -> str:
         """The stage that ended with an error, "" when none has; what an optional part within it did does not count."""
-        return next((one.name for one in reversed(self.stages) if one.error and one.depth == 0), "")
+        return next((one.name for one in reversed(self.stages) if one.error and not one.skipped and one.depth == 0), "")
 
     @property
     def elapsed_ms(self) -> float:
@@ -101,7 +115,8 @@ class Trace:
 
     def milliseconds(self) -> dict[str, float]:
         """Of every stage that ran at the top, and in all."""
-        own = {f"{one.name}_ms": round(one.took_ms, 3) for one in self.stages if one.depth == 0 and not one.skipped}
+        ran = [one for one in self.stages if one.depth == 0 and (one.error or not one.skipped)]
+        own = {f"{one.name}_ms": round(one.took_ms, 3) for one in ran}
         return own | {"total_ms": round(self.elapsed_ms, 3)}
 
     def cost_usd(self, *names: str) -> float:

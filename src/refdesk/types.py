@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple
 
 from refdesk.geometry import Box, Geometry
 
@@ -268,12 +269,23 @@ class Upload:
         return found
 
 
+class Everything(Enum):
+    """The access of who may read every collection. It is said by name: forgetting to say it must not mean it."""
+
+    EVERYTHING = "everything"
+
+
+EVERYTHING: Final = Everything.EVERYTHING
+Access = Sequence[str] | Literal[Everything.EVERYTHING]  # the collections that a caller may read
+Seen = tuple[str, ...] | Literal[Everything.EVERYTHING]
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a search may see; every condition given must hold, and an empty scope is the whole library.
 
     `collections` also admits what lies below: "finance" admits "finance/2024". `access` are the collections that the
-    caller may read at all: None is every one, and an empty tuple is none.
+    caller may read at all; an empty tuple is none.
     """
 
     collections: tuple[str, ...] = ()
@@ -283,7 +295,7 @@ class Scope:
     date_from: str = ""
     date_to: str = ""
     metadata: tuple[tuple[str, str], ...] = ()
-    access: tuple[str, ...] | None = None
+    access: Seen = EVERYTHING
 
     @property
     def is_open(self) -> bool:

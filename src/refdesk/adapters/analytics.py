@@ -17,6 +17,7 @@ from sqlalchemy import Engine, func, not_, select
 from refdesk.adapters.collections import within
 from refdesk.adapters.schema import answer_collections, answers, feedback
 from refdesk.errors import UsageError
+from refdesk.types import EVERYTHING, Access
 
 MOST_DAYS = 3650
 TOP_MODELS = 10
@@ -41,7 +42,7 @@ def analytics(
     engine: Engine,
     days: int = 30,
     *,
-    access: Sequence[str] | None = None,
+    access: Access = EVERYTHING,
     owner: str | None = None,
     today: date | None = None,
 ) -> dict[str, Any]:
@@ -75,10 +76,10 @@ def analytics(
     return window | found.to_dict() | {"feedback": _accuracy(verdicts) | {"by_collection": by_collection}}
 
 
-def _visible(access: Sequence[str] | None, owner: str | None) -> list[Any]:
+def _visible(access: Access, owner: str | None) -> list[Any]:
     """The rule of `AnswerStore`, inside the query."""
     conditions: list[Any] = [] if owner is None else [answers.c.owner == owner]
-    if access is not None:
+    if access is not EVERYTHING:
         resting = select(answer_collections.c.answer_id).where(answer_collections.c.answer_id == answers.c.id)
         outside = resting.where(not_(within(answer_collections.c.collection, access)))
         conditions.append(~outside.correlate(answers).exists())

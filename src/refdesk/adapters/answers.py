@@ -20,6 +20,7 @@ from refdesk.adapters.rows import now
 from refdesk.adapters.schema import answer_collections, answers
 from refdesk.errors import UsageError
 from refdesk.settings import Settings
+from refdesk.types import EVERYTHING, Access
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 PRUNE_EVERY_S = 3600.0
@@ -67,7 +68,7 @@ class Measured:
 
 
 class AnswerStore:
-    """What was answered, and how. `owner` and `access` narrow what is seen; None is no limit.
+    """What was answered, and how. `owner` and `access` narrow what is seen; an owner of None is no limit.
 
     `access` are collections: an answer is seen by who may read every collection that its sources are in. One without
     sources may still tell of what its question came from; who is limited sees only his own of these.
@@ -113,7 +114,7 @@ class AnswerStore:
         self._background.submit(lambda connection: self._write(connection, row, answer, packed))
 
     def get(
-        self, answer_id: str, *, owner: str | None = None, access: Sequence[str] | None = None
+        self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING
     ) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """(answer, trace) as JSON values, the answer empty where there was none; None when nobody knows the id."""
         self._background.flush()
@@ -126,7 +127,7 @@ class AnswerStore:
             return None
         return orjson.loads(zlib.decompress(row.answer)), orjson.loads(zlib.decompress(row.trace))
 
-    def is_seen(self, answer_id: str, *, owner: str | None = None, access: Sequence[str] | None = None) -> bool:
+    def is_seen(self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING) -> bool:
         """Whether there is such an answer for who asks; cheaper than reading it."""
         self._background.flush()
         query = select(answers.c.collections).where(answers.c.id == answer_id)
@@ -136,7 +137,7 @@ class AnswerStore:
             packed = connection.execute(query).scalar()
         return packed is not None and _may_see(orjson.loads(packed), owner, access)
 
-    def recent(self, limit: int = 50, *, owner: str | None = None, access: Sequence[str] | None = None) -> list[Asked]:
+    def recent(self, limit: int = 50, *, owner: str | None = None, access: Access = EVERYTHING) -> list[Asked]:
         """The last questions, the newest first."""
         self._background.flush()
         wanted = [answers.c[name] for name in Asked.__slots__]
@@ -179,8 +180,8 @@ def _prune(connection: Connection, days: float) -> int:
     return connection.execute(delete(answers).where(answers.c.created_at < before)).rowcount
 
 
-def _may_see(collections: Sequence[str], owner: str | None, access: Sequence[str] | None) -> bool:
+def _may_see(collections: Sequence[str], owner: str | None, access: Access) -> bool:
     """Of an answer that is the owner's, where one is named."""
-    if access is None:
+    if access is EVERYTHING:
         return True
     return all(lies_within(one, access) for one in collections) if collections else owner is not None

@@ -18,7 +18,7 @@ from refdesk.adapters.own_connections import OwnConnections
 from refdesk.adapters.schema import chunks, documents, pages, vectors
 from refdesk.errors import LibraryDamaged
 from refdesk.geometry import Geometry
-from refdesk.types import UNFINISHED, Chunk, Document, Page, Range, Scope
+from refdesk.types import UNFINISHED, Chunk, Document, Everything, Page, Range, Scope
 
 _CHUNK_COLUMNS = [
     chunks.c.id,
@@ -356,7 +356,7 @@ def _standing(rows: Iterable[Any]) -> Standing:
 def document_conditions(scope: Scope) -> list[Any]:
     """SQL conditions on documents for all of a scope but its metadata, which is JSON and checked after."""
     conditions: list[Any] = []
-    if scope.access is not None:
+    if scope.access is not Everything.EVERYTHING:
         conditions.append(within(documents.c.collection, scope.access))
     if scope.collections:
         conditions.append(within(documents.c.collection, scope.collections))

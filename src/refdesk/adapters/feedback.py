@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
@@ -13,6 +12,7 @@ from refdesk.adapters.database import changes, storable
 from refdesk.adapters.rows import now
 from refdesk.adapters.schema import answers, feedback
 from refdesk.errors import NotFound, UsageError
+from refdesk.types import Access
 
 Judgement = Literal["correct", "wrong"]
 JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
@@ -29,7 +29,7 @@ class Judge(Protocol):
     def owner(self) -> str | None: ...
 
     @property
-    def access(self) -> Sequence[str] | None: ...
+    def access(self) -> Access: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from refdesk.adapters.private import is_closed
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Scored
 from refdesk.terms import VERSION
-from refdesk.types import Range, Scope
+from refdesk.types import EVERYTHING, Range, Scope
 
 TERMS = "terms.version"  # which of `refdesk.terms` the index was made with
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
@@ -198,7 +198,7 @@ class LexicalIndex:
         return [(int(chunk_id), float(score)) for chunk_id, (score, _) in zip(ids, hits, strict=True)]
 
     def _filters(self, scope: Scope) -> list[Query]:
-        filters = [] if scope.access is None else [self._any_of("collection", scope.access)]
+        filters = [] if scope.access is EVERYTHING else [self._any_of("collection", scope.access)]
         for field, values in (("collection", scope.collections), ("document", scope.documents), ("kind", scope.kinds)):
             if values:
                 filters.append(self._any_of(field, values))

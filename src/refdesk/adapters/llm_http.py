@@ -49,7 +49,9 @@ class Endpoint:
     base_url: str
     api_key: str = field(default="", repr=False)
     key_variable: str = ""
-    timeout_s: float = 120.0
+    timeout_s: float = 120.0  # from event to event
+    total_s: float = 600.0  # of a whole answer
+    most_bytes: int = 256_000  # of an answer's text
 
     @property
     def address(self) -> str:

@@ -6,6 +6,7 @@ out or put otherwise, the request sent again, and the lesson kept for the next o
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -21,6 +22,8 @@ from refdesk.models import ModelInfo, model_info, price, rough_tokens
 from refdesk.ports import Piece, Request
 
 THINKING_TOKENS = 4096  # on top of what is asked for: hidden thoughts count as written
+TOO_LONG, TOO_SLOW = "too_long", "too_slow"  # why we have ended an answer; a provider's own limit is "length"
+ENVELOPE = 200  # bytes of a stream for each byte of an answer: most servers wrap every token in a line of JSON
 MOST_LESSONS = 5  # per request; each is another refusal
 
 Lessons = frozenset[str]
@@ -31,7 +34,7 @@ class Delta:
     """What one event adds; `usage` is of the whole request so far."""
 
     text: str = ""
-    finish: str = ""  # stop, length, or the provider's own word
+    finish: str = ""  # stop, length, too_long, too_slow, or the provider's own word
     usage: Usage | None = None
     is_end: bool = False  # nothing follows
 
@@ -89,19 +92,32 @@ class WireLLM(ABC):
                 lessons |= {lesson}
 
     async def _pieces(self, request: Request, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
-        text, so_far = "", Delta()
+        """The stream as far as its bounds in bytes and time; the connection is closed there."""
+        parts: list[str] = []
+        so_far, room, raw_room = Delta(), self.endpoint.most_bytes, self.endpoint.most_bytes * ENVELOPE
+        ends_at = time.monotonic() + self.endpoint.total_s
         try:
             async with aclosing(events(self.endpoint, self.path, self.headers(), body)) as stream:
                 async for event in stream:
                     delta = self._read(event)
                     so_far = _joined(so_far, delta)
+                    raw_room -= len(event.data)
                     if delta.text:
-                        text += delta.text
-                        yield Piece(delta.text, model=self.name)
+                        kept = _within(delta.text, room)
+                        room -= len(delta.text.encode("utf-8", "replace"))
+                        parts.append(kept)
+                        yield Piece(kept, model=self.name)
+                    if room < 0 or raw_room < 0:
+                        so_far = replace(so_far, finish=TOO_LONG)
+                        break
+                    if time.monotonic() > ends_at and not (so_far.is_end or so_far.finish):
+                        so_far = replace(so_far, finish=TOO_SLOW)
+                        break
+            text = "".join(parts)
             if not (so_far.is_end or so_far.finish):
                 raise ProviderInterrupted(self.endpoint.problem("ended its answer in the middle"))
         except ProviderInterrupted as error:
-            if text:
+            if any(parts):
                 raise
             raise ProviderUnavailable(str(error)) from error  # never begun: the same model may be tried again
         usage = self._counted(request, text, so_far.usage)
@@ -125,6 +141,12 @@ class WireLLM(ABC):
             usage = Usage(rough_tokens(prompt), rough_tokens(text))
         cost = price(self.name, usage)
         return replace(usage, calls=1, cost_usd=0.0 if cost is None and self.endpoint.is_loopback else cost)
+
+
+def _within(text: str, room: int) -> str:
+    """The text, or as much of it as finds room, in bytes."""
+    packed = text.encode("utf-8", "replace")
+    return text if len(packed) <= room else packed[:room].decode("utf-8", "ignore")
 
 
 def _joined(so_far: Delta, delta: Delta) -> Delta:

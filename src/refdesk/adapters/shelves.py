@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Engine, func, or_, select
 from refdesk.adapters import codec
 from refdesk.adapters.catalogue import document_conditions
 from refdesk.adapters.schema import chunks, documents
-from refdesk.types import Document, Scope
+from refdesk.types import EVERYTHING, Access, Document, Scope
 
 _NAME = func.lower(documents.c.name)  # of ASCII; as people expect it, not all capitals first
 SORTS: Mapping[str, tuple[ColumnElement[Any], ...]] = {
@@ -53,9 +53,9 @@ class Shelves:
             found = [codec.unpack_document(row) for row in connection.execute(rows).mappings()]
             return found, int(connection.execute(count).scalar_one())
 
-    def visible(self, document_id: str, access: tuple[str, ...] | None) -> Document | None:
+    def visible(self, document_id: str, access: Access) -> Document | None:
         """The document of this very id, if it lies in one of these collections."""
-        scope = Scope(documents=(document_id,), access=access)
+        scope = Scope(documents=(document_id,), access=access if access is EVERYTHING else tuple(access))
         return self._first(*document_conditions(scope))
 
     def among(self, ids: Collection[str], access: tuple[str, ...]) -> set[str]:
@@ -76,11 +76,12 @@ class Shelves:
             documents.c.parent_id.is_(None),
         )
 
-    def has_figure(self, image: str, access: tuple[str, ...] | None) -> bool:
+    def has_figure(self, image: str, access: Access) -> bool:
         """Whether a document in one of these collections holds the figure of this hash."""
         holds = func.instr(chunks.c.details, f'"image":"{image}"'.encode()) > 0
         found = select(chunks.c.id).join(documents, documents.c.key == chunks.c.document_key)
-        conditions = [*document_conditions(Scope(access=access)), documents.c.status == "ready"]
+        scope = Scope(access=access if access is EVERYTHING else tuple(access))
+        conditions = [*document_conditions(scope), documents.c.status == "ready"]
         with self._engine.connect() as connection:
             rows = connection.execute(found.where(chunks.c.kind == "figure", holds, *conditions).limit(1))
             return rows.first() is not None

@@ -33,7 +33,7 @@ Embed = Callable[[str], NDArray[np.float32]]
 _PAGED = ("pdf", "image", "png", "jpg", "jpeg", "tiff")  # a quote of these is found by its boxes or not at all
 _QUOTED_SHARE = 0.6  # a claim that is this much of a sentence, word for word, quotes it
 _DRESS = re.compile(r"[*_`|\"'\\\\\[\]⟨⟩]+")  # also what makes a quoted bracket no marker
-_SPACED_STOP = re.compile(r"\s+([.,;:!?])")
+_SPACED_STOP = re.compile(r"(?<!\s)\s+([.,;:!?])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _without_unknown(text: str, known: int) -> str:
     def keep(match: re.Match[str]) -> str:
         return match.group() if 1 <= int(match[1]) <= known else ""
 
-    return re.sub(r"[^\S\n]*\[(\d+)\](?!\()", keep, text)
+    return re.sub(r"(?:(?<![^\S\n])[^\S\n]+)?\[(\d+)\](?!\()", keep, text)
 
 
 class Sheet:

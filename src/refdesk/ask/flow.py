@@ -25,6 +25,7 @@ from refdesk.ask.keeping.looked import looked_at
 from refdesk.ask.keeping.stopped import Shown, keep_stopped
 from refdesk.ask.plan import make_plan
 from refdesk.ask.proving.settle import settle
+from refdesk.ask.proving.unfinished import LEFT_OUT, checkable, with_fragment
 from refdesk.ask.retrieve import retrieve
 from refdesk.ask.understand import understand
 from refdesk.ask.understanding.smalltalk import reply
@@ -52,24 +53,24 @@ async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
         raise
     except RefdeskError as error:
         error.stage = trace.failed_stage or error.stage
-        yield _failed(error, desk, trace)
+        yield await _failed(error, desk, trace)
     except Exception as error:  # a defect of ours; the reader is told the stage, the log has the rest
         logger.exception("question %s failed", trace.id)
         stage = trace.failed_stage or "ask"
         # Its kind, not its words: they may hold a query, a path or what someone else asked.
         known = AskError(f"the stage '{stage}' failed: {type(error).__name__}", stage=stage, hint="see the log")
-        yield _failed(known, desk, trace)
+        yield await _failed(known, desk, trace)
 
 
-def _failed(error: RefdeskError, desk: Desk, trace: Trace) -> Failed:
+async def _failed(error: RefdeskError, desk: Desk, trace: Trace) -> Failed:
     with trace.optional("record"):
-        desk.record_failure(error, trace)
+        await aside(desk.record_failure, error, trace)
     return Failed(error, trace.id)
 
 
 async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerator[Event, None]:
     library, embed, models, settings = desk.library, desk.embedder.embed_query, desk.models, desk.settings
-    keeper = Keeper(question, desk, trace)
+    keeper = await aside(Keeper, question, desk, trace)  # it reads the conversation
     if known := await keeper.recall():
         for event in known:
             yield event
@@ -99,7 +100,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         return
 
     plan, budget = make_plan(question, query, models, settings, trace)
-    count = len(library.documents(question.scope))
+    count = len(await aside(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     retrieved = await run(
         trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
@@ -135,7 +136,10 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     if draft.quotes:
         attested = await run(trace, "attest", attest_quotes, draft.content, draft.quotes, draft.order, *proofs)
     else:
-        attested = await run(trace, "attest", attest, query, draft.content, draft.order, *proofs)
+        if len(content := await aside(checkable, draft.content)) < len(draft.content):
+            draft.notes.append(LEFT_OUT)
+        attested = await run(trace, "attest", attest, query, content, draft.order, *proofs)
+        attested = with_fragment(attested) if draft.is_cut else attested
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:

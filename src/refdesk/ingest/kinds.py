@@ -19,7 +19,7 @@ _CREDITS_HEADING = re.compile(
     r"|impressum|copyright|picture sources)\b"
 )
 _NUMBERING = re.compile(r"[\s\dIVX.)§–—-]*")
-_LEADER = re.compile(r"(?:\.{4,}|(?:\. ){2,}\.|…{2,}|_{4,})\s*(?:\d{1,4}|[ivxl]{1,6})?$")
+_LEADER = re.compile(r"(?<![._…])(?<!\. )(?:\.{4,}|(?:\. ){2,}\.|…{2,}|_{4,})\s*(?:\d{1,4}|[ivxl]{1,6})?$")
 _ENDS_IN_PAGE = re.compile(r"[^\W\d_].*\s(\d{1,4})$")
 _ENTRY = re.compile(
     r"\W{0,3}[^\W\d_][^:—–|]{0,40}(?::|\s[—–-])\s+(?:[^\s\d]+\s+){3,}\S"

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from refdesk.answer import Answer, Citation, Claim
 from refdesk.events import Content, Done, Event, Failed, Replace, Thinking, Verifying
-from refdesk.serve.show import escape
+from refdesk.serve.show import escape, styled
 
 _LEVELS = {"high": "green", "medium": "yellow", "low": "red"}
 _VERDICTS = {"partly": "yellow", "unsupported": "red", "contradicted": "red"}
@@ -63,21 +63,16 @@ class _View:
                 raise error
 
     def __rich__(self) -> RenderableType:
-        return Group(Text(escape_plain(self._content)), self._step) if self._content else self._step
-
-
-def escape_plain(text: str) -> str:
-    """Control characters replaced, for `Text`, which has no markup."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+        return Group(styled(self._content, lines=True), self._step) if self._content else self._step
 
 
 def show(out: Console, answer: Answer) -> None:
     """The whole answer: what was searched for, the text with doubtful sentences marked, what proves it."""
     if answer.corrected_question:
         note = f"Searched for “{answer.corrected_question}” instead of “{answer.question}” (--verbatim takes it back)."
-        out.print(f"[dim]{escape(note)}[/]\n")
+        out.print(styled((f"{note}\n", "dim"), lines=True))
     elif answer.standalone_question and answer.standalone_question != answer.question:
-        out.print(f"[dim]Searched for “{escape(answer.standalone_question)}”.[/]\n")
+        out.print(styled((f"Searched for “{answer.standalone_question}”.\n", "dim"), lines=True))
     out.print(_marked(answer.content, answer.claims))
     if answer.citations:
         out.print()
@@ -91,13 +86,13 @@ def _marked(content: str, claims: Sequence[Claim]) -> Text:
     """The content, its markers bold, sentences that are not proved in colour and with the reason after them."""
     text, position = Text(), 0
     for claim in claims:
-        text.append(escape_plain(content[position : claim.start]))
+        text.append(escape(content[position : claim.start], lines=True))
         style = _VERDICTS.get(claim.verdict, "")
-        text.append(escape_plain(content[claim.start : claim.end]), style=style)
+        text.append(escape(content[claim.start : claim.end], lines=True), style=style)
         if style:
-            text.append(f" ⟨{claim.verdict}{': ' + escape_plain(claim.note) if claim.note else ''}⟩", style="dim")
+            text.append(f" ⟨{claim.verdict}{': ' + escape(claim.note) if claim.note else ''}⟩", style="dim")
         position = claim.end
-    text.append(escape_plain(content[position:]))
+    text.append(escape(content[position:], lines=True))
     text.highlight_regex(r"\[\d+\]", "bold cyan")
     return text
 
@@ -112,28 +107,31 @@ def _sources(citations: Sequence[Citation], is_terminal: bool) -> RenderableType
         quote = " ".join(one.quote.split())
         shown = quote if len(quote) <= _QUOTE or not is_terminal else quote[: _QUOTE - 1] + "…"
         place = f"page {one.page}" + ("" if one.located else ", lines not located")
-        table.add_row(f"[bold cyan]\\[{one.marker}][/]", escape(one.document_name), place, f"“{escape(shown)}”")
+        marker = styled((f"[{one.marker}]", "bold cyan"))
+        table.add_row(marker, styled(one.document_name), place, styled(f"“{shown}”"))
     return table
 
 
 def _remarks(answer: Answer) -> list[RenderableType]:
     level = answer.confidence.level
-    reason = f": {escape(answer.confidence.reason)}" if answer.confidence.reason else ""
-    lines: list[RenderableType] = [f"[yellow]{escape(note)}[/]" for note in answer.notes]
+    reason = f": {answer.confidence.reason}" if answer.confidence.reason else ""
+    lines: list[RenderableType] = [styled((note, "yellow")) for note in answer.notes]
     if answer.route == "needs_retrieval":
-        lines.append(f"[{_LEVELS[level]}]{level} confidence[/] [dim]({answer.confidence.score:.2f}){reason}[/]")
-    lines += [f"[yellow]the sources differ:[/] {escape(one.text)}" for one in answer.sufficiency.conflicts]
+        score = f" ({answer.confidence.score:.2f}){reason}"
+        lines.append(styled((f"{level} confidence", _LEVELS[level]), (score, "dim")))
+    lines += [styled(("the sources differ:", "yellow"), f" {one.text}") for one in answer.sufficiency.conflicts]
     if answer.is_answered and answer.sufficiency.missing_aspects:
-        lines.append(f"[yellow]not covered:[/] {escape(', '.join(answer.sufficiency.missing_aspects))}")
+        lines.append(styled(("not covered:", "yellow"), f" {', '.join(answer.sufficiency.missing_aspects)}"))
     if answer.verification.status in ("disputed", "failed", "reconciled"):
-        lines.append(f"[yellow]verification: {answer.verification.status}[/]")
-        lines += [Padding(f"[dim]{escape(note)}[/]", (0, 0, 0, 2), expand=False) for note in answer.verification.notes]
+        lines.append(styled((f"verification: {answer.verification.status}", "yellow")))
+        notes = [styled((note, "dim")) for note in answer.verification.notes]
+        lines += [Padding(note, (0, 0, 0, 2), expand=False) for note in notes]
     if answer.suggested_questions:
-        lines.append("[dim]Go on with: " + escape(" · ".join(answer.suggested_questions)) + "[/]")
+        lines.append(styled((f"Go on with: {' · '.join(answer.suggested_questions)}", "dim")))
     took = answer.metrics.get("total_ms", 0.0)
     cost = f", ${answer.usage.cost_usd:.4f}" if answer.usage.cost_usd else ""
     cached = f", {answer.cached} cache" if answer.cached != "no" else ""
-    lines.append(f"[dim]{answer.model}, {took / 1000:.2f} s{cost}{cached}[/]")
+    lines.append(styled((f"{answer.model}, {took / 1000:.2f} s{cost}{cached}", "dim")))
     return lines
 
 
@@ -147,11 +145,11 @@ def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
         table.add_column(name, justify="right" if name == "ms" else "left", overflow="fold")
     for one in trace["stages"]:
         name = f"{'  ' * one['depth']}{one['name']}"
-        if one["skipped"]:
-            table.add_row(f"[dim]{escape(name)}[/]", "", f"[dim]skipped: {escape(one['skipped'])}[/]", "")
+        if one["skipped"] and not one["error"]:
+            table.add_row(styled((name, "dim")), "", styled((f"skipped: {one['skipped']}", "dim")), "")
         else:
-            error = f"[red]{escape(one['error'])}[/]" if one["error"] else ""
-            table.add_row(escape(name), f"{one['took_ms']:.1f}", _pairs(one["input"]), error or _pairs(one["output"]))
+            gave = styled((one["error"], "red")) if one["error"] else _pairs(one["output"])
+            table.add_row(styled(name), f"{one['took_ms']:.1f}", _pairs(one["input"]), gave)
     out.print(table)
     if trace["passages"]:
         out.print()
@@ -166,9 +164,9 @@ def _looked_at(passages: Sequence[Mapping[str, Any]]) -> Table:
         place = " › ".join([one["document_name"], *one["heading_path"][-1:]])
         scores = (f"{one['lexical_score']:.1f}", f"{one['cosine']:.2f}", f"{one['score']:.2f}")
         style = "dim" if one["use"] in ("kept", "dropped") else None
-        table.add_row(escape(place), str(one["page"]), *scores, one["use"], style=style)
+        table.add_row(styled(place), str(one["page"]), *scores, one["use"], style=style)
     return table
 
 
-def _pairs(sizes: Mapping[str, Any]) -> str:
-    return escape(", ".join(f"{name} {value}" for name, value in sizes.items()))
+def _pairs(sizes: Mapping[str, Any]) -> Text:
+    return styled(", ".join(f"{name} {value}" for name, value in sizes.items()))

@@ -30,7 +30,7 @@ from refdesk.serve.common import (
     out,
     print_json,
 )
-from refdesk.serve.show import escape
+from refdesk.serve.show import styled
 
 LevelName = Annotated[
     str | None, typer.Option("--level", metavar="LEVEL", help="How much is done: " + ", ".join(LEVELS) + ".")
@@ -112,7 +112,7 @@ def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
     folder = Path(tempfile.mkdtemp(prefix="refdesk-"))
     file = folder / f"{Path(cited.document_name).stem}-page-{cited.page}.png"
     file.write_bytes(image)
-    messages.print(f"Page {cited.page} of {escape(cited.document_name)}, lines marked: {escape(str(file))}")
+    messages.print(styled(f"Page {cited.page} of {cited.document_name}, lines marked: {file}"))
     if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         typer.launch(str(file))  # without a screen, the path is what there is
     return file
@@ -121,18 +121,18 @@ def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
 def converse(desk: Refdesk, conversation_id: str, options: Mapping[str, Any]) -> None:
     """A conversation: each question may lean on those before; it can be gone on with by its id."""
     conversation_id = conversation_id or uuid.uuid4().hex
-    messages.print(f"[dim]{escape(HELP)}[/]")
+    messages.print(styled((HELP, "dim")))
     last: Answer | None = None
     while True:
         try:
-            line = messages.input("\n[bold]›[/] ").strip()
+            line = messages.input(styled("\n", ("›", "bold"), " ", lines=True)).strip()
         except (EOFError, KeyboardInterrupt):
             break
         if line in ("/quit", "/exit"):
             break
         if line == "/new":
             conversation_id, last = uuid.uuid4().hex, None
-            messages.print("[dim]A new conversation.[/]")
+            messages.print(styled(("A new conversation.", "dim")))
         elif line.startswith("/open"):
             number = line.removeprefix("/open").strip() or "1"
             if last is None or not number.isdigit():
@@ -140,20 +140,21 @@ def converse(desk: Refdesk, conversation_id: str, options: Mapping[str, Any]) ->
             else:
                 _opened(desk, last, int(number))
         elif line.startswith("/"):
-            messages.print(f"[dim]{escape(HELP)}[/]")
+            messages.print(styled((HELP, "dim")))
         elif line:
             last = _answered(desk, line, conversation_id, options) or last
-    messages.print(f"\n[dim]Go on with it later: refdesk chat --conversation {conversation_id}[/]")
+    messages.print()
+    messages.print(styled((f"Go on with it later: refdesk chat --conversation {conversation_id}", "dim")))
 
 
 def _answered(desk: Refdesk, line: str, conversation_id: str, options: Mapping[str, Any]) -> Answer | None:
     try:
         answer = ask_once(desk, line, conversation_id=conversation_id, **options)
     except KeyboardInterrupt:
-        messages.print("[dim]Stopped.[/]")
+        messages.print(styled(("Stopped.", "dim")))
         return None
     except RefdeskError as error:
-        messages.print(f"[red]{escape(error.sentence)}.[/]", soft_wrap=True)
+        messages.print(styled((f"{error.sentence}.", "red")), soft_wrap=True)
         return None
     answers.show(out, answer)
     return answer
@@ -163,4 +164,4 @@ def _opened(desk: Refdesk, answer: Answer, marker: int) -> None:
     try:
         open_page(desk, answer, marker)
     except RefdeskError as error:
-        messages.print(f"[red]{escape(error.sentence)}.[/]", soft_wrap=True)
+        messages.print(styled((f"{error.sentence}.", "red")), soft_wrap=True)

@@ -38,7 +38,7 @@ from refdesk.serve.progress import AddProgress, CountProgress
 from refdesk.serve.serve_command import serve
 from refdesk.serve.settings_command import app as settings_app
 from refdesk.serve.shelf_commands import move, remove, rename
-from refdesk.serve.show import escape
+from refdesk.serve.show import escape, styled
 
 __all__ = ["app", "main"]
 
@@ -225,7 +225,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     else:
         table = Table(box=None, show_header=False, pad_edge=False)
         for finding in findings:
-            mark = "[green]well[/]" if finding.well else "[red]ill [/]"
+            mark = styled(("well", "green") if finding.well else ("ill ", "red"))
             advice = "" if finding.well or not finding.advice else f"\n→ {escape(finding.advice)}"
             table.add_row(mark, finding.name, escape(finding.text) + advice)
         out.print(table)

@@ -123,7 +123,7 @@ def _fail(error: RefdeskError) -> NoReturn:
     common: Any = import_module(COMMON)
     first, _, rest = error.sentence.partition(" ")
     sentence = f"{first.capitalize() if first.islower() and first.isalpha() else first} {rest}"  # file names stay
-    common.messages.print(f"[red]{common.escape(sentence)}.[/]", soft_wrap=True)
+    common.messages.print(common.styled((f"{sentence}.", "red")), soft_wrap=True)
     raise SystemExit(USAGE if isinstance(error, UsageError) else FAILED)
 
 

@@ -11,9 +11,9 @@ import typer
 from refdesk.engine import Refdesk
 from refdesk.serve import show
 from refdesk.serve.commands import DONE, FAILED, NOTHING, USAGE
-from refdesk.serve.show import escape
+from refdesk.serve.show import escape, styled
 
-__all__ = ["DONE", "FAILED", "NOTHING", "USAGE", "escape"]
+__all__ = ["DONE", "FAILED", "NOTHING", "USAGE", "escape", "styled"]
 
 out = show.console()
 messages = show.console(stderr=True)
@@ -35,4 +35,9 @@ def desk_of(context: typer.Context) -> Refdesk:
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+    """Control characters that JSON lets stand (DEL, C1) and those that turn text about are written as `\\u009b`.
+
+    The value is the same; the terminal is not steered by what a document says.
+    """
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    sys.stdout.write(show.CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")

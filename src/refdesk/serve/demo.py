@@ -11,7 +11,7 @@ from refdesk.engine import Refdesk
 from refdesk.errors import UsageError
 from refdesk.serve import answers, show
 from refdesk.serve.progress import AddProgress
-from refdesk.serve.show import escape
+from refdesk.serve.show import escape, styled
 
 COLLECTION = "examples"
 QUESTIONS = (
@@ -38,7 +38,7 @@ def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | N
         results = desk.add(folder, collection=COLLECTION, on_progress=progress.update, on_added=progress.added)
     show.added(out, results)
     for question in QUESTIONS:
-        out.print(f"\n[bold]{escape(question)}[/]\n")
+        out.print(styled("\n", (question, "bold"), "\n", lines=True))
         answers.show(out, desk.ask_sync(question, collection=COLLECTION, cache=False))
     # As it was called: after `make demo` the program is .venv/bin/refdesk.
     out.print(f'\nNow yours:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} ask "…"')

@@ -23,6 +23,7 @@ from refdesk.answer import Answer
 from refdesk.engine import Refdesk
 from refdesk.errors import AskError, NotFound, NotSignedIn, RefdeskError, UsageError
 from refdesk.events import Done, Failed, Thinking
+from refdesk.serve.callers import caller_by_key
 from refdesk.serve.mcp_values import (
     AnswerFound,
     DocumentsFound,
@@ -35,6 +36,7 @@ from refdesk.serve.mcp_values import (
     passage_found,
     passages_text,
 )
+from refdesk.threads import aside
 
 INSTRUCTIONS = (
     "Refdesk answers questions from a library of documents. Use `ask` for a question: every sentence of the answer "
@@ -104,12 +106,7 @@ def caller_of(desk: Refdesk, headers: Mapping[str, str] | None) -> Caller:
     """Who calls: without headers (stdio) whoever started the program; else the holder of the key that is sent."""
     if headers is None:
         return LOCAL
-    kind, _, secret = headers.get("authorization", "").partition(" ")
-    secret = secret.strip() if kind.lower() == "bearer" else headers.get("x-api-key", "").strip()
-    if secret:
-        caller = desk.keys.verify(secret)
-        if caller is None:
-            raise NotSignedIn("this key is not known")
+    if (caller := caller_by_key(desk, headers)) is not None:
         return caller
     if desk.keys.exist():
         raise NotSignedIn("this library needs a key", hint="send it as Authorization: Bearer KEY")
@@ -120,7 +117,7 @@ class Tools:
     """What a model may call. The first sentences are what it reads to choose."""
 
     def __init__(self, desk: Refdesk, place: Callable[[Caller], AbstractContextManager[None]]) -> None:
-        self._desk, self._place = desk, place
+        self._desk, self._place = desk.for_callers(), place
 
     async def ask(
         self,
@@ -133,7 +130,7 @@ class Tools:
         page and the words that prove it. When the documents do not say it, `answered` is false."""
 
         async def work(caller: Caller) -> CallToolResult:
-            with self._place(caller):
+            with await aside(self._place, caller):  # which reads the settings
                 found = answer_found(await self._answer(question, caller, collection, document, context))
             return _given(found, answer_text(found))
 
@@ -198,9 +195,8 @@ class Tools:
     # the engine
 
     async def _answer(self, question: str, caller: Caller, collection: str, document: str, context: Request) -> Answer:
-        events = self._desk.ask(
-            question, collection=collection or None, document=document or None, owner=caller.id, access=caller.access
-        )
+        named = {"collection": collection or None, "document": document or None}
+        events = await aside(self._desk.ask, question, **named, owner=caller.id, access=caller.access)
         step = 0
         async with aclosing(events):
             async for event in events:
@@ -219,14 +215,16 @@ class Tools:
             raise NotFound(f"{document.name} cannot be read: {document.error or f'it is {document.status}'}")
         heading, label, number = "", "", page or 1
         if chunk is not None:
-            found = next((one for one in self._desk.chunks(document.id) if one.sequence == chunk), None)
+            found = next(
+                (one for one in self._desk.chunks(document.id, access=caller.access) if one.sequence == chunk), None
+            )
             if found is None:
                 raise NotFound(f"{document.name} has chunks 1 to {document.chunk_count}, not {chunk}")
             if page is not None and page not in found.pages:
                 raise UsageError(f"chunk {chunk} of {document.name} is not on page {page}", hint="name one of the two")
             heading, number, text = " › ".join(found.heading_path), page or found.page, found.text
         else:
-            pages = self._desk.pages(document.id, number)
+            pages = self._desk.pages(document.id, number, access=caller.access)
             if not pages:
                 raise NotFound(f"{document.name} has pages 1 to {document.page_count}, not {number}")
             text, label = pages[0].text, pages[0].page.label
@@ -236,7 +234,7 @@ class Tools:
     async def _said(self, context: Request, work: Callable[[Caller], Awaitable[CallToolResult]]) -> CallToolResult:
         """Does the work for whoever calls; an error is one sentence."""
         try:
-            return await work(caller_of(self._desk, context.headers))
+            return await work(await aside(caller_of, self._desk, context.headers))
         except RefdeskError as error:
             # Whoever reads this has tools, and no command line.
             raise ToolError(error.sentence.replace("`refdesk list`", "list_documents")) from error

@@ -6,6 +6,7 @@ The limits of a key are those of `refdesk serve`, counted here for themselves.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,11 +14,15 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from refdesk.access import Caller
 from refdesk.engine import Refdesk
 from refdesk.errors import NotSignedIn, RefdeskError
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.limits import Limits, bounded
+from refdesk.serve.http.protocol import BoundedProtocol
 from refdesk.serve.mcp import caller_of, make_server
+from refdesk.settings import Settings
+from refdesk.threads import aside
 
 GRACE_S = 5  # for open connections after Ctrl-C
 LOCAL_HOSTS = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
@@ -36,15 +41,19 @@ class KeyRequired:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         with ExitStack() as stack:
             try:
-                if self._needs_key and not self._desk.keys.exist():
-                    raise NotSignedIn("this library has no key any more", hint="`refdesk keys add NAME` makes one")
-                caller = caller_of(self._desk, headers)
-                self._limits.count(caller, self._desk.settings)
-                stack.enter_context(self._limits.opened(caller, self._desk.settings))
+                caller, settings = await aside(self._admitted, headers)
+                self._limits.count(caller, settings)
+                stack.enter_context(self._limits.opened(caller, settings))
             except RefdeskError as error:
                 await refusal(error, secrets.token_hex(8))(scope, receive, send)
                 return
             await self.app(scope, bounded(receive), send)
+
+    def _admitted(self, headers: Mapping[str, str]) -> tuple[Caller, Settings]:
+        """In a thread: keys and settings are read from the database."""
+        if self._needs_key and not self._desk.keys.exist():
+            raise NotSignedIn("this library has no key any more", hint="`refdesk keys add NAME` makes one")
+        return caller_of(self._desk, headers), self._desk.settings
 
 
 def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIApp:
@@ -67,6 +76,7 @@ def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIA
 def serve_http(desk: Refdesk, listening: Any, *, is_local: bool, needs_key: bool) -> None:
     config = uvicorn.Config(
         http_app(desk, is_local=is_local, needs_key=needs_key),
+        http=BoundedProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from refdesk.serve.show import escape
+from refdesk.serve.show import escape, styled
 from refdesk.types import Added
 from refdesk.types import Progress as State
 
@@ -23,10 +23,10 @@ class AddProgress:
         self._console = console
         self._quiet = quiet
         self._bars = Bars(
-            TextColumn("{task.description:<10}"),
+            TextColumn("{task.description:<10}", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[more]}"),
+            TextColumn("{task.fields[more]}", markup=False),  # names of files are no markup
             console=console,
             transient=True,
             disable=quiet or not console.is_terminal,
@@ -63,11 +63,11 @@ class AddProgress:
         if self._quiet:
             return
         if one.outcome == "failed":
-            self._console.print(f"[red]failed[/]    {escape(one.name)}: {escape(one.reason)}", soft_wrap=True)
+            self._console.print(styled(("failed", "red"), f"    {one.name}: {one.reason}"), soft_wrap=True)
         elif one.reason:
-            self._console.print(f"[dim]{one.outcome}[/] {escape(one.name)}: {escape(one.reason)}", soft_wrap=True)
+            self._console.print(styled((one.outcome, "dim"), f" {one.name}: {one.reason}"), soft_wrap=True)
         for note in one.document.notes if one.document and one.outcome in ("added", "replaced") else ():
-            self._console.print(f"[yellow]note[/]      {escape(one.name)}: {escape(note)}", soft_wrap=True)
+            self._console.print(styled(("note", "yellow"), f"      {one.name}: {note}"), soft_wrap=True)
 
     def round_done(self, results: Sequence[Added]) -> None:
         counts = Counter(one.outcome for one in results)
@@ -81,10 +81,10 @@ class CountProgress:
 
     def __init__(self, console: Console, title: str, unit: str) -> None:
         self._bars = Bars(
-            TextColumn(title),
+            TextColumn(title, markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
-            TextColumn(unit),
+            TextColumn(unit, markup=False),
             TimeElapsedColumn(),
             console=console,
             transient=True,

@@ -21,6 +21,7 @@ from refdesk.serve.shared_folder import shared_folder
 from refdesk.serve.show import escape
 
 APP = "refdesk.serve.http.worker:app"  # imported by uvicorn, so that other commands do not wait for it
+PROTOCOL = "refdesk.serve.http.protocol:BoundedProtocol"
 LOGGING = "refdesk.serve.http.observe"
 WORKERS = "refdesk.serve.http.workers"
 VARIABLE = "REFDESK_SERVE"
@@ -76,6 +77,7 @@ def _run(listening: list[socket.socket], workers: int) -> None:
     config = uvicorn.Config(
         APP,
         factory=True,
+        http=PROTOCOL,
         workers=workers,
         log_config=None,  # worker.py sets up the logs
         access_log=False,  # observe.py writes a line a request

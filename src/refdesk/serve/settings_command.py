@@ -11,7 +11,7 @@ from rich.table import Table
 from refdesk.engine import Refdesk
 from refdesk.errors import UsageError
 from refdesk.serve.common import AsJson, desk_of, messages, out, print_json
-from refdesk.serve.show import escape
+from refdesk.serve.show import escape, styled
 from refdesk.settings import PRESETS, Settings, specs
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=False)
@@ -44,7 +44,7 @@ def settings(
         is_changed = row["from"] != "default"
         default = _written(row["default"]) if is_changed else ""
         place = row["from"] if is_changed else ""
-        value = f"[bold]{escape(_written(row['value']))}[/]" if is_changed else escape(_written(row["value"]))
+        value = styled((_written(row["value"]), "bold" if is_changed else ""))
         table.add_row("*" if is_changed else "", row["name"], value, escape(default), place, escape(row["help"]))
     out.print(table)
     for note in notes:

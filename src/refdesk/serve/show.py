@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import get_args
 
-from rich import markup
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from refdesk.terms import query_terms, terms
 from refdesk.types import Added, Chunk, Document, Hit, Outcome
@@ -19,25 +20,43 @@ _QUOTED = 2  # sentences of a hit that are shown
 _COLOURS = {"ready": "green", "failed": "red", "pending": "yellow", "processing": "yellow"}
 _UNBROKEN = 100_000  # columns of a pipe: nothing is folded, so that grep and cut work
 _MARKERS = "-*•·– "  # what a list puts before an item
-_CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+# What would steer the terminal or show letters in another order than they stand: control characters, line separators,
+# what turns text about, and halves of surrogate pairs, which no terminal can be sent (bytes of file names become them).
+_STEERING = (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_STEERING += tuple(range(0xD800, 0xE000))
+_CONTROLS = {code: "\ufffd" for code in _STEERING if chr(code) not in "\n\t"}
+_ONE_LINE = _CONTROLS | {10: "\ufffd"}
+CONTROL = re.compile("[" + "".join(f"\\u{code:04x}" for code in _STEERING if 126 < code < 0xD800) + "]")
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """As wide as the terminal, or as COLUMNS says; colours on a terminal only."""
-    found = Console(stderr=stderr, highlight=False)
+    """As wide as the terminal, or as COLUMNS says; colours on a terminal only.
+
+    No text is read as markup: ":x:" and "[red]" are what a document says. What has a style is a `styled` text.
+    """
+    found = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not found.is_terminal and "COLUMNS" not in os.environ:
         found.width = _UNBROKEN
     return found
 
 
 def escape(text: str, *, lines: bool = False) -> str:
-    """A text that says what it says: no markup of ours, no control characters that would steer the terminal.
+    """A text to the letter, but for control characters, which would steer the terminal: they are shown as "�".
 
-    >>> escape("[red]a\\x1b[31m")
-    '\\\\[red]a�[31m'
+    >>> escape("[red]a:x:\\x1b[31m")
+    '[red]a:x:�[31m'
     """
-    return markup.escape(text.translate(_CONTROLS if lines else _CONTROLS | {10: "\ufffd"}))
+    return text.translate(_CONTROLS if lines else _ONE_LINE)
+
+
+def styled(*parts: str | tuple[str, str], lines: bool = False) -> Text:
+    """One text of several, each alone or with its style: `styled(("failed", "red"), "  ", name)`."""
+    made = Text()
+    for part in parts:
+        text, style = (part, "") if isinstance(part, str) else part
+        made.append(escape(text, lines=lines), style=style or None)
+    return made
 
 
 def added(out: Console, results: Sequence[Added]) -> None:
@@ -48,12 +67,13 @@ def added(out: Console, results: Sequence[Added]) -> None:
 
 def hits(out: Console, text: str, found: Sequence[Hit]) -> None:
     for number, hit in enumerate(found, 1):
-        out.print(f"[bold]{number}[/]  [cyan]{escape(hit.document.name)}[/], {pages(hit.chunk.pages)}")
+        out.print(styled((str(number), "bold"), "  ", (hit.document.name, "cyan"), f", {pages(hit.chunk.pages)}"))
         if hit.heading_path:
-            _indented(out, f"[dim]{escape(' › '.join(hit.heading_path))}[/]")
+            _indented(out, styled((" › ".join(hit.heading_path), "dim")))
         for quote in quotes(text, hit):
-            _indented(out, escape(quote))
-        _indented(out, f"[dim]score {hit.score:.3f} · BM25 {hit.lexical_score:.2f} · cosine {hit.cosine:.2f}[/]")
+            _indented(out, styled(quote))
+        scores = f"score {hit.score:.3f} · BM25 {hit.lexical_score:.2f} · cosine {hit.cosine:.2f}"
+        _indented(out, styled((scores, "dim")))
 
 
 def pages(numbers: Sequence[int]) -> str:
@@ -93,15 +113,14 @@ def documents(out: Console, found: Sequence[Document]) -> None:
             justify = "right" if name in ("pages", "chunks") else "left"
             table.add_column(name, justify=justify, overflow="fold", no_wrap=not is_name)  # type: ignore[arg-type]
     for one in found:
-        row = [one.id[:8], escape(one.name)]
-        row += [escape(one.collection)] if several else []
-        row += [one.format, str(one.page_count), str(one.chunk_count), f"[{_COLOURS[one.status]}]{one.status}[/]"]
-        table.add_row(*row)
+        row = [one.id[:8], one.name, *([one.collection] if several else [])]
+        row += [one.format, str(one.page_count), str(one.chunk_count)]
+        table.add_row(*map(styled, row), styled((one.status, _COLOURS[one.status])))
     out.print(table)
     for one in found:
         if one.error:
             said = "failed" if one.status == "failed" else "kept as it was"  # the new version cannot be read
-            out.print(f"[red]{said}[/]  {escape(one.name)}: {escape(one.error)}")
+            out.print(styled((said, "red"), f"  {one.name}: {one.error}"))
 
 
 def document(out: Console, one: Document) -> None:
@@ -111,16 +130,17 @@ def document(out: Console, one: Document) -> None:
             shown = "; ".join(value) if isinstance(value, (tuple, list)) else str(value)
             if isinstance(value, dict):
                 shown = "\n".join(f"{key}: {content}" for key, content in value.items())
-            table.add_row(f"[bold]{name}[/]", escape(shown, lines=True))
+            table.add_row(styled((name, "bold")), styled(shown, lines=True))
     out.print(table)
 
 
 def chunks(out: Console, found: Sequence[Chunk]) -> None:
     for one in found:
-        head = f"[bold]{one.sequence}[/]  {one.kind}, {pages(one.pages)}, {one.token_count} tokens"
-        out.print(f"{head}  [dim]{escape(' › '.join(one.heading_path))}[/]".rstrip())
-        out.print(escape(one.text, lines=True) + "\n")
+        head = f"  {one.kind}, {pages(one.pages)}, {one.token_count} tokens"
+        path = (("  " + " › ".join(one.heading_path), "dim"),) if one.heading_path else ()
+        out.print(styled((str(one.sequence), "bold"), head, *path))
+        out.print(styled(one.text, "\n", lines=True))
 
 
-def _indented(out: Console, text: str) -> None:
+def _indented(out: Console, text: Text) -> None:
     out.print(Padding(text, (0, 0, 0, 3), expand=False))

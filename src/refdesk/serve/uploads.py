@@ -23,7 +23,7 @@ from refdesk.arguments import sound
 from refdesk.engine import Refdesk
 from refdesk.errors import DiskFull, NotFound, RefdeskError, UsageError
 from refdesk.intake import Handed
-from refdesk.types import UNFINISHED, Added, Document, Progress, Upload
+from refdesk.types import EVERYTHING, UNFINISHED, Added, Document, Progress, Upload
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"
 TELL_S = 0.25  # progress is written down this often at most, and what was taken back is looked for
@@ -318,7 +318,7 @@ class Uploads:
 
     def _handed(self, upload: Upload) -> Handed:
         """The file as the engine takes it; a second try of a file on this machine keeps the place it came from."""
-        document = self._desk.shelves.visible(upload.document_id, None) if upload.document_id else None
+        document = self._desk.shelves.visible(upload.document_id, EVERYTHING) if upload.document_id else None
         path, metadata = self._spool.data(upload.id), dict(upload.metadata)
         if document is not None and document.source and not document.source.startswith("upload:"):
             return Handed(path, document.name, document.collection, document.source, metadata, upload.password)

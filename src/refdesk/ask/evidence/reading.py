@@ -30,7 +30,7 @@ NUMBER_TERMS = frozenset(
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DATE = re.compile(
     rf"\b(?:1\d{{3}}|20\d\d)s?\b|\b(?:{_MONTHS})\b|\b(?:centur(?:y|ies)|decades?|BCE?|AD|CE)\b"
-    rf"|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b|\d{{4}}年|\d+月"
+    rf"|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b|\d{{4}}年|(?<!\d)\d{{1,2}}月"
     rf"|\b(?:spring|summer|autumn|winter|midnight|noon|\d{{1,2}}:\d\d)\b"
 )
 _YEAR = re.compile(r"\b(?:1\d{3}|20\d\d)s?\b")

@@ -25,7 +25,7 @@ BM25_CEILING = 2.2  # k1 + 1: what a term adds at most for each unit of its idf
 SHARED_WORDS = 0.1
 STRONG_SENTENCE = 0.1  # cosine above the threshold that one sentence alone needs
 
-_FACT = re.compile(r"[^\W_]*(?:\d|[^\W\d_a-z])[\w.,]*\w|\d|[A-Z]")  # words with a digit or a capital letter
+_FACT = re.compile(r"(?<![^\W_])[^\W_]*(?:\d|[^\W\d_a-z])[\w.,]*\w|\d|[A-Z]")  # words with a digit or a capital letter
 
 
 def penalise(hits: Sequence[Hit], settings: Settings) -> list[Hit]:

@@ -34,7 +34,7 @@ WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
 
 
 class Keeper:
-    """One question's memory: made with the question, asked before and told after."""
+    """One question's memory: made with the question, in a thread, for it reads what was said before."""
 
     def __init__(self, question: Question, desk: Desk, trace: Trace) -> None:
         self._question = question
@@ -68,7 +68,8 @@ class Keeper:
             self._trace.skip("recall", "the cache is off")
             return ()
         with self._trace.optional("recall") as stage:
-            found = self._desk.cache.get(self._realm(self.turns), same_words(self._question.text))
+            words = same_words(self._question.text)
+            found = await aside(self._desk.cache.get, self._realm(self.turns), words)
             stage.gave(found=found is not None)
             if found is not None:
                 return await self._served(decode_answer(found), "exact")
@@ -79,7 +80,7 @@ class Keeper:
         if not self._question.use_cache or self.turns or query.route != "needs_retrieval":
             return ()
         with self._trace.optional("recall_similar") as stage:
-            near = self._desk.cache.nearest(self._realm(()), query.vector, NEAREST)
+            near = await aside(self._desk.cache.nearest, self._realm(()), query.vector, NEAREST)
             needed = threshold(self._desk.settings.cache_threshold_mode, query.standalone)
             for earlier, cosine, found in near:
                 if cosine >= needed and same_question(query.standalone, earlier):
@@ -103,7 +104,7 @@ class Keeper:
             metrics={**known.metrics, **self._trace.milliseconds()},
         )
         await self._append(answer)
-        self._record(answer)
+        await self._record(answer)
         return (Sources(answer.citations), Content(answer.content), Done(answer))
 
     # meanwhile
@@ -127,13 +128,14 @@ class Keeper:
         question, conversations = self._question, self._desk.conversations
         if not question.conversation_id or question.history:
             return ""
-        older = conversations.older(question.conversation_id, len(self.turns), owner=question.owner or None)
+        owner = question.owner or None
+        older = await aside(conversations.older, question.conversation_id, len(self.turns), owner=owner)
         if not older.turns:
             return older.summary
         if (llm := self._desk.models.role("summariser")) is None:
             return gist(older.turns, budget_tokens // 4, older.summary)
         summary = await summarise(older.turns, llm, self._trace, older.summary)
-        conversations.set_summary(question.conversation_id, summary, older.until, owner=question.owner or None)
+        await aside(conversations.set_summary, question.conversation_id, summary, older.until, owner=owner)
         return summary
 
     # after
@@ -147,14 +149,17 @@ class Keeper:
         beside = Usage(cost_usd=self._trace.cost_usd(*BESIDE))
         answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=answer.usage + beside)
         if self._question.use_cache and self._is_worth_keeping(answer):
-            packed, typed, meant = encode_answer(answer), same_words(self._question.text), same_words(query.standalone)
-            if not self.turns:
-                self._desk.cache.put(self._realm(()), meant, query.vector, packed)
-            if self.turns or typed != meant:
-                self._desk.cache.put(self._realm(self.turns), typed, None, packed)
+            await aside(self._put, answer, query)
         await self._append(answer)
-        self._record(answer)
+        await self._record(answer)
         return answer
+
+    def _put(self, answer: Answer, query: Query) -> None:
+        packed, typed, meant = encode_answer(answer), same_words(self._question.text), same_words(query.standalone)
+        if not self.turns:
+            self._desk.cache.put(self._realm(()), meant, query.vector, packed)
+        if self.turns or typed != meant:
+            self._desk.cache.put(self._realm(self.turns), typed, None, packed)
 
     def _is_worth_keeping(self, answer: Answer) -> bool:
         """Not what was answered while a model was down: the next one who asks may get the better answer."""
@@ -170,9 +175,9 @@ class Keeper:
             except LibraryError as error:  # a full disk costs the conversation this turn, not the answer
                 logger.warning("a turn of a conversation cannot be kept: %s", error)
 
-    def _record(self, answer: Answer) -> None:
+    async def _record(self, answer: Answer) -> None:
         with self._trace.optional("record"):
-            self._desk.record(answer, self._trace)
+            await aside(self._desk.record, answer, self._trace)
 
     def _realm(self, turns: tuple[Turn, ...]) -> str:
         return realm(self._question, self._desk.settings, self._names, self._generation, turns)

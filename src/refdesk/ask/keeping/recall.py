@@ -19,7 +19,7 @@ import orjson
 
 from refdesk.answer import Question, Turn
 from refdesk.settings import Settings
-from refdesk.types import Scope
+from refdesk.types import EVERYTHING, Scope
 
 
 def realm(
@@ -63,7 +63,7 @@ def same_words(text: str) -> str:
 
 
 def _scope(scope: Scope) -> list[Any]:
-    """In an order that does not hang on the caller's; no access at all (an empty list) is not every access (None)."""
+    """In an order that does not hang on the caller's; no access at all (an empty list) is not every access."""
     return [
         sorted(set(scope.collections)),
         sorted(set(scope.documents)),
@@ -72,5 +72,5 @@ def _scope(scope: Scope) -> list[Any]:
         scope.date_from,
         scope.date_to,
         sorted(set(scope.metadata)),
-        None if scope.access is None else sorted(set(scope.access)),
+        None if scope.access is EVERYTHING else sorted(set(scope.access)),
     ]

@@ -20,7 +20,7 @@ _OPEN = r"\\?\[|【|［|〔|⟦|&#0*91;|&#[xX]0*5[bB];|&lbrack;|&lsqb;"
 _CLOSE = r"\\?\]|】|］|〕|⟧|&#0*93;|&#[xX]0*5[dD];|&rbrack;|&rsqb;"
 _BRACKET = re.compile(rf"(?:{_OPEN})((?:(?!{_OPEN}|{_CLOSE}).){{0,400}}?)(?:{_CLOSE})", re.DOTALL)
 _HAS_BRACKET = re.compile(_OPEN)
-_UNCLOSED = re.compile(rf"(?:{_OPEN})(?=\W*(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
+_UNCLOSED = re.compile(rf"(?:{_OPEN})(?=\W{{0,200}}(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_]\w?", re.ASCII)
 _TARGET = re.compile(r"\([^()\s]{1,500}\)")
 _ROUND = re.compile(rf"\((\s*(?:{_CITED})s?[\s:.#]*\d[^()\n]{{0,80}})\)", re.IGNORECASE)

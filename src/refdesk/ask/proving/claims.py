@@ -17,14 +17,14 @@ from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.text import Range, sentences
 
 MARKER = re.compile(r"\[(\d{1,4})\]")
-_MARKERS = re.compile(r"(?:[^\S\n]*\[\d{1,4}\])+")
+_MARKERS = re.compile(r"(?<![^\S\n])(?:[^\S\n]*+\[\d{1,4}\])+")
 _LEADING = re.compile(r"(?:\[\d{1,4}\]\s*)+[.;,]?")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
 _ITEM = re.compile(r"[ \t]*(?:>[ \t]*)*(?:[-*+•‣◦▪–·]|\(?\d{1,3}[.)]|[a-zA-Z][.)])[ \t]+|[ \t]*>[ \t]*")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s*(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__)\s*:?\s*$|\s*[-*_=]{3,}\s*$")
-_TABLE_LINE = re.compile(r"[ \t]*\|?[ \t:|-]*-{2,}[ \t:|-]*$")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s*(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__)\s*+(?::\s*+)?$|\s*[-*_=]{3,}\s*$")
+_TABLE_LINE = re.compile(r"(?=[^\n]*--)[ \t:|-]+$")
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|`")
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_LINK = re.compile(r"!?\[([^\]\n]{0,600})\]\([^)\n]{0,600}\)")
 _SMALL_TALK = re.compile(
     r"(?:here (?:is|are)|here's|below (?:is|are)|the following|based on|according to|in summary|in short|overall"
     r"|to summari[sz]e|i hope|let me know|feel free|hope this|sure|certainly|hello|hi|dear|thanks|thank you"
@@ -136,7 +136,7 @@ def _bare(text: str, visible: str) -> str:
     if text.lstrip().startswith("|"):
         text = " | ".join(cell.strip() for cell in text.strip().strip("|").split("|"))
     text = " ".join(text.split())
-    return re.sub(r"\s+([.,;:!?])", r"\1", text)
+    return re.sub(r"(?<!\s)\s+([.,;:!?])", r"\1", text)
 
 
 def _claims_something(text: str, has_markers: bool) -> bool:

@@ -42,8 +42,10 @@ _DIGITS = re.compile(r"(?=.*\d)[\d\s,;:.&/|+−–—-]+")  # linear on any leng
 _DECIMAL = re.compile(r"[-−+]?\d+\.\d+")
 _TAGGED = re.compile(r"doc(?:ument)?\s*:\s*([^|;\]]*?)\s*(?:[|,;]\s*chunk\s*:\s*([^|;,\s\]]*)|\Z|(?=;))", re.I)
 _CHUNK = re.compile(r"\bchunk\s*:", re.I)
-_PATH = re.compile(r"\s*(?:>|›|»|→|&gt;)\s*")
-_PAGED = re.compile(r"[,;]?\s*\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I)  # "Handbook, p. 3"
+_PATH = re.compile(r"(?:(?<!\s)\s+)?(?:>|›|»|→|&gt;)\s*")
+_PAGED = re.compile(
+    r"(?:[,;]\s*|(?<![\s,;])\s+)?\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I
+)  # "Handbook, p. 3"
 _FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rtf|json|png|jpe?g|tiff?)\b", re.I)
 _AUTHOR = re.compile(r"[A-Z][\w'’-]+(?:\s+(?:et al\.?|and|&)\s*(?:[A-Z][\w'’-]+)?)?,?\s*\(?(?:1[5-9]|20)\d\d[a-z]?\)?")
 _LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
@@ -175,7 +177,12 @@ class Owners:
                 return (alike[0].number,)
             if any(dice(name, wanted) > DICE for name, _ in self._titles):
                 return ()  # the same title with another number
-        return () if _reads_as_citation(text, words) else None
+        is_name = ends and text[0].isupper() and not self._is_bracketed(text)
+        return () if is_name or _reads_as_citation(text, words) else None
+
+    def _is_bracketed(self, text: str) -> bool:
+        """Whether a passage has it in brackets too, "(NATO)": then it is what the document says, and no marker."""
+        return any(f"{one}{text}" in passage.text for passage in self._passages.values() for one in "[(")
 
 
 def _titles(passage: Passage) -> list[str]:

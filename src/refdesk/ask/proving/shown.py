@@ -46,7 +46,7 @@ class Shown:
 
     @property
     def word(self) -> str:
-        found = re.search(r"\w+\Z", self._tail)
+        found = re.search(r"(?<!\w)\w+\Z", self._tail)
         return found.group() if found else ""
 
     # --- what comes ---------------------------------------------------------------------------------------------------

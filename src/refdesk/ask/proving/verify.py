@@ -7,7 +7,6 @@ other, and goes through the markers and the checks again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import aclosing
 
@@ -117,5 +116,6 @@ def read_verdicts(text: str, count: int) -> list[tuple[str, str]] | None:
 
 def _json_part(text: str) -> str:
     """Models put JSON into a code block, or a word before it."""
-    match = re.search(r"\{.*\}|\[.*\]", text, re.DOTALL)
-    return match.group() if match else ""
+    opens = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=-1)
+    closes = text.rfind("}" if opens >= 0 and text[opens] == "{" else "]")
+    return text[opens : closes + 1] if 0 <= opens < closes else ""

@@ -146,7 +146,7 @@ def _searched(side: str, of: str, aspect: str, link: str) -> str:
 
 def _split(first: str, last: str) -> list[str]:
     """The sides, `A, B` and `C`, with what they share given to each: "the basic and the premium plan"."""
-    named = [side.strip(" ,") for side in (*re.split(r"\s*,\s*(?:and\s+)?", first), last)]
+    named = [side.strip(" ,") for side in (*re.split(r"(?:(?<!\s)\s+)?,\s*(?:and\s+)?", first), last)]
     named = [side for side in named if side]
     if any(len(side.split()) > LONGEST_SIDE for side in named):
         return []

@@ -17,8 +17,8 @@ _OR = (
 )
 # Only phrases that hardly mean anything else: "actually" or "rather" alone may be part of the question.
 _SLIP = re.compile(
-    rf"[\s,;:.–—-]+(?:no[\s,]+{_OR}|wait[\s,]+(?:no|my bad)|oh[\s,]+no|oops|sorry|or[\s,]+{_OR}|or[\s,]+{_HM}"
-    r"|actually[\s,]+no"
+    rf"(?<![\s,;:.–—-])[\s,;:.–—-]+(?:no[\s,]+{_OR}|wait[\s,]+(?:no|my bad)|oh[\s,]+no|oops|sorry"
+    rf"|or[\s,]+{_OR}|or[\s,]+{_HM}|actually[\s,]+no"
     rf"|{_HM}[\s,]+(?:{_OR}|like)|{_HM}[\s,]+(?=(?:wh\w+|how)\b)|i mean(?:t)?(?: to say)?|make that|scratch that"
     rf"|let me rephrase)(?:[\s,]+(?:{_OR}|instead|{_HM}))*[\s,;:–—-]+",
     re.IGNORECASE,

@@ -91,7 +91,7 @@ _BARE = re.compile(
     r"|(?:any )?examples?|what else|can you (?:elaborate|explain)(?: more| further)?)[?.! ]*$",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(r"\s*\([^()]*\)$")  # what an earlier question was completed with
+_ASIDE = re.compile(r"(?:(?<!\s)\s+)?\([^()]*\)$")  # what an earlier question was completed with
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
 # A question that names its own thing: "What is anemia?", "Tell me about makos."

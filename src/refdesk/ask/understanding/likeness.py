@@ -60,7 +60,7 @@ _POLITE = re.compile(
     r"|(?:please )?(?:tell|show|give) (?:me|us)\s+|do you (?:happen to )?know\s+|i(?:'m| am) wondering\s+|i wonder\s+"
     r"|(?:i|we) (?:want|need|would like|'d like|wish) to know\s+|what do (?:the|my|our) documents say about\s+)?"
 )
-_LAST_POLITE = re.compile(r"[\s,]+(?:please|thanks|thank you|kindly)$")
+_LAST_POLITE = re.compile(r"(?<![\s,])[\s,]+(?:please|thanks|thank you|kindly)$")
 _CONTRACTED = (
     (re.compile(r"\b(can)(?:no|')?t\b"), "can not"),
     (re.compile(r"\bwon't\b"), "will not"),

@@ -139,7 +139,7 @@ def reply(query: Query) -> str:
 
 def _kind_and_language(text: str) -> tuple[str, str]:
     said = " ".join(text.replace("’", "'").split())
-    whole = " ".join(re.sub(r"[\s,]*[!?.…,;:)(]+(?=\s|\Z)", " ", said).split())
+    whole = " ".join(re.sub(r"(?:(?<![\s,])[\s,]+)?(?<![!?.…,;:)(])[!?.…,;:)(]+(?=\s|\Z)", " ", said).split())
     rest = without_greeting(said).strip(" !?.…,;:")  # "Hello! How are you?" is a feeling
     for candidate in dict.fromkeys((whole, rest)):
         for group, language, pattern in _PATTERNS:

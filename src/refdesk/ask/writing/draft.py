@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from refdesk.answer import Context, Usage
@@ -14,6 +15,12 @@ from refdesk.events import Content, Replace
 from refdesk.ports import Piece
 
 EXTRACTIVE = "extractive"  # the name of the answerer that needs no model
+# What is said of an answer by the reason why it ended; every other reason means that it is whole.
+CUT_OFF: Mapping[str, str] = {
+    "length": "The model's answer was cut off at its length limit.",
+    "too_long": "The model's answer was cut off: it is longer than llm.max_answer_kb allows.",
+    "too_slow": "The model's answer was cut off: it took longer than llm.total_s allows.",
+}
 _NUMBER = re.compile(r"\[(?=\d{1,4}\])(\d+)\]")
 
 
@@ -37,12 +44,18 @@ class Draft:
         self.notes: list[str] = []
         self._begin()
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the writer was ended before it had finished."""
+        return bool(self._cut)
+
     def _begin(self) -> None:
         self._trim = AnswerTrim()
         self._markers = MarkerStream(self.context)
         self._shown: list[str] = []
         self.quotes: list[PlacedQuote] = []
         self._quoted_passages: list[int] = []
+        self._cut = ""
 
     def take(self, piece: Piece) -> Content | Replace | None:
         """What a reader is to be told of one more piece."""
@@ -54,6 +67,7 @@ class Draft:
             if was_shown:
                 next_writer = "quoting" if piece.model == EXTRACTIVE else piece.model or "the model"
                 return Replace("", f"the connection to the model broke; {next_writer} starts over")
+        self._cut = CUT_OFF.get(piece.finish, "")
         return self._show(self._markers.feed(self._trim.feed(piece.text)))
 
     def say(self, text: str) -> Content | None:
@@ -75,6 +89,8 @@ class Draft:
         return self._show(before + text)
 
     def finish(self) -> Content | None:
+        if self._cut:
+            self.notes.append(self._cut)
         return self._show(self._markers.feed(self._trim.finish()) + self._markers.finish())
 
     def _show(self, text: str) -> Content | None:

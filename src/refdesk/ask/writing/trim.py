@@ -16,6 +16,7 @@ from itertools import product
 from refdesk.answer import Passage
 from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
 
+AT_ONCE = 4096  # characters: of a whole answer in one piece, each filter holds no more than this
 MOST_SUGGESTED = 5
 LONGEST_SUGGESTED = 300
 
@@ -30,7 +31,8 @@ class AnswerTrim:
 
     def feed(self, text: str) -> str:
         """What may be shown now."""
-        return self._suggestions.feed(self._preamble.feed(self._reasoning.feed(text)))
+        parts = (text[at : at + AT_ONCE] for at in range(0, len(text), AT_ONCE))
+        return "".join(self._suggestions.feed(self._preamble.feed(self._reasoning.feed(part))) for part in parts)
 
     def finish(self) -> str:
         """What was still held back; nothing comes after."""
@@ -116,7 +118,7 @@ def _phrases() -> tuple[str, ...]:
 
 
 _PHRASES = _phrases()
-_LONGEST_PHRASE = max(map(len, _PHRASES))
+_BEGINNING = 512  # characters that are looked at, longer than every phrase: a preamble is decided within them
 
 
 class _Preamble:
@@ -150,7 +152,8 @@ class _Preamble:
 
 def _preamble(text: str, *, final: bool) -> int | None:
     """How many characters of the beginning are a preamble; None while more text must tell."""
-    low = _lowered(text)
+    final = final or len(text) > _BEGINNING
+    low = _lowered(text[:_BEGINNING])
     if any(low.startswith(phrase) for phrase in _PHRASES):
         return max(len(phrase) for phrase in _PHRASES if low.startswith(phrase))
     for opener in _OPENERS:
@@ -185,9 +188,10 @@ def _lowered(text: str) -> str:
 # --- suggested questions ---------------------------------------------------------------------------------------------
 
 _SENTINEL = re.compile(
-    r"[\s*_#>`~\-]*(?:suggested\\?_questions|(?-i:SUGGESTED QUESTIONS))[*_`]*\s?[:：]?[*_`]*", re.IGNORECASE
+    r"(?:suggested\\?_questions|(?-i:SUGGESTED QUESTIONS))[*_`]{0,16}\s?[:：]?[*_`]{0,16}", re.IGNORECASE
 )
 _MARKUP = "*_#>`~-"
+_LONGEST_MARKUP = 64  # before the sentinel: what is held back while it may still come, and goes with it
 # "s", "su" … at the end of what has come: nested options of the word, its underscore perhaps escaped.
 _LETTERS = [r"(?:\\?_| )" if letter == "_" else letter for letter in SUGGESTED_QUESTIONS.lower()]
 _SENTINEL_BEGUN = re.compile(
@@ -195,7 +199,7 @@ _SENTINEL_BEGUN = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"(?:[-*•+]|\d{1,2}[.)]|q\d?[:.])\s*", re.IGNORECASE)
-_CITED = re.compile(r"\s*\[[^\[\]\n]{0,40}\]")
+_CITED = re.compile(r"(?:(?<!\s)\s+)?\[[^\[\]\n]{0,40}\]")
 
 
 class _Suggestions:
@@ -232,11 +236,11 @@ class _Suggestions:
                 continue
             match = _SENTINEL.search(self._held)
             if match and (final or match.end() < len(self._held)):
-                out.append(self._held[: match.start()])
+                out.append(self._held[: _before_markup(self._held, match.start())])
                 self._held = self._held[match.end() :]
                 self._taking = self._is_first = True
                 continue
-            kept = match.start() if match else len(self._held) if final else _undecided(self._held)
+            kept = len(self._held) if final else _undecided(self._held, match)
             out.append(self._held[:kept])
             self._held = self._held[kept:]
             break
@@ -264,12 +268,16 @@ def _is_question(line: str) -> bool:
     return not bare or "|" in bare or bare.endswith("?") or _ITEM.match(bare) is not None
 
 
-def _undecided(text: str) -> int:
-    """Where the part begins that may still become the sentinel: markup and space, then its first letters."""
-    place = len(text)
-    if begun := _SENTINEL_BEGUN.search(text):
-        place = begun.start()
-    while place and (text[place - 1].isspace() or text[place - 1] in _MARKUP):
+def _undecided(text: str, found: re.Match[str] | None) -> int:
+    """Where the part begins that may still become the sentinel: markup and space, then it or its first letters."""
+    begun = found or _SENTINEL_BEGUN.search(text)
+    return _before_markup(text, begun.start() if begun else len(text))
+
+
+def _before_markup(text: str, place: int) -> int:
+    """Where the markup and white space begin that stand right before a place."""
+    last = max(0, place - _LONGEST_MARKUP)
+    while place > last and (text[place - 1].isspace() or text[place - 1] in _MARKUP):
         place -= 1
     return place
 

@@ -95,9 +95,9 @@ class _Reader:
                 self.title = self.title or text
             self.items.append(Item("heading", heading, level=level))
         elif name.startswith("toc ") or name == "table of figures":
-            self._gather("toc", re.sub(r"\s*\t\s*", " … ", text))
+            self._gather("toc", re.sub(r"(?<!\s)(?=\s*\t)\s+", " … ", text))
         elif CONTENTS_LINE.fullmatch(text):
-            self._gather("perhaps toc", re.sub(r"\s*\t\s*", " … ", text))
+            self._gather("perhaps toc", re.sub(r"(?<!\s)(?=\s*\t)\s+", " … ", text))
         elif place or name.startswith(("list bullet", "list number")):
             self._gather("list", self._list_line(text, place))
         elif text:

@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"^[($€£¥+\-–—−]*\s*[($]*\d[\d.,]*\s*[)%xX*]*(\s*
 _YEAR = re.compile(r"^(19|20)\d\d$")
 _MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\])$")
 _LEADER = re.compile(r"^[.·…_ ]{3,}$")
-_ENTRY = re.compile(r"(?:\s?[.·…_]){5,}\s*\d{1,4}$")  # "Metric spaces . . . . . . 12"
+_ENTRY = re.compile(r"(?<![.·…_])(?<![.·…_]\s)(?:\s?[.·…_]){5,}\s*\d{1,4}$")  # "Metric spaces . . . . . . 12"
 _OPENERS = frozenset("$€£¥(") | {"$(", "US$"}
 _CLOSERS = frozenset({")", "%", ")%", "pp", "bps", "x", "*", "(1)", "(2)", "(a)", "(b)"})
 

@@ -76,6 +76,7 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
     `is_local`: bound to this machine alone, and then only called by its names. `insecure`: open to everyone without a
     key. `shared`: a folder of all processes that serve the same library, for the limits of a key.
     """
+    desk = desk.for_callers()
     service = Service(desk, limits=Limits(shared), spans=make_spans())
 
     @asynccontextmanager

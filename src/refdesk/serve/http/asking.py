@@ -29,6 +29,8 @@ from refdesk.serve.http.reply import reply
 from refdesk.serve.http.seeds import answer_shape, citation_shape
 from refdesk.serve.http.shapes import ChatRequest, QueryRequest
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, new_id
+from refdesk.threads import aside
+from refdesk.types import EVERYTHING
 
 router = APIRouter(tags=["asking"])
 AGAIN_S = GRACE_S
@@ -134,19 +136,23 @@ async def begin(service: Service, caller: Caller, text: str, options: dict[str, 
     if not text.strip():
         raise UsageError("there is no question", hint="say it in `question`, `message`, or a message of the user")
     log_question(text)
-    desk = service.desk
+    return await aside(_begun, service, caller, text, options)
+
+
+def _begun(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
+    """In a thread: settings, conversations and the documents that are named are looked up."""
     if settings := options.get("settings"):
-        desk.settings.for_request(settings)
+        service.desk.settings.for_request(settings)
     if (known := options.get("conversation_id")) and caller.id:
-        await asyncio.to_thread(_own_conversation, service, known, caller)
-    return desk.ask(text, owner=caller.id, access=caller.access, **options)
+        _own_conversation(service, known, caller)
+    return service.desk.ask(text, owner=caller.id, access=caller.access, **options)
 
 
 async def begin_stream(
     service: Service, caller: Caller, text: str, options: dict[str, Any]
 ) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
     """The same, and what to call when the last event is sent: until then it counts among the caller's questions."""
-    end = service.limits.begin(caller, service.desk.settings)
+    end = service.limits.begin(caller, await aside(lambda: service.desk.settings))
     try:
         return await begin(service, caller, text, options), end
     except BaseException:
@@ -171,7 +177,7 @@ def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
 
 
 async def ask_once(request: Request, service: Service, caller: Caller, text: str, options: dict[str, Any]) -> Answer:
-    with service.limits.asking(caller, service.desk.settings):
+    with service.limits.asking(caller, await aside(lambda: service.desk.settings)):
         events = await begin(service, caller, text, options)
         return await unless_gone(request, service.streams, _collected(request, service, events))
 
@@ -233,7 +239,7 @@ async def counted(
 
 async def _spans(request: Request, service: Service, answer_id: str) -> None:
     if service.spans is not None:
-        trace = await asyncio.to_thread(service.desk.trace, answer_id)
+        trace = await aside(service.desk.trace, answer_id, access=EVERYTHING)
         service.spans.stages(request.state.span, trace)
 
 

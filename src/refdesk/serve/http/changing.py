@@ -21,7 +21,7 @@ from refdesk.serve.http.response_shapes import DeletedDocuments, MovedDocuments
 from refdesk.serve.http.response_shapes import Document as ShownDocument
 from refdesk.serve.http.uploads import Queue
 from refdesk.serve.uploads import Uploads
-from refdesk.types import Document
+from refdesk.types import EVERYTHING, Document
 
 router = APIRouter(prefix="/api", tags=["documents"])
 CHANGED = gives(ShownDocument, DOCUMENT) | failures(404)
@@ -131,7 +131,7 @@ def _gone(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Respo
     gone = desk.remove_found(documents)
     went = {one.id for one in gone}
     # One that was being added goes by itself once it is put down, perhaps before it is removed here.
-    gone += [one for one in documents if one.id not in went and desk.shelves.visible(one.id, None) is None]
+    gone += [one for one in documents if one.id not in went and desk.shelves.visible(one.id, EVERYTHING) is None]
     queue.documents_removed(one.source for one in gone)
     return reply({"deleted": [one.id for one in gone]})
 

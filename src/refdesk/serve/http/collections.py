@@ -19,7 +19,7 @@ EXAMPLE: CollectionList = {"collections": [{"name": "finance/2024", "documents":
 def collections(desk: Library, caller: Who) -> Response:
     """With how many documents lie in each itself; those of the caller's key also when they are empty."""
     counts = dict(desk.collections(caller.access))
-    names = sorted(counts.keys() | set(caller.access or ()))
+    names = sorted(counts.keys() | set(caller.collections or ()))
     return reply(
         {
             "collections": [

@@ -27,7 +27,7 @@ WORDS: Mapping[int, str] = {
     408: "The body did not come",
     413: "Over a limit on size",
     415: "A type that is not read",
-    422: "The document cannot be read",
+    422: "A field that is not known, or a document that cannot be read",
     429: "Over a limit of this key; Retry-After says when to come back",
     500: "A defect; the log has the request's id",
     501: "An optional part is not installed",
@@ -44,7 +44,7 @@ SAID: Mapping[int, tuple[str, str]] = {
     408: ("request_timeout", "nothing came for 60 seconds"),
     413: ("too_large", "a request has 4 MB at most; send less, or upload it as a document"),
     415: ("unsupported_format", "files of this type are not read"),
-    422: ("needs_password", "it is encrypted"),
+    422: ("unknown_field", "'topk' (did you mean 'top_k'?) is not a field of this request; it may have …"),
     429: ("too_many_requests", "this key has made its 1,000 requests of the hour"),
     500: ("internal_error", "something went wrong on the server's side"),
     501: ("extra_missing", "this needs refdesk[rerank]"),
@@ -153,7 +153,8 @@ def _complete(operation: dict[str, Any], path: str, method: str) -> None:
     responses = operation["responses"]
     if "HTTPValidationError" in str(responses.get("422")):
         del responses["422"]
-    for status in _anywhere(path, method):
+    has_fields = "application/json" in operation.get("requestBody", {}).get("content", {})
+    for status in (*_anywhere(path, method), *((422,) if has_fields else ())):
         responses.setdefault(str(status), _failure(status))
     for status, response in responses.items():
         content = response.get("content", {})

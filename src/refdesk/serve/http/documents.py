@@ -32,6 +32,7 @@ from refdesk.serve.http.response_shapes import DocumentPage, UploadList
 from refdesk.serve.http.response_shapes import Upload as ShownUpload
 from refdesk.serve.http.uploads import UPLOAD, Queue, shown
 from refdesk.serve.uploads import new_upload
+from refdesk.threads import aside
 from refdesk.types import Document
 
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
@@ -124,7 +125,8 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
     """
     caller.require("add")
     with ExitStack() as stack:
-        form = await receive(request, desk.spool, stack, desk.settings.max_upload_mb)
+        settings = await aside(lambda: desk.settings)
+        form = await receive(request, desk.spool, stack, settings.max_upload_mb)
         if not form.files:
             raise UsageError("there is no file in the form", hint="put files in the field 'files'")
         collection = _place(caller, form.fields.get("collection", ""))
@@ -150,7 +152,7 @@ async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> R
     """http and https only, and never from a private network."""
     caller.require("add")
     collection = _place(caller, body.collection)
-    settings = desk.settings
+    settings = await aside(lambda: desk.settings)
     url = checked_url(body.url).geturl()
     with desk.spool.receiving() as (upload_id, file):
         most, networks = settings.max_upload_mb << 20, checked_networks(settings.fetch_networks)
@@ -222,7 +224,7 @@ def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
 def original(request: Request, desk: Library, caller: Who, document_id: DocumentId) -> Response:
     """Always as a download: a page among the documents must not run as a page of this site. In parts, if wanted."""
     found = readable(desk, caller, document_id)
-    path = desk.original(found.id)
+    path = desk.original(found.id, access=caller.access)
     headers = {
         "ETag": f'"{found.content_hash}"',
         "X-Content-Type-Options": "nosniff",

@@ -4,6 +4,7 @@
      "request_id": "4f1c…"}
 
 Requests that do not fit their schema are 400, like every other wrong call: one status says "correct your request".
+Only a field that is not known is 422: a program may drop it and ask again.
 """
 
 from __future__ import annotations
@@ -39,8 +40,13 @@ from refdesk.errors import (
     UsageError,
 )
 from refdesk.serve.http.reply import json_bytes
+from refdesk.serve.http.shapes import UNKNOWN_FIELD
 
 logger = logging.getLogger("refdesk.http")
+
+
+class UnknownField(UsageError):
+    """A request has a field that nobody reads."""
 
 
 class ServerStopping(RefdeskError):
@@ -57,6 +63,7 @@ class ServerStopping(RefdeskError):
 # The nearest class in an error's family tree decides.
 STATUS: Mapping[type[RefdeskError], int] = {
     UsageError: 400,
+    UnknownField: 422,
     NotSignedIn: 401,
     AccessDenied: 403,
     NotFound: 404,
@@ -175,7 +182,10 @@ async def _refdesk_error(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    said = UsageError(in_words(error.errors(), error.body), hint="/openapi.json and docs/http.md say what is expected")
+    hint = "/openapi.json and docs/http.md say what is expected"
+    said = UsageError(in_words(error.errors(), error.body), hint=hint)
+    if unknown := [one["msg"] for one in error.errors() if one["type"] == UNKNOWN_FIELD]:
+        said = UnknownField(unknown[0], hint=hint)
     kind = request.headers.get("content-type", "")
     if error.errors()[0]["loc"] == ("body",) and isinstance(error.body, bytes) and "json" not in kind:
         said = UsageError("the body is not sent as JSON", hint="send the header Content-Type: application/json")

@@ -21,8 +21,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from refdesk.access import LOCAL, Caller
 from refdesk.engine import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
+from refdesk.serve.callers import caller_by_key
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.limits import LONGEST_BODY, Limits, bounded
+from refdesk.settings import Settings
+from refdesk.threads import aside
 
 COOKIE = "refdesk_session"
 HEADER = "x-refdesk"  # any page may send a form; a header of one's own only the same site's script
@@ -50,9 +53,9 @@ class Guard:
             await self.app(scope, receive, send)
             return
         try:
-            caller = self._admit(scope, _headers(scope))
+            caller, settings = await aside(self._admitted, scope)
             if caller is not None and is_counted(caller, scope["path"]):
-                self._limits.count(caller, self._desk.settings)
+                self._limits.count(caller, settings)
         except RefdeskError as error:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
             return
@@ -61,18 +64,22 @@ class Guard:
         if caller is None or not caller.id:
             await self.app(scope, receive, send)
             return
-        await self._in_turn(caller, scope, receive, send)
+        await self._in_turn(caller, settings, scope, receive, send)
 
-    async def _in_turn(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _in_turn(self, caller: Caller, settings: Settings, scope: Scope, receive: Receive, send: Send) -> None:
         """For a key: not too much at a time, so that there is something left for the others."""
         with ExitStack() as stack:
             try:
-                stack.enter_context(self._limits.opened(caller, self._desk.settings))
+                stack.enter_context(self._limits.opened(caller, settings))
             except RefdeskError as error:
                 await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
                 return
             async with self._limits.turn(caller) if scope["path"].endswith(HEAVY) else nullcontext():
                 await self.app(scope, receive, send)
+
+    def _admitted(self, scope: Scope) -> tuple[Caller | None, Settings]:
+        """In a thread: keys, sign-ins and settings are read from the database."""
+        return self._admit(scope, _headers(scope)), self._desk.settings
 
     def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
         path = scope["path"]
@@ -83,12 +90,8 @@ class Guard:
             if scope["method"] not in SAFE_METHODS:
                 _same_site(headers, needs_header=False)
             return LOCAL
-        secret = _secret(headers)
-        if secret:
-            caller = self._desk.keys.verify(secret)
-            if caller is None:
-                raise NotSignedIn("this key is not known")
-            return caller
+        if (by_key := caller_by_key(self._desk, headers)) is not None:
+            return by_key
         token = _cookie(headers)
         caller = self._desk.sessions.caller(token) if token else None
         if caller is not None:
@@ -112,13 +115,6 @@ def is_counted(caller: Caller, path: str) -> bool:
 
 def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-
-
-def _secret(headers: Mapping[str, str]) -> str:
-    kind, _, secret = headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer" and secret.strip():
-        return secret.strip()
-    return headers.get("x-api-key", "").strip()
 
 
 def _cookie(headers: Mapping[str, str]) -> str:

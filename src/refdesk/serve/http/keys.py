@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -17,6 +16,7 @@ from refdesk.serve.http.guard import COOKIE, Who, is_counted
 from refdesk.serve.http.reply import reply
 from refdesk.serve.http.response_shapes import ChangedKey, Key, KeyList, Me, NewKey, RevokedKey, SignedOut
 from refdesk.serve.http.shapes import KeyChange, KeyIn, SessionIn
+from refdesk.threads import aside
 
 router = APIRouter(prefix="/api", tags=["access"])
 KEY: Key = {
@@ -96,15 +96,15 @@ def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
 async def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     """Sets a cookie that no script can read and no other site can send."""
     desk = service.desk
-    caller = await asyncio.to_thread(desk.keys.verify, body.key)
+    caller = await aside(desk.keys.verify, body.key)
     if caller is None:
         raise NotSignedIn("this key is not known")
     if is_counted(caller, request.url.path):  # the guard did not know yet whose request it is
-        service.limits.count(caller, desk.settings)
+        service.limits.count(caller, await aside(lambda: desk.settings))
     if known := request.cookies.get(COOKIE):
-        await asyncio.to_thread(desk.sessions.end, known)
-    token, seconds = await asyncio.to_thread(desk.sessions.begin, caller)
-    answer = reply(_me(desk, caller))
+        await aside(desk.sessions.end, known)
+    token, seconds = await aside(desk.sessions.begin, caller)
+    answer = reply(await aside(_me, desk, caller))
     answer.set_cookie(
         COOKIE, token, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https"
     )

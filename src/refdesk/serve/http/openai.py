@@ -40,7 +40,7 @@ KEPT = (
 )
 MOST_TOKENS = 100_000  # of the setting answer.max_tokens; clients ask for all that their own models could write
 CORRECTED = "\n\nCorrected answer:\n\n"
-MARKERS = re.compile(r"\s*\[\d+(?:, ?\d+)*\]")
+MARKERS = re.compile(r"(?<!\s)\s*\[\d{1,4}(?:, ?\d{1,4})*\]")
 SHOWN = EXAMPLE.to_dict() | {"citations": [citation_shape(one) for one in EXAMPLE.citations]}
 MESSAGE = {
     "role": "assistant",

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from refdesk.errors import NotFound
 from refdesk.serve.http.guard import Who
 from refdesk.serve.http.markdown import html_of
+from refdesk.serve.http.quoted_html import quoted_html
 from refdesk.serve.http.reply import reply
 
 FOLDER = Path(__file__).resolve().parent.parent / "web"
@@ -128,6 +129,7 @@ class RenderIn(BaseModel):
     content: Annotated[str, Field(max_length=200_000)]
     claims: Annotated[list[tuple[Place, Place]], Field(max_length=5000)] = []
     markers: Annotated[list[Place], Field(max_length=5000)] = []
+    quoted: bool = False  # sentences of documents, which are no Markdown: the answer's model is "extractive"
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"content": "It weighs 350 kg. [1]", "claims": [[0, 21]], "markers": [1]}]}
     )
@@ -136,4 +138,5 @@ class RenderIn(BaseModel):
 @router.post("/page/render", include_in_schema=False)
 def render(caller: Who, body: RenderIn) -> Response:
     """Not below /api: several times in an answer, so it does not count as a request of the hour."""
-    return reply({"html": html_of(body.content, body.claims, body.markers)})
+    render_html = quoted_html if body.quoted else html_of
+    return reply({"html": render_html(body.content, body.claims, body.markers)})

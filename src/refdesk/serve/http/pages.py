@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
+from refdesk.access import Caller
 from refdesk.engine import Refdesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.geometry import Box, Geometry
@@ -70,13 +71,13 @@ def image(
     document = readable(desk, caller, document_id)
     if document.format not in WITH_IMAGES:
         raise NotFound(f"{document.name} has no page images", hint="its text can be shown instead")
-    _page(desk, document, number)
+    _page(desk, caller, document, number)
     marked = checked_boxes(boxes, number)
     tag = _tag(document, number, width, format, marked)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
     if is_known(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers=headers)
-    data = desk.page_image(document.id, number, width=width, boxes=marked, format=format)
+    data = desk.page_image(document.id, number, width=width, boxes=marked, format=format, access=caller.access)
     return Response(data, headers=headers, media_type=f"image/{format}")
 
 
@@ -86,8 +87,8 @@ def image(
 def text(desk: Library, caller: Who, document_id: DocumentId, number: Number) -> Response:
     """`start` is the place of the page in the document's text. Words have places where the format has pages."""
     document = readable(desk, caller, document_id)
-    page = _page(desk, document, number)
-    found = desk.pages(document.id, number)
+    page = _page(desk, caller, document, number)
+    found = desk.pages(document.id, number, access=caller.access)
     words = _words(found[0].words, page) if found and found[0].words is not None else []
     return reply(
         {
@@ -129,8 +130,8 @@ def _is_share(value: Any) -> bool:
     )
 
 
-def _page(desk: Refdesk, document: Document, number: int) -> Page:
-    found = desk.pages(document.id, number)
+def _page(desk: Refdesk, caller: Caller, document: Document, number: int) -> Page:
+    found = desk.pages(document.id, number, access=caller.access)
     if not found:
         raise NotFound(f"{document.name} has pages 1 to {document.page_count}, not {number}")
     return found[0].page

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from refdesk.answer import Level, Mode, ResponseMode
 from refdesk.errors import UsageError
@@ -13,6 +15,7 @@ from refdesk.types import Kind, Method
 LONGEST_QUERY = 1000  # characters of a question to /api/query (seed 002); elsewhere query.max_characters, 8,000
 Text = Annotated[str, Field(max_length=100_000)]
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
+MOST_NAMED = 5  # unknown fields that are named
 Names = Name | Annotated[list[Name], Field(max_length=1000)]
 
 
@@ -27,10 +30,48 @@ def _sound(name: str) -> str:
 ConversationId = Annotated[str, Field(max_length=80), AfterValidator(_sound)]  # the length is the store's
 
 
-class Shape(BaseModel):
-    """What is not known is left alone: other systems' clients send more than Refdesk reads. "5" is not a number."""
+UNKNOWN_FIELD = "unknown_field"  # errors.py makes 422 of it
+# What OpenAI's interface knows and has no meaning here: every client may send it, so it is taken and left alone. Others
+# are refused, as OpenAI itself does.
+OPENAI = frozenset(
+    (
+        *("audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "metadata"),
+        *("modalities", "moderation", "parallel_tool_calls", "prediction", "presence_penalty", "prompt_cache_key"),
+        *("prompt_cache_options", "prompt_cache_retention", "reasoning_effort", "response_format"),
+        *("safety_identifier", "seed", "service_tier", "stop", "store", "tool_choice", "tools", "top_logprobs"),
+        *("top_p", "user", "verbosity", "web_search_options"),
+    )
+)
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+
+class Shape(BaseModel):
+    """A field that is not known is an error: whoever sends it expects that it does something. "5" is not a number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, value: Any) -> Any:
+        if cls.model_config.get("extra") == "forbid":
+            refuse_unknown(value, list(cls.model_fields))
+        return value
+
+
+def refuse_unknown(value: Any, known: list[str]) -> None:
+    """Says all that are unknown at once, and the names that are known."""
+    if unknown := [name for name in value if name not in known] if isinstance(value, dict) else []:
+        raise PydanticCustomError(UNKNOWN_FIELD, "{said}", {"said": _unknown(unknown, known)})
+
+
+def _unknown(names: list[Any], known: list[str]) -> str:
+    """`'topk' is not a field of this request (did you mean 'top_k'?); it may have …`."""
+    asked = []
+    for name in (str(one)[:60] for one in names[:MOST_NAMED]):  # comparing takes its time
+        near = get_close_matches(name, known, 1, 0.75)
+        asked.append(f"'{name}' (did you mean '{near[0]}'?)" if near else f"'{name}'")
+    are = "is not a field" if len(names) == 1 else "are not fields"
+    shown = ", ".join(asked) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return f"{shown} {are} of this request; it may have {', '.join(known)}"
 
 
 class TurnIn(Shape):
@@ -288,12 +329,18 @@ class SessionIn(Shape):
 # OpenAI's interface
 
 
-class ContentPart(Shape):
+class Carried(Shape):
+    """Clients send back what they were given, `refdesk` included, and parts of kinds that are not read here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ContentPart(Carried):
     type: str
     text: Text = ""
 
 
-class ChatMessage(Shape):
+class ChatMessage(Carried):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Text | list[ContentPart] | None = None
 
@@ -304,12 +351,12 @@ class ChatMessage(Shape):
         return self.content or ""
 
 
-class StreamOptions(Shape):
+class StreamOptions(Carried):
     include_usage: bool = False
 
 
 class CompletionRequest(Shape):
-    """What of OpenAI's request is heard; `refdesk` takes the fields of /api/query."""
+    """What of OpenAI's request is heard; `refdesk` takes the fields of /api/query. Its other parameters are taken."""
 
     model: Annotated[str, Field(max_length=200)] = "refdesk"
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2000)]
@@ -327,6 +374,14 @@ class CompletionRequest(Shape):
             ]
         }
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            value = {name: one for name, one in value.items() if name not in OPENAI}
+        refuse_unknown(value, list(cls.model_fields))
+        return value
 
     @model_validator(mode="after")
     def _asks(self) -> CompletionRequest:

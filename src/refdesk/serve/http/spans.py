@@ -51,7 +51,7 @@ class Spans:
         began = ended - int(trace["total_ms"] * 1e6)
         context = self._api.set_span_in_context(above)
         for one in trace["stages"]:
-            if one["skipped"]:
+            if one["skipped"] and not one["error"]:
                 continue
             first = began + int(one["started_ms"] * 1e6)
             span = self._tracer.start_span(f"refdesk.{one['name']}", context=context, start_time=first)

@@ -22,6 +22,7 @@ from refdesk.serve.http.response_shapes import Deleted, UploadList
 from refdesk.serve.http.response_shapes import Upload as ShownUpload
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads
+from refdesk.threads import aside
 from refdesk.types import Upload
 
 FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
@@ -98,7 +99,7 @@ async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGen
     changes = queue.changes(caller)
     async with aclosing(changes):
         async for changed in changes:
-            if caller.id and service.desk.keys.of(caller.id) != caller:  # revoked or changed meanwhile
+            if caller.id and await aside(service.desk.keys.of, caller.id) != caller:  # revoked or changed meanwhile
                 return
             for one in changed:
                 yield "upload", shown(one)
