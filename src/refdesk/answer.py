@@ -119,6 +119,8 @@ class Plan:
     use_llm: bool = False
     verify: bool = False
     reconcile: bool = False
+    ask_verifier: bool = True  # False: a second model costs too much; the built-in check costs nothing and stays
+    ask_reconciler: bool = True
     skipped: tuple[tuple[str, str], ...] = ()  # (what, why)
 
     @property
