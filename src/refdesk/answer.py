@@ -296,6 +296,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What the questions of the last day cost, and how many tokens models usually write."""
+
+    usd: float = 0.0
+    questions: int = 0  # of which the cost is known, those answered from the cache included
+    lengths: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (model, role) -> mean of its last calls
+
+
+@dataclass(frozen=True, slots=True)
 class FailedModel:
     """A model that was asked to write and did not answer; `code` is that of the error."""
 

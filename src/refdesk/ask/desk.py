@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from refdesk.answer import Answer
+from refdesk.answer import Answer, Spent
 from refdesk.errors import RefdeskError
 from refdesk.ports import Cache, Conversations, Embedder, Library, Models, Reranker
 from refdesk.settings import Settings
@@ -25,3 +25,4 @@ class Desk:
     settings: Settings
     record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
     record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none
+    spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking

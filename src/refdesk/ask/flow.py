@@ -12,15 +12,16 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from refdesk.answer import Question
+from refdesk.answer import Question, Spent
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import attest
 from refdesk.ask.conclude import begin, conclude, doubted, refuse, say
 from refdesk.ask.desk import Desk
 from refdesk.ask.evidence.relevance import judge
 from refdesk.ask.finish import previews
-from refdesk.ask.keeping.keep import Keeper
+from refdesk.ask.keeping.keep import BESIDE, Keeper
 from refdesk.ask.keeping.looked import looked_at
+from refdesk.ask.passages.cost import Prices, fit_to_cost, is_paid, named
 from refdesk.ask.plan import make_plan
 from refdesk.ask.proving.settle import settle
 from refdesk.ask.retrieve import retrieve
@@ -31,6 +32,7 @@ from refdesk.ask.writing.general import NOTHING, general, unproved
 from refdesk.ask.writing.write import write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
+from refdesk.threads import aside
 from refdesk.trace import Trace, run
 
 logger = logging.getLogger("refdesk.ask")
@@ -107,10 +109,25 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     context = await run(
         trace, "assemble", assemble, query, plan, retrieved, library, budget, settings, question.max_context_chars
     )
+    names = named(models)
+    spent = await aside(desk.spent) if plan.use_llm and is_paid(names) else Spent()
+    prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
+    fitted = await run(
+        trace,
+        "cost",
+        fit_to_cost,
+        *(plan, budget, context, prices),
+        lambda plan, budget: assemble(query, plan, retrieved, library, budget, settings, question.max_context_chars),
+        trace.cost_usd(*BESIDE),
+    )
+    plan, budget, context = fitted.plan, fitted.budget, fitted.context
+    for what, why in fitted.cuts.items():
+        trace.skip(what, why)
     retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
     yield Sources(previews(context))
     yield Thinking("generate", f"Reading {len(context.passages)} passages")
     draft = Draft(context)
+    draft.notes += fitted.cuts.values()
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         written = write(
