@@ -72,13 +72,15 @@ class Query:
     """A question understood: corrected, made to stand alone, classified, embedded.
 
     `terms` are the distinct stems to search for; `parts` are the sides of a comparison, each to be searched for itself.
-    `embed` of `standalone` is `vector`.
+    `embed` of `standalone` is `vector`; of `beside` where it is not sure what a follow-up leans on, and both are
+    searched for.
     """
 
     question: str  # as typed
     standalone: str  # what is searched for
     vector: Any  # NDArray[np.float32], unit length
     terms: tuple[str, ...]
+    beside: str = ""  # a follow-up with what it may lean on; "" when it stands alone
     corrected: str = ""  # "" when spelling changed nothing
     corrections: tuple[tuple[str, str], ...] = ()  # (typed, searched for)
     route: Route = "needs_retrieval"
@@ -97,6 +99,7 @@ class Query:
             "terms": len(self.terms),
             "corrections": len(self.corrections),
             "parts": len(self.parts),
+            "beside": self.beside,
         }
 
 

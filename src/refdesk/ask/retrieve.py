@@ -129,7 +129,7 @@ def _ranked(job: Job, query: Query) -> list[Hit]:
     """The candidates of one query, in the order they answer it."""
     search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
     with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
-        hits = search(job, query, job.scope, job.plan.candidates)
+        hits = (_both if query.beside else search)(job, query, job.scope, job.plan.candidates)
         stage.gave(hits=len(hits))
     strengths = _strengths(job, query)
     if strengths:
@@ -149,6 +149,21 @@ def _ranked(job: Job, query: Query) -> list[Hit]:
             weights = {term: job.weights[term] for term in query.terms}
             hits = job.reranker.rerank(query, hits, job.rows, weights)
     return raise_preferred(penalise(hits, job.settings), strengths, PREFERENCE)
+
+
+def _both(job: Job, query: Query, scope: Scope, k: int) -> list[Hit]:
+    """The hits of a question as typed, fused with those of what it may lean on; `query.vector` is of the latter."""
+    search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
+    beside = search(job, replace(query, standalone=query.beside), scope, k)
+    typed = search(job, replace(query, vector=job.embedder.embed_query(query.standalone)), scope, k)
+    return fused([beside, typed], job.settings)[:k]
+
+
+def fused(lists: Sequence[Sequence[Hit]], settings: Settings) -> list[Hit]:
+    """Lists of different queries as one, by rank: their scores cannot be compared."""
+    every = {hit.chunk.id: hit for hits in reversed(lists) for hit in hits}
+    ranked = reciprocal_rank([[hit.chunk.id for hit in hits] for hits in lists], settings.rrf_k)
+    return [replace(every[chunk_id], score=score) for chunk_id, score in ranked]
 
 
 def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings, dense_weight: float) -> list[Hit]:
