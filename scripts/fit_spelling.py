@@ -24,8 +24,8 @@ from refdesk.ask.understanding.spelling import _KEYS_BESIDE, FEATURES, WEIGHTS_F
 from refdesk.ask.understanding.word_lists import word_list
 from refdesk.terms import query_terms, words
 
-# Added to what is fitted, because typos that are made do not tell: how often a word or a name is misspelled, how often a
-# question is about the library it is put to, that the first letter is seldom the wrong one (Pollock and Zamora 1984).
+# Added to what is fitted, because typos that are made do not tell: how often a word or a name is misspelled, how often
+# a question is about the library it is put to, that the first letter is seldom the wrong one (Pollock and Zamora 1984).
 # Chosen on a third of the DL-2019 queries, half of Norvig's words and 130 questions of each of five sets.
 SHIFTS = {"any": 1.5, "name": -0.9, "documents": 0.3, "first_letter": -1.0}
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"

