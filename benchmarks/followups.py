@@ -22,7 +22,7 @@ from benchmarks.common import DATA, Figure, read_jsonl, write
 from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
-from refdesk.ask.retrieve import fused
+from refdesk.ask.retrieve import with_topic
 from refdesk.ask.understand import Nearness
 from refdesk.ask.understanding.followup import stand_alone
 from refdesk.terms import terms
@@ -96,7 +96,7 @@ def recall(desk: Refdesk, texts: tuple[str, ...], relevant: frozenset[str]) -> f
         desk.reader.search(text, desk.embedder.embed_query(text), DEPTH, "hybrid", EVERYTHING, desk.settings)
         for text in texts
     ]
-    hits = lists[0] if len(lists) == 1 else fused(lists, desk.settings)
+    hits = lists[0] if len(lists) == 1 else with_topic(*lists, desk.settings)
     found = list(dict.fromkeys(hit.document.name for hit in hits))[:CUT]
     return len(relevant.intersection(found)) / len(relevant)
 
