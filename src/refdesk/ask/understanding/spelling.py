@@ -95,7 +95,10 @@ def correct(
 def _asked_in(text: str, lists: Mapping[str, WordList]) -> WordList | None:
     """The list of the language that most words of a question are of; a French question is not made English."""
     tokens = re.findall(r"[^\W\d_]{2,}", text.lower())
-    counts = {language: sum(token in words for token in tokens) for language, words in lists.items()}
+    # Words that are hardly ever written say nothing: "est" and "bon" stand in English lists too.
+    counts = {
+        language: sum(words.frequencies.get(token, 0.0) > 1.0 for token in tokens) for language, words in lists.items()
+    }
     most = max(counts, key=lambda language: counts[language], default="")
     # Half of the words, or all but one: a short question may be one typo and little else.
     is_sure = bool(most) and counts[most] >= min(len(tokens) / 2, len(tokens) - 1)
