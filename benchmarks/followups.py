@@ -22,8 +22,10 @@ from benchmarks.common import DATA, Figure, read_jsonl, write
 from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
+from refdesk.ask.retrieve import with_topic
 from refdesk.ask.understand import Nearness
 from refdesk.ask.understanding.followup import stand_alone
+from refdesk.terms import terms
 
 SETS = ("cloud", "govt")
 BAR = 0.4
@@ -88,8 +90,13 @@ def cast() -> Iterator[Case]:
             turns.append(Turn("user", question))
 
 
-def recall(desk: Refdesk, text: str, relevant: frozenset[str]) -> float:
-    hits = desk.reader.search(text, desk.embedder.embed_query(text), DEPTH, "hybrid", EVERYTHING, desk.settings)
+def recall(desk: Refdesk, texts: tuple[str, ...], relevant: frozenset[str]) -> float:
+    """Of one text, or of two whose hits are fused as the flow does it."""
+    lists = [
+        desk.reader.search(text, desk.embedder.embed_query(text), DEPTH, "hybrid", EVERYTHING, desk.settings)
+        for text in texts
+    ]
+    hits = lists[0] if len(lists) == 1 else with_topic(*lists, desk.settings)
     found = list(dict.fromkeys(hit.document.name for hit in hits))[:CUT]
     return len(relevant.intersection(found)) / len(relevant)
 
@@ -102,9 +109,11 @@ def recalls() -> dict[tuple[str, int], list[tuple[float, float, float]]]:
         with library(f"mtrag_{name}") as desk:
             for case in mtrag(name):
                 nearness = Nearness(desk.reader, desk.embedder, EVERYTHING, desk.settings)
-                ours = stand_alone(case.question, case.turns, nearness).text
-                texts = (case.question, ours, case.gold)
-                last, own, gold = (recall(desk, text, case.relevant) for text in texts)
+                ours = stand_alone(case.question, case.turns, nearness)
+                own_texts = (ours.beside, ours.text) if ours.beside else (ours.text,)
+                last, own, gold = (
+                    recall(desk, texts, case.relevant) for texts in ((case.question,), own_texts, (case.gold,))
+                )
                 found.setdefault((name, case.half), []).append((last, own, gold))
     return found
 
@@ -122,11 +131,22 @@ def overlap(one: str, other: str) -> float:
     return 2 * shared / (first.total() + second.total()) if shared else 0.0
 
 
+def names_a_wrong_thing(case: Case, text: str) -> bool:
+    """Whether a rewrite puts in a word that the gold rewrite does not have."""
+    added = set(terms(text)) - set(terms(case.question))
+    return not added <= set(terms(case.gold))
+
+
 def rewriting(name: str, cases: list[Case]) -> Figure:
-    alone = wrong = 0
+    alone = wrong = rewritten = wrong_things = beside = 0
     ours, typed = [], []
     for case in cases:
-        text = stand_alone(case.question, case.turns).text
+        found = stand_alone(case.question, case.turns)
+        text = found.text
+        beside += bool(found.beside)
+        if text != case.question:
+            rewritten += 1
+            wrong_things += names_a_wrong_thing(case, text)
         if overlap(case.question, case.gold) > 0.999:
             alone += 1
             wrong += text != case.question
@@ -135,7 +155,9 @@ def rewriting(name: str, cases: list[Case]) -> Figure:
             typed.append(overlap(case.question, case.gold))
     shown = (
         f"token F1 of {len(ours)} that lean: ours {sum(ours) / len(ours):.3f}, as typed {sum(typed) / len(typed):.3f}; "
-        f"changed wrongly of {alone} that stand alone: {wrong / max(1, alone):.1%}"
+        f"changed wrongly of {alone} that stand alone: {wrong / max(1, alone):.1%}; "
+        f"rewritten {rewritten}, of them with a word the gold rewrite has not: {wrong_things / max(1, rewritten):.1%}; "
+        f"left as typed and searched with a topic beside: {beside}"
     )
     return Figure(name, shown)
 

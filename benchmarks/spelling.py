@@ -5,23 +5,33 @@ python -m benchmarks.spelling
 DL-2019 has ten variants of each query with a typo; Norvig's first set has single words. One library holds the queries
 as they should be, so that a typo has its word in the documents; another one does not (SQuAD's passages), and English
 words help there. Words of a trade are never to be harmed.
+
+Right questions: those of ten sets over their own texts and over another library. A changed word is wrong when it stands
+in any text of the sets, for then it is a word; the others may be typos of who asked, and are counted apart.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from benchmarks.common import DATA, Figure, write
+from benchmarks.common import DATA, Figure, read_jsonl, write
 from benchmarks.retrieval import library
+from benchmarks.words_only import WordsOnly
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING
 from refdesk.ask.understand import spelled
 
+CORPORA = ("squad_dev11", "squadshift_reddit", "scifact", "cranfield", "mtrag_govt", "hotpot500")
+WITHOUT_TEXTS = ("canard", "kgrag_10q", "financebench", "mtrag_cloud")  # their texts are PDFs, many, or not there
+MOST_QUESTIONS = 400  # of each set
 # Held by the library, near to English words, and never to be touched.
 TRADE = (
     "How do I store a numpy array in pgvector?",
@@ -87,6 +97,58 @@ def milliseconds(desk: Refdesk, texts: list[str]) -> tuple[float, float]:
     return times[len(times) // 2], times[int(len(times) * 0.95)]
 
 
+def asked(name: str) -> list[str]:
+    """Questions of a set, evenly spread."""
+    folder = DATA / "retrieval" / name
+    if name == "canard":
+        found = [row["Question"] for row in json.loads((DATA / "conversation" / "canard_dev.json").read_text("utf-8"))]
+    elif name == "kgrag_10q":
+        with next((DATA / "pdf_qa" / name).rglob("*.csv")).open(encoding="utf-8-sig") as file:
+            found = [next(row[key] for key in row if key.strip() == "Question") for row in csv.DictReader(file)]
+    elif name == "financebench":
+        found = [str(row["question"]) for row in read_jsonl(next((DATA / "pdf_qa" / name).rglob("*.jsonl")))]
+    else:
+        path = next(one for one in (folder / "queries.jsonl", *folder.glob("*_lastturn.jsonl")) if one.exists())
+        found = [str(row["text"]).split("|user|:")[-1] for row in read_jsonl(path)]
+    step = max(1, len(found) // MOST_QUESTIONS)
+    return [" ".join(text.split()) for text in found[::step][:MOST_QUESTIONS]]
+
+
+@cache
+def texts(name: str) -> WordsOnly:
+    rows = read_jsonl(DATA / "retrieval" / name / "corpus.jsonl")
+    return WordsOnly(f"{row.get('title') or ''}\n{row['text']}" for row in rows)
+
+
+def right_questions() -> list[Figure]:
+    """Changes in questions as people asked them, over their own texts and over those of another set."""
+    held = Counter[str]()
+    for name in CORPORA:
+        held.update(texts(name).words)
+    pairs = [(name, name) for name in CORPORA]
+    pairs += [(name, "mtrag_govt" if name == "squad_dev11" else "squad_dev11") for name in (*CORPORA, *WITHOUT_TEXTS)]
+    totals = {True: [0, 0, 0], False: [0, 0, 0]}
+    found = []
+    for name, library_name in pairs:
+        questions = asked(name)
+        changes = [
+            change
+            for text in questions
+            for change in spelled(text, texts(library_name), EVERYTHING).changes  # type: ignore[arg-type]
+        ]
+        wrong = [change for change in changes if held[change[0].lower()] > 1]
+        total = totals[name == library_name]
+        total[0], total[1], total[2] = total[0] + len(questions), total[1] + len(wrong), total[2] + len(changes)
+        shown = ", ".join(f"{typed}→{meant}" for typed, meant in dict.fromkeys(wrong))
+        text = f"{len(wrong)} wrong, {len(changes) - len(wrong)} others{f'; {shown}' if shown else ''}"
+        found.append(Figure(f"spelling, {len(questions)} questions of {name} over {library_name}", text))
+    for is_own, (count, wrong_count, changed) in totals.items():
+        what = f"spelling, right words changed, {'own' if is_own else 'another'} library ({count} questions)"
+        share = wrong_count / count
+        found.append(Figure(what, f"{share:.2%} wrong, {changed / count:.2%} changed", "≤ 2 %", share <= 0.02))
+    return found
+
+
 @cache
 def figures() -> list[Figure]:
     queries, single = list(dl2019()), list(norvig())
@@ -108,7 +170,7 @@ def figures() -> list[Figure]:
         fine, typos = milliseconds(desk, clean * 3), milliseconds(desk, [text for _, text in queries[:100]])
         text = f"no typo {fine[0]:.1f} (p95 {fine[1]:.1f}), with typos {typos[0]:.1f} (p95 {typos[1]:.1f})"
         found.append(Figure("spelling, ms a question, 2,067 passages", text))
-    return found
+    return [*found, *right_questions()]
 
 
 def main() -> None:

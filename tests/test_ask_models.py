@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +251,64 @@ def test_a_verifier_that_fails_is_no_agreement(asker: Asker, server: WireServer)
     server.fail(500, model="judge")
     found = asker.events(roles={"verifier": "judge"}, settings=FAST)
     assert [one.status for one in found if isinstance(one, Verifying)] == ["checking", "failed"]
+
+
+def lying(judge: str | None) -> Callable[[Recorded], str]:
+    """A writer with one true and one false sentence; a judge that says this of both, or nonsense."""
+
+    def say(request: Recorded) -> str:
+        if request.model == "judge":
+            rows = [{"claim": number, "verdict": judge, "reason": ""} for number in (1, 2)]
+            return json.dumps({"verdicts": rows}) if judge else "yes yes all good"
+        number = number_of(request, "cast iron sinker")
+        return f"The anchor is a cast iron sinker of 350 kg [{number}]. The anchor weighs 950 kg [{number}]."
+
+    return say
+
+
+@pytest.mark.parametrize("judge", ["supported", None], ids=["yes", "nonsense"])
+def test_no_verifier_overrules_what_the_source_says(asker: Asker, server: WireServer, judge: str | None) -> None:
+    server.answer_by(lying(judge))
+    answer = asker.ask(roles={"verifier": "judge"})
+    assert answer.claims[1].verdict == "contradicted" and "350 kg" in answer.claims[1].note
+    assert answer.verification.status == ("disputed" if judge else "failed")
+    assert any("950 kg" in note and "350 kg" in note for note in answer.verification.notes)
+
+
+@pytest.mark.parametrize("judge", ["supported", None], ids=["yes", "nonsense"])
+def test_thorough_takes_out_what_the_source_contradicts_whatever_a_verifier_says(
+    asker: Asker, server: WireServer, judge: str | None
+) -> None:
+    server.answer_by(lying(judge))
+    answer = asker.ask(roles={"verifier": "judge"}, mode="thorough")
+    assert answer.content == "The anchor is a cast iron sinker of 350 kg [1]."
+    assert answer.verification.status == ("reconciled" if judge else "failed")
+
+
+def test_what_a_verifier_alone_disputes_is_disputed_and_goes_in_thorough(asker: Asker, server: WireServer) -> None:
+    def say(request: Recorded) -> str:
+        if request.model == "judge":
+            rows = [{"claim": 1, "verdict": "supported"}, {"claim": 2, "verdict": "unsupported", "reason": "off topic"}]
+            return json.dumps({"verdicts": rows})
+        number = number_of(request, "cast iron sinker")
+        return f"The anchor weighs 350 kg [{number}]. The anchor is a cast iron sinker of 350 kg [{number}]."
+
+    server.answer_by(say)
+    shown = asker.ask(roles={"verifier": "judge"})
+    assert [claim.verdict for claim in shown.claims] == ["supported", "unsupported"]
+    assert "off topic" in shown.claims[1].note and shown.verification.status == "disputed"
+    assert asker.ask(roles={"verifier": "judge"}, mode="thorough").content == "The anchor weighs 350 kg [1]."
+
+
+def test_a_reconciler_that_is_contradicted_is_corrected_too(asker: Asker, server: WireServer) -> None:
+    def say(request: Recorded) -> str:
+        number = number_of(request, "cast iron sinker")
+        true = f"The anchor is a cast iron sinker of 350 kg [{number}]."
+        return f"{true} The anchor weighs {'850' if request.model == 'arbiter' else '950'} kg [{number}]."
+
+    server.answer_by(say)
+    answer = asker.ask(roles={"reconciler": "arbiter"}, mode="thorough")
+    assert answer.content == "The anchor is a cast iron sinker of 350 kg [1]."
 
 
 def test_quick_asks_no_second_model(asker: Asker, server: WireServer) -> None:

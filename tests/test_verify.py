@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,8 @@ from refdesk.adapters.llm_anthropic import AnthropicLLM
 from refdesk.adapters.llm_http import Endpoint
 from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Claim, Verification
-from refdesk.ask.proving.verify import read_verdicts, reconcile, verify
+from refdesk.ask.proving.verdict import stricter
+from refdesk.ask.proving.verify import VERDICTS, read_verdicts, reconcile, verify
 from refdesk.ports import LLM
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
 from refdesk.trace import Trace
@@ -44,9 +46,9 @@ def verdicts(*said: str) -> str:
 
 
 def check(server: WireServer, wire: str = "openai") -> Verification:
-    found, usage = asyncio.run(verify(query(), CONTENT, CLAIMS, CONTEXT, model(server, wire), Trace()))
-    assert usage.calls == 1
-    return found
+    found = asyncio.run(verify(query(), CLAIMS, CONTEXT, model(server, wire), Trace()))
+    assert found.usage.calls == 1
+    return found.verification
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
@@ -98,8 +100,8 @@ def test_failure_is_no_agreement(server: WireServer) -> None:
 
 
 def test_no_claims_are_not_verified(server: WireServer) -> None:
-    found, usage = asyncio.run(verify(query(), "", (), CONTEXT, model(server), Trace()))
-    assert (found.status, usage.calls, server.requests) == ("failed", 0, [])
+    found = asyncio.run(verify(query(), (), CONTEXT, model(server), Trace()))
+    assert (found.verification.status, found.usage.calls, server.requests) == ("failed", 0, [])
 
 
 def test_passages_are_fenced_as_data(server: WireServer) -> None:
@@ -129,3 +131,13 @@ def test_read_verdicts_puts_them_in_order() -> None:
         '{"verdicts": [{"claim": 2, "verdict": "partly", "reason": " a\\n b "}, {"claim": 1, "verdict": "supported"}]}'
     )
     assert read_verdicts(said, 2) == [("supported", ""), ("partly", "a b")]
+
+
+def test_of_two_verdicts_the_worse_counts() -> None:
+    claims = tuple(replace(CLAIMS[0], verdict=verdict, score=0.8) for verdict in VERDICTS)
+    for place, said in enumerate(VERDICTS):
+        found = stricter(claims, [(said, "why")] * len(claims), "judge")
+        assert [VERDICTS.index(claim.verdict) for claim in found] == [max(place, own) for own in range(len(VERDICTS))]
+        assert all(claim.score <= 0.8 for claim in found)
+        assert all(("judge" in claim.note) == (said != "supported") for claim in found)
+    assert stricter(claims, (), "judge") == claims

@@ -71,13 +71,15 @@ class Query:
     """A question understood: corrected, made to stand alone, classified, embedded.
 
     `terms` are the distinct stems to search for; `parts` are the sides of a comparison, each to be searched for itself.
-    `embed` of `standalone` is `vector`.
+    `embed` of `standalone` is `vector`; of `beside` where it is not sure what a follow-up leans on, and both are
+    searched for.
     """
 
     question: str  # as typed
     standalone: str  # what is searched for
     vector: Any  # NDArray[np.float32], unit length
     terms: tuple[str, ...]
+    beside: str = ""  # a follow-up with what it may lean on; "" when it stands alone
     corrected: str = ""  # "" when spelling changed nothing
     corrections: tuple[tuple[str, str], ...] = ()  # (typed, searched for)
     route: Route = "needs_retrieval"
@@ -98,6 +100,7 @@ class Query:
             "terms": len(self.terms),
             "corrections": len(self.corrections),
             "parts": len(self.parts),
+            "beside": self.beside,
         }
 
 
@@ -116,6 +119,8 @@ class Plan:
     use_llm: bool = False
     verify: bool = False
     reconcile: bool = False
+    ask_verifier: bool = True  # False: a second model costs too much; the built-in check costs nothing and stays
+    ask_reconciler: bool = True
     skipped: tuple[tuple[str, str], ...] = ()  # (what, why)
 
     @property
@@ -289,6 +294,15 @@ class Usage:
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
             self.calls + other.calls,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the questions of the last day cost, and how many tokens models usually write."""
+
+    usd: float = 0.0
+    questions: int = 0  # of which the cost is known, those answered from the cache included
+    lengths: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (model, role) -> mean of its last calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,7 @@ class Asking:
             settings=settings,
             record=record,
             record_failure=record_failure,
+            spent=self.answers.spent,
         )
 
     def _models_for(self, settings: Settings) -> Models:

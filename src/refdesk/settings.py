@@ -155,8 +155,15 @@ class Settings:
         "answer.reasoning", False, "Let the model think step by step first (not shown)", per_request=True
     )
     suggest_questions: bool = _setting("answer.suggest_questions", True, "Offer questions to go on", per_request=True)
+    cost_average_usd: float = _setting(
+        "answer.cost_average_usd",
+        0.05,
+        "What a question may cost on average over the last day; above it, what is cheapest to lose is cut",
+        0.0,
+        100.0,
+    )
     cost_limit_usd: float = _setting(
-        "answer.cost_limit_usd", 0.05, "Most one answer may cost; the plan is cut down to it", 0.0, 100.0
+        "answer.cost_limit_usd", 0.5, "Most one question may cost; what would cost more is cut down to it", 0.0, 100.0
     )
     keep_days: int = _setting(
         "answer.keep_days", 0, "Days an answer and its trace can be looked up; 0: for ever", 0, 36_500

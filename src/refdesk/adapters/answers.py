@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Engine, bindparam, delete, insert, select
+from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select
 
 from refdesk.adapters.background import BackgroundWriter
 from refdesk.adapters.collections import lies_within
@@ -18,12 +18,14 @@ from refdesk.adapters.database import changes, storable
 from refdesk.adapters.quick import Prepared
 from refdesk.adapters.rows import now
 from refdesk.adapters.schema import answer_collections, answers
+from refdesk.answer import Spent
 from refdesk.errors import UsageError
 from refdesk.settings import Settings
 from refdesk.types import EVERYTHING, Access
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 PRUNE_EVERY_S = 3600.0
+_LEARNED_FROM = 50  # answers; the lengths of older ones say less of the models of today
 _FETCH = 200  # rows at a time while looking for those that may be seen
 
 
@@ -155,6 +157,19 @@ class AnswerStore:
                     break
         return found
 
+    def spent(self, until: datetime | None = None) -> Spent:
+        """What the day before this moment cost, and the lengths that models wrote in the last answers of all."""
+        self._background.flush()
+        day_ago = ((until or datetime.now(UTC)) - timedelta(days=1)).isoformat(timespec="milliseconds")
+        costs = select(func.coalesce(func.sum(answers.c.cost_usd), 0.0), func.count(answers.c.cost_usd))
+        recent = select(answers.c.id).order_by(answers.c.created_at.desc()).limit(_FETCH)
+        last = select(answers.c.trace).where(answers.c.id.in_(recent), answers.c.cached == "no", answers.c.cost_usd > 0)
+        last = last.order_by(answers.c.created_at.desc()).limit(_LEARNED_FROM)
+        with self._engine.connect() as connection:
+            usd, questions = connection.execute(costs.where(answers.c.created_at >= day_ago)).one()
+            traces = [orjson.loads(zlib.decompress(packed)) for packed in connection.execute(last).scalars()]
+        return Spent(float(usd), int(questions), _lengths(traces))
+
     def prune(self, days: float) -> int:
         """Removes what is older; gives how many went."""
         if not 0 <= days < 100_000:
@@ -173,6 +188,20 @@ class AnswerStore:
         if time.monotonic() - self._pruned > PRUNE_EVERY_S and (days := self._settings().keep_days):
             _prune(connection, days)
             self._pruned = time.monotonic()
+
+
+def _lengths(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    """Of each model in each role: tokens it wrote on average."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for stage in (stage for trace in traces for stage in trace["stages"] if stage["name"] == "model"):
+        model, role, written = (
+            stage["input"].get("model"),
+            stage["input"].get("role"),
+            stage["output"].get("completion"),
+        )
+        if model and role and written:
+            found.setdefault((model, role), []).append(written)
+    return {key: sum(lengths) / len(lengths) for key, lengths in found.items()}
 
 
 def _prune(connection: Connection, days: float) -> int:

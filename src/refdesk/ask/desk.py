@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from refdesk.answer import Answer
+from refdesk.answer import Answer, Spent
 from refdesk.errors import RefdeskError
 from refdesk.ports import Cache, Conversations, Embedder, Library, Models, Reranker
 from refdesk.settings import Settings
@@ -26,3 +26,4 @@ class Desk:
     record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
     record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none
     notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used
+    spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking

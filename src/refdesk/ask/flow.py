@@ -13,16 +13,18 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from refdesk.answer import Question
+from refdesk.answer import Context, Plan, Query, Question, Retrieved, Spent
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import attest, attest_quotes
 from refdesk.ask.conclude import begin, conclude, doubted, list_documents, refuse, say
 from refdesk.ask.desk import Desk
 from refdesk.ask.evidence.relevance import judge
 from refdesk.ask.finish import previews
-from refdesk.ask.keeping.keep import Keeper
+from refdesk.ask.keeping.keep import BESIDE, Keeper
 from refdesk.ask.keeping.looked import looked_at
 from refdesk.ask.keeping.stopped import Shown, keep_stopped
+from refdesk.ask.passages.budget import Budget
+from refdesk.ask.passages.cost import Fitted, Prices, fit_to_cost, is_paid, named
 from refdesk.ask.plan import make_plan
 from refdesk.ask.proving.settle import settle
 from refdesk.ask.proving.unfinished import LEFT_OUT, checkable, with_fragment
@@ -117,10 +119,13 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     context = await run(
         trace, "assemble", assemble, query, plan, retrieved, library, budget, settings, question.max_context_chars
     )
+    fitted = await _within_cost(question, desk, query, plan, budget, context, retrieved, keeper, trace)
+    plan, budget, context = fitted.plan, fitted.budget, fitted.context
     retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
     yield Sources(previews(context))
     yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
+    draft.notes += fitted.cuts.values()
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         written = write(
@@ -151,3 +156,29 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     answer = conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
     trace.passages = looked_at(retrieved, context, answer.citations)
     yield Done(await keeper.keep(answer, query))
+
+
+async def _within_cost(
+    question: Question,
+    desk: Desk,
+    query: Query,
+    plan: Plan,
+    budget: Budget,
+    context: Context,
+    retrieved: Retrieved,
+    keeper: Keeper,
+    trace: Trace,
+) -> Fitted:
+    """The plan, the budget and the context within what an answer may cost; what was cut is in the trace."""
+    names, settings = named(desk.models), desk.settings
+    spent = await aside(desk.spent) if plan.use_llm and is_paid(names) else Spent()
+    prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
+
+    def again(plan: Plan, budget: Budget) -> Context:
+        return assemble(query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
+
+    cost = trace.cost_usd(*BESIDE)
+    fitted = await run(trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost)
+    for what, why in fitted.cuts.items():
+        trace.skip(what, why)
+    return fitted

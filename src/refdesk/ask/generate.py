@@ -55,7 +55,12 @@ async def converse(
 
 
 async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[Piece, None]:
-    sizes = {"model": llm.name, "turns": len(request.messages) - 1, "tokens": prompt_tokens(request)}
+    sizes = {
+        "model": llm.name,
+        "role": request.role,
+        "turns": len(request.messages) - 1,
+        "tokens": prompt_tokens(request),
+    }
     with trace.stage("model", **sizes) as stage:
         written = 0
         async with aclosing(llm.stream(request)) as pieces:  # type: ignore[type-var]

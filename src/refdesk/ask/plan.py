@@ -14,37 +14,32 @@ from __future__ import annotations
 from typing import cast
 
 from refdesk.answer import Plan, Query, Question, Strategy
-from refdesk.ask.passages.budget import Budget, fit_to_cost
+from refdesk.ask.passages.budget import Budget
 from refdesk.models import model_info
-from refdesk.ports import ModelRole, Models
+from refdesk.ports import Models
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 
 BASIC_K = 5  # seed 001 step 5: dense only, five chunks
 DEEP = 50  # candidates of the first of two stages
 DEEPEST = 100
-ROLES: tuple[ModelRole, ...] = ("answer", "verifier", "reconciler")
 USUAL_TOP_K = 10  # what the hints of an intent are given for; rag.top_k scales them
 
 
 def make_plan(
     question: Question, query: Query, models: Models, settings: Settings, trace: Trace
 ) -> tuple[Plan, Budget]:
-    """What will be done and with how much room, within the cost limit; what is left out is written into the trace."""
-    named = {role: llm.name for role in ROLES if (llm := models.role(role)) is not None}
-    writer = named.get("answer", "")
-    plan = wished_plan(question, query, settings, has_llm=bool(writer), has_verifier="verifier" in named)
-    budget = Budget.for_model(model_info(writer) if writer else None, settings)
-    plan, budget = fit_to_cost(
-        plan, budget, writer, settings, verifier=named.get("verifier", ""), reconciler=named.get("reconciler", "")
-    )
+    """What will be done and with how much room; what is left out is written into the trace."""
+    writer, has_verifier = models.role("answer"), models.role("verifier") is not None
+    plan = wished_plan(question, query, settings, has_llm=writer is not None, has_verifier=has_verifier)
+    budget = Budget.for_model(model_info(writer.name) if writer is not None else None, settings)
     for what, why in plan.skipped:
         trace.skip(what, why)
     return plan, budget
 
 
 def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm: bool, has_verifier: bool) -> Plan:
-    """The plan before money is counted; it holds no model and no clock, so the same question gives the same plan."""
+    """The plan; it holds no model and no clock, so the same question gives the same plan."""
     strategy = _strategy(question, query, settings)
     skipped: list[tuple[str, str]] = []
     is_deep = strategy == "two_stage"

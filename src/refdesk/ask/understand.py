@@ -56,15 +56,16 @@ async def understand(
     correction = await _spelled(text, question, library, settings, trace)
     nearness = Nearness(library, embedder, question.scope, settings)
     rewrite = await _alone(correction.text, question, turns, nearness, model, settings, trace)
-    with trace.stage("embed", characters=len(rewrite.text)) as stage:
-        vector = await aside(nearness.vector, rewrite.text)
+    with trace.stage("embed", characters=len(rewrite.fullest)) as stage:
+        vector = await aside(nearness.vector, rewrite.fullest)
         stage.gave(dimensions=len(vector))
-    reading = await _read(rewrite.text, vector, library, embedder, model, trace)
+    reading = await _read(rewrite.fullest, vector, library, embedder, model, trace)
     return Query(
         question=question.text,
         standalone=rewrite.text,
+        beside=rewrite.beside,
         vector=vector,
-        terms=tuple(query_terms(rewrite.text, library.languages)),
+        terms=tuple(query_terms(_telling(rewrite), library.languages)),
         corrected=correction.text if correction.changes else "",
         corrections=correction.changes,
         route=reading.route,
@@ -75,6 +76,11 @@ async def understand(
         number=asks_for_number(vector, embedder),
         is_about_library=reading.is_about_library,
     )
+
+
+def _telling(rewrite: Rewrite) -> str:
+    """The text whose words say what is asked: a question without any of its own ("Why?") is told by its topic."""
+    return rewrite.text if _content(rewrite.text) or not rewrite.beside else rewrite.beside
 
 
 # spelling
@@ -101,7 +107,7 @@ def _why_not_spelled(text: str, question: Question, settings: Settings) -> str:
 
 
 def spelled(text: str, library: Library, scope: Scope) -> Correction:
-    """The question with words the documents do not know replaced by words in scope that they do, or by English ones."""
+    """The question with unknown words replaced by words in scope or of the documents' languages that were meant."""
     languages = library.languages or ("en",)
 
     def known(asked: Sequence[str]) -> set[str]:
@@ -112,7 +118,7 @@ def spelled(text: str, library: Library, scope: Scope) -> Correction:
     def similar(word: str, distance: int) -> list[tuple[str, int]]:
         return library.similar_words(word, distance, scope)
 
-    return correct(text, known, similar, use_english="en" in languages)
+    return correct(text, known, similar, languages, library.chunk_count)
 
 
 # standing alone
@@ -160,7 +166,7 @@ async def _alone(
         # How near is near was measured for the shipped embedder; with another one the words alone decide.
         measured = nearness if nearness.space == SHIPPED else None
         rewrite = await aside(stand_alone, text, turns, measured)
-        stage.gave(changed=rewrite.text != text, why=rewrite.why, by="rules")
+        stage.gave(changed=rewrite.text != text, why=rewrite.why, beside=rewrite.beside, by="rules")
     if model is not None:
         with trace.optional("rewrite_model", model=model.name) as stage:
             rewrite = await _written_alone(text, turns, model, rewrite, stage)

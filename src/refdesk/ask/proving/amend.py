@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from refdesk.answer import Claim, Verdict
 
 REFUTED: tuple[Verdict, ...] = ("unsupported", "contradicted")
+CONTRADICTED: tuple[Verdict, ...] = ("contradicted",)
 _EMPTY_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]*$\n?", re.MULTILINE)
 _BLANKS = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}")
 
 
-def without_refuted(content: str, claims: Sequence[Claim]) -> str:
-    """The content without the claims that are unsupported or contradicted, bullets that held nothing else included."""
+def without_refuted(content: str, claims: Sequence[Claim], verdicts: Sequence[Verdict] = REFUTED) -> str:
+    """The content without the claims of these verdicts, bullets that held nothing else included."""
     kept, position = [], 0
     for claim in claims:
-        if claim.verdict in REFUTED:
+        if claim.verdict in verdicts:
             kept.append(content[position : claim.start])
             position = claim.end
     text = "".join([*kept, content[position:]])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
 
-from refdesk.answer import Verdict
+from refdesk.answer import Claim, Verdict
 from refdesk.ask.proving.support import Support
 
 FEATURES = ("coverage", "cosine", "names", "figures", "negation", "opposites", "personal", "length")
@@ -37,11 +38,13 @@ def judge_claim(found: Support) -> Judged:
         return Judged("unsupported", 0.0, "the passage has no sentences", ())
     score = probability(found.features, COEFFICIENTS)
     verdict, note = _verdict(found, score)
+    return Judged(verdict, _most(verdict, score), note, lines)
+
+
+def _most(verdict: Verdict, score: float) -> float:
     if verdict == "contradicted":
-        score = 0.2 * score
-    elif verdict != "supported":
-        score = min(score, 0.49)
-    return Judged(verdict, score, note, lines)
+        return 0.2 * score
+    return score if verdict == "supported" else min(score, 0.49)
 
 
 def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
@@ -60,3 +63,35 @@ def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
 def probability(features: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
     total = coefficients["intercept"] + sum(coefficients[name] * features[name] for name in FEATURES)
     return 1 / (1 + math.exp(-total))
+
+
+# --- two checks of one claim ------------------------------------------------------------------------------------------
+
+_WORSE: Mapping[Verdict, int] = {verdict: place for place, verdict in enumerate(get_args(Verdict))}
+
+
+def stricter(claims: Sequence[Claim], said: Sequence[tuple[Verdict, str]], by: str) -> tuple[Claim, ...]:
+    """The claims with the worse of two verdicts each: their own, and (verdict, reason) of another reader, if any."""
+    if not said:
+        return tuple(claims)
+    return tuple(_worse(claim, verdict, reason, by) for claim, (verdict, reason) in zip(claims, said, strict=True))
+
+
+def _worse(claim: Claim, verdict: Verdict, reason: str, by: str) -> Claim:
+    if verdict == "supported":
+        return claim
+    note = "; ".join(filter(None, (claim.note, f"{by}: {verdict}{f' ({reason})' if reason else ''}")))
+    if _WORSE[verdict] <= _WORSE[claim.verdict]:
+        return replace(claim, note=note)
+    return replace(claim, verdict=verdict, score=round(_most(verdict, claim.score), 4), note=note)
+
+
+def kept_verdicts(claims: Sequence[Claim], before: Sequence[Claim]) -> tuple[Claim, ...]:
+    """Claims that were read again, each with its verdict of before where that was worse: only its place has changed."""
+    known = {claim.text: claim for claim in before}
+    return tuple(
+        replace(claim, verdict=old.verdict, score=old.score, note=old.note)
+        if (old := known.get(claim.text)) is not None and _WORSE[old.verdict] > _WORSE[claim.verdict]
+        else claim
+        for claim in claims
+    )

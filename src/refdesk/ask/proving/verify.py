@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import get_args
 
 import orjson
 
-from refdesk.answer import Claim, Context, Query, Usage, Verification
+from refdesk.answer import Claim, Context, Query, Usage, Verdict, Verification
 from refdesk.answer import Turn as Message
 from refdesk.ask.passages.render import render
 from refdesk.ask.proving.claims import MARKER
@@ -21,38 +23,48 @@ from refdesk.ports import LLM, Request
 from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
 from refdesk.trace import Trace
 
-VERDICTS = ("supported", "partly", "unsupported", "contradicted")
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 TOKENS_PER_VERDICT = 80  # number, verdict and one short reason, with room to spare
 REWRITTEN_TOKENS = 1200
 NOTES = 10
 
 
-async def verify(
-    query: Query, content: str, claims: Sequence[Claim], context: Context, llm: LLM, trace: Trace
-) -> tuple[Verification, Usage]:
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What a second model says: (verdict, reason) of every claim, or none when it gave no verdict on each."""
+
+    verification: Verification
+    usage: Usage
+    verdicts: tuple[tuple[Verdict, str], ...] = ()
+
+
+async def verify(query: Query, claims: Sequence[Claim], context: Context, llm: LLM, trace: Trace) -> Review:
     """What a second model says of every claim: verified, disputed with notes, or failed."""
-    del content  # the claims are what is checked
     if not claims:
-        return Verification("failed", ("there was no claim to verify",)), Usage()
-    numbered = [{"claim": number, "text": claim.text} for number, claim in enumerate(claims, 1)]
-    message = VERIFY.format(passages=_passages(query, context), claims=orjson.dumps(numbered).decode())
-    tokens = 200 + TOKENS_PER_VERDICT * len(claims)
-    request = Request(VERIFY_SYSTEM, (Message("user", message),), tokens, schema=VERIFY_SCHEMA, role="verifier")
+        return Review(Verification("failed", ("there was no claim to verify",)), Usage())
     try:
-        text, usage = await _written(request, llm, trace)
+        text, usage = await _written(verify_request(query, claims, context), llm, trace)
     except RefdeskError as error:
-        return Verification("failed", (f"not verified: {error}",)), Usage(calls=1)
+        return Review(Verification("failed", (f"not verified: {error}",)), Usage(calls=1))
     verdicts = read_verdicts(text, len(claims))
     if verdicts is None:
-        return Verification("failed", ("not verified: the verifier gave no verdict on every claim",)), usage
+        return Review(Verification("failed", ("not verified: the verifier gave no verdict on every claim",)), usage)
     disputed = [
         f"“{claim.text}”: {verdict}{f' ({reason})' if reason else ''}"
         for claim, (verdict, reason) in zip(claims, verdicts, strict=True)
         if verdict != "supported"
     ]
     if disputed:
-        return Verification("disputed", tuple(disputed[:NOTES])), usage
-    return Verification("verified", (f"{llm.name} found every sentence proved by the passages",)), usage
+        return Review(Verification("disputed", tuple(disputed[:NOTES])), usage, tuple(verdicts))
+    proved = Verification("verified", (f"{llm.name} found every sentence proved by the passages",))
+    return Review(proved, usage, tuple(verdicts))
+
+
+def verify_request(query: Query, claims: Sequence[Claim], context: Context) -> Request:
+    numbered = [{"claim": number, "text": claim.text} for number, claim in enumerate(claims, 1)]
+    message = VERIFY.format(passages=_passages(query, context), claims=orjson.dumps(numbered).decode())
+    tokens = 200 + TOKENS_PER_VERDICT * len(claims)
+    return Request(VERIFY_SYSTEM, (Message("user", message),), tokens, schema=VERIFY_SCHEMA, role="verifier")
 
 
 async def reconcile(
@@ -88,7 +100,7 @@ async def _written(request: Request, llm: LLM, trace: Trace) -> tuple[str, Usage
     return "".join(parts), usage
 
 
-def read_verdicts(text: str, count: int) -> list[tuple[str, str]] | None:
+def read_verdicts(text: str, count: int) -> list[tuple[Verdict, str]] | None:
     """(verdict, reason) of claims 1..count, or None when any is missing, doubled, unknown or not readable.
 
     >>> read_verdicts('{"verdicts": [{"claim": 1, "verdict": "partly", "reason": "no date"}]}', 1)
@@ -101,14 +113,14 @@ def read_verdicts(text: str, count: int) -> list[tuple[str, str]] | None:
     rows = value.get("verdicts") if isinstance(value, dict) else value
     if not isinstance(rows, list) or len(rows) != count:
         return None
-    found: dict[int, tuple[str, str]] = {}
+    found: dict[int, tuple[Verdict, str]] = {}
     for row in rows:
         if not isinstance(row, dict):
             return None
         number, verdict, reason = row.get("claim"), row.get("verdict"), row.get("reason", "")
         if not isinstance(number, int) or isinstance(number, bool) or verdict not in VERDICTS or number in found:
             return None
-        found[number] = (str(verdict), " ".join(str(reason or "").split())[:200])
+        found[number] = (verdict, " ".join(str(reason or "").split())[:200])
     if set(found) != set(range(1, count + 1)):
         return None
     return [found[number] for number in range(1, count + 1)]

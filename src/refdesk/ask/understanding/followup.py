@@ -1,4 +1,7 @@
-"""Does a question lean on what was said before, and how does it read on its own? Rules, no model. Pure.
+"""Does a question lean on what was said before, and how does it read on its own? No model. Pure.
+
+A rewrite that names a wrong thing is worse than none: where it is not sure what a pronoun stands for, or where there is
+none, the question stays as it was typed, and what it may lean on is searched for beside it.
 
 >>> stand_alone("What does it cost?", [Turn("user", "How heavy is the WB-7 buoy?")]).text
 'What does the WB-7 buoy cost?'
@@ -6,9 +9,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from refdesk.answer import Turn
 from refdesk.ask.understanding.phrases import Phrase, phrases
@@ -38,11 +44,19 @@ STRANGE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A question that stands alone, and why it did not; `why` is empty when it did."""
+    """A question that stands alone, and why it did not; `why` is empty when it did.
+
+    Where it is not sure what it leans on, the text is as typed, and `beside` is what is searched for beside it.
+    """
 
     text: str
     why: str = ""
     topic: str = ""
+    beside: str = ""
+
+    @property
+    def fullest(self) -> str:
+        return self.beside or self.text
 
 
 # --- does it lean? ---------------------------------------------------------------------------------------------------
@@ -259,7 +273,7 @@ def stand_alone(
         if turn.role == "user":
             why = leans(turn.content, questions)
             rewrite = _rewritten(turn.content, why, questions, topics, None) if why else Rewrite(turn.content)
-            questions.append(rewrite.text)
+            questions.append(rewrite.fullest)
             topics.hear_question(turn.content, rewrite.topic)
         else:
             topics.hear_answer(turn.content)
@@ -284,21 +298,64 @@ def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics
     if why in ("ellipsis", "bare"):
         aside = _ASIDE.search(questions[-1])
         before = _ASIDE.sub("", questions[-1])
-        if text := _swapped(question, before):
-            text += aside.group() if aside else ""
-        elif len(before) <= LONGEST_BEFORE:
-            text = _appended(question, before)
-        if text:
-            return Rewrite(text, why, likely[0][1].text if likely else "")
+        topic = likely[0][1].text if likely else ""
+        if swapped := _swapped(question, before):
+            return Rewrite(swapped + (aside.group() if aside else ""), why, topic)
+        if len(before) <= LONGEST_BEFORE:
+            return Rewrite(question, why, topic, _appended(question, before))
     if not likely:
         return Rewrite(question)
-    _, topic, text = max(
-        _written(question, found, likely),
-        key=lambda one: one[0] + (NEARNESS_WEIGHT * nearness(one[2]) if nearness is not None else 0.0),
+    written = list(_written(question, found, likely))
+    salience, topic, text = max(
+        written, key=lambda one: one[0] + (NEARNESS_WEIGHT * nearness(one[2]) if nearness is not None else 0.0)
     )
     if nearness is not None and why in UNCLEAR_SIGNS and _is_strange(text, nearness):
         return Rewrite(question)
-    return Rewrite(text, why, topic)
+    if _ASIDE.search(text):
+        return Rewrite(question, why, topic, text)
+    rival = max((other for other, name, _ in written if name != topic), default=0.0)
+    chosen = next(phrase for _, phrase in likely if phrase.text == topic)
+    if is_sure(certainty(chosen, found, salience, rival)):
+        return Rewrite(text, why, topic)
+    return Rewrite(question, why, topic, _appended(question, topic))
+
+
+# --- is it sure? -----------------------------------------------------------------------------------------------------
+
+_MANY = frozenset(["they", "them", "their", "theirs", "these", "those"])
+_PERSON = frozenset(["he", "him", "his", "she", "her", "hers"])
+_POINTERS = frozenset(["this", "that"])
+WEIGHTS_FILE = Path(__file__).parent.parent.parent / "assets" / "followups.json"
+
+
+def certainty(topic: Phrase, found: re.Match[str] | None, salience: float, rival: float) -> dict[str, float]:
+    """What speaks for it that a pronoun stands for this topic; `rival` is the salience of the next likely one."""
+    pronoun = found.group().split()[-1].lower() if found else ""
+    is_many = topic.text.endswith("s") and not topic.text.endswith(("ss", "us", "is"))
+    return {
+        "any": 1.0,
+        "margin": max(-4.0, min(salience - rival, 4.0)),
+        "only": float(rival <= 0.0),
+        "name": float(topic.is_name),
+        "capital": float(topic.text[0].isupper()),
+        "person": float(pronoun in _PERSON),
+        "pointer": float(pronoun in _POINTERS),
+        "many": float(pronoun in _MANY),
+        "number_differs": float(pronoun not in _PERSON and is_many != (pronoun in _MANY)),
+        "words": len(topic.text.split()) / 4,
+    }
+
+
+def is_sure(features: Mapping[str, float]) -> bool:
+    """Whether the topic is more likely meant than not, by weights that were fitted (scripts/fit_followups.py)."""
+    weights = _weights()
+    return sum(weights[name] * value for name, value in features.items()) > 0.0
+
+
+@cache
+def _weights() -> Mapping[str, float]:
+    weights: Mapping[str, float] = json.loads(WEIGHTS_FILE.read_text(encoding="utf-8"))["weights"]
+    return weights
 
 
 def _is_strange(text: str, nearness: Nearness) -> bool:

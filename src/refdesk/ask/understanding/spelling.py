@@ -1,37 +1,38 @@
-"""Which words of a question are misspelled, and what was meant? Word by word; a word the documents know is right.
+"""Which words of a question are misspelled, and what was meant? Word by word; a word that is known is right.
 
->>> correct("How hevy is the anchr?", known=lambda words: {"anchor"} & set(words), similar=…, use_english=True).text
+Known is what the documents hold, and what stands in the word list of one of their languages. For any other word, every
+near word is a possible meaning, and so is the word itself, which may be a name or a rare word: a learned choice between
+all of them (assets/spelling.json, made by scripts/fit_spelling.py) says which is the most likely.
+
+>>> correct("How hevy is the anchr?", known=lambda words: {"anchor"} & set(words), similar=…, languages=("en",)).text
 'How heavy is the anchor?'
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-from refdesk.ask.understanding.english import CONTRACTIONS, english
-from refdesk.ask.understanding.vocabulary import word_set
+from refdesk.ask.understanding.vocabulary import CONTRACTIONS
+from refdesk.ask.understanding.word_lists import WordList, word_list
 from refdesk.terms import QUERY_STOP_WORDS
 from refdesk.text import STOP_WORDS
 
 Known = Callable[[Sequence[str]], Collection[str]]  # of these words, those the documents hold
 Similar = Callable[[str, int], Sequence[tuple[str, int]]]  # (word, distance) -> near words with their counts
 
-SHORTEST = 4  # letters; nearly every shorter string is a word or a code
-SHORTEST_NAME = 6  # "Stahl" and "Sahl" are two people
+WEIGHTS_FILE = Path(__file__).parent.parent.parent / "assets" / "spelling.json"
+SHORTEST = 3  # letters
 TWO_EDITS_FROM = 8  # letters; MEASUREMENTS: one edit below, two from here on
 LEAST_WORDS, LEAST_CHARACTERS = 0.5, 0.6  # shares that must survive; seed 001 step 3
-COMMON = 200_000  # count in the English list from which a word is common enough to be meant …
-VERY_COMMON = 20_000_000  # … and by a question that begins with a capital, which may be a name
-_DOCUMENT_BONUS = 6.0  # in units of ln(count): a word of the documents outweighs one e^6 times as frequent
-_MANY = 50  # chunks; more make a word no likelier: "create" in every chunk does not make "creation" of "corelation"
-_EDIT_COST = 9.0
-_FIRST_LETTER_COST = 3.0  # the first letter is seldom the wrong one (Pollock and Zamora 1984: 8 % of typos)
-_OPENING_WORDS = word_set("what which when where whose does list compare summarise summarize explain tell")
-_OPENING_BONUS = 6.0
+_OFTEN = 50.0  # in a thousand chunks; more make a word no likelier: "create" does not make "creation" of "corelation"
+_VOWELS = frozenset("aeiouy")
 _KEYS_BESIDE = {
     "q": "wa", "w": "qeas", "e": "wrsd", "r": "etdf", "t": "ryfg", "y": "tugh", "u": "yihj", "i": "uojk", "o": "ipkl",
     "p": "ol", "a": "qwsz", "s": "awedxz", "d": "serfcx", "f": "drtgvc", "g": "ftyhbv", "h": "gyujnb", "j": "huikmn",
@@ -41,6 +42,12 @@ _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
 _SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | CONTRACTIONS
+# Of an edit, what was done; of a near word, whether and how often it is written in the documents and in its language.
+FEATURES = (
+    "any", "swapped", "key_beside", "vowel", "other_letter", "single_for_double", "left_out", "double_for_single",
+    "put_in", "first_letter", "last_letter", "two_edits", "in_documents", "documents", "in_language", "language",
+    "length", "name",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +58,29 @@ class Correction:
     changes: tuple[tuple[str, str], ...] = ()
 
 
-def correct(text: str, known: Known, similar: Similar, *, use_english: bool = True) -> Correction:
-    """The question with misspelled words replaced, or as it was when too little of it would survive."""
-    places = list(_candidates(text))
+def correct(
+    text: str, known: Known, similar: Similar, languages: Sequence[str] = ("en",), chunks: int = 1000
+) -> Correction:
+    """The question with misspelled words replaced, or as it was when too little of it would survive.
+
+    `similar` counts in how many of all `chunks` a word stands.
+    """
+    places = list(candidates(text))
     in_documents = known(list(dict.fromkeys(word.lower() for _, word in places))) if places else ()
     unknown = [(start, word) for start, word in places if word.lower() not in in_documents]
-    use_english = use_english and bool(unknown) and _is_english(text)
+    if not unknown:
+        return Correction(text)
+    lists = {language: found for language in languages if (found := word_list(language)) is not None}
+    own = _asked_in(text, lists)
+    if lists and own is None:
+        return Correction(text)  # in a language that the documents are not in: none of their words is meant
     changes: list[tuple[int, str, str]] = []
     for start, word in unknown:
         lowered = word.lower()
-        if use_english and lowered in english().counts:
+        if any(lowered in one for one in lists.values()):
             continue
-        least_count = _least_count(start, word, text) if use_english else 0
-        if meant := best(lowered, similar, least_count, opens=not text[:start].strip(_EDGES + " ")):
+        is_name = word[0].isupper() and bool(text[:start].strip(_EDGES + " "))
+        if meant := best(lowered, meanings(lowered, similar, own, chunks), is_name=is_name):
             changes.append((start, word, _in_case_of(word, meant)))
     if not changes:
         return Correction(text)
@@ -75,15 +92,21 @@ def correct(text: str, known: Known, similar: Similar, *, use_english: bool = Tr
     return Correction(corrected, tuple(dict.fromkeys((word, meant) for _, word, meant in changes)))
 
 
-def _is_english(text: str) -> bool:
-    """Whether most words are English: a French question to English documents is not made English word by word."""
+def _asked_in(text: str, lists: Mapping[str, WordList]) -> WordList | None:
+    """The list of the language that most words of a question are of; a French question is not made English."""
     tokens = re.findall(r"[^\W\d_]{2,}", text.lower())
-    strange = [token for token in tokens if token not in _SMALL_WORDS and token not in english().counts]
-    return len(strange) <= max(1, len(tokens) // 2) and (text.isascii() or len(strange) <= 1)
+    # Words that are hardly ever written say nothing: "est" and "bon" stand in English lists too.
+    counts = {
+        language: sum(words.frequencies.get(token, 0.0) > 1.0 for token in tokens) for language, words in lists.items()
+    }
+    most = max(counts, key=lambda language: counts[language], default="")
+    # Half of the words, or all but one: a short question may be one typo and little else.
+    is_sure = bool(most) and counts[most] >= min(len(tokens) / 2, len(tokens) - 1)
+    return lists[most] if is_sure else None
 
 
-def _candidates(text: str) -> Iterable[tuple[int, str]]:
-    """Where words begin that may be misspelled: letters alone, no codes, no names in capitals, no small words."""
+def candidates(text: str) -> Iterable[tuple[int, str]]:
+    """Where words begin that may be misspelled: letters alone, no codes, nothing in capitals, no small words."""
     for token in _TOKEN.finditer(text):
         core = token.group().lstrip(_EDGES)
         start = token.end() - len(core)
@@ -93,59 +116,66 @@ def _candidates(text: str) -> Iterable[tuple[int, str]]:
             continue
         for part in re.finditer(r"[A-Za-z]+", core):
             word = part.group()
-            has_inner_capital = not (word[1:].islower() if len(word) > 1 else True)
-            is_name = word[0].isupper() and bool(text[: start + part.start()].strip(_EDGES + " "))
-            shortest = SHORTEST_NAME if is_name else SHORTEST
-            if len(word) >= shortest and not has_inner_capital and word.lower() not in _SMALL_WORDS:
+            has_inner_capital = not word[1:].islower()
+            if len(word) >= SHORTEST and not has_inner_capital and word.lower() not in _SMALL_WORDS:
                 yield start + part.start(), word
 
 
-def _least_count(start: int, word: str, text: str) -> int:
-    """How common an English word must be to stand in for this one; 0: no English word may.
-
-    A capital within the question is a name, and the English list knows none.
-    """
-    if word.islower():
-        return COMMON
-    return 0 if text[:start].strip(_EDGES + " ") else VERY_COMMON
-
-
-def best(word: str, similar: Similar, least_count: int = 0, *, opens: bool = False) -> str:
-    """The word that was most likely meant, "" when none is near: words of the documents first, then English ones.
-
-    A word that `opens` the question is likely a question word: "wich" is "which", not "with".
-    """
+def meanings(word: str, similar: Similar, language: WordList | None, chunks: int) -> dict[str, tuple[float, float]]:
+    """Near words, with in how many of a thousand chunks and how often in a billion words each is written."""
     allowed = 2 if len(word) >= TWO_EDITS_FROM else 1
-    scored: dict[str, float] = {}
-    for near, count in similar(word, allowed):
-        if near.isalpha() and len(near) >= SHORTEST - 1 and _begins_alike(word, near, may_slip=True):
-            _weigh(scored, word, near, math.log(1 + min(count, _MANY)) + _DOCUMENT_BONUS, allowed)
-    if least_count:
-        for near, count in english().near(word, allowed):
-            if count >= least_count and _begins_alike(word, near, may_slip=False):
-                _weigh(scored, word, near, math.log(count / COMMON), allowed)
-    if opens:
-        scored = {near: cost - _OPENING_BONUS * (near in _OPENING_WORDS) for near, cost in scored.items()}
-    return min(scored, key=lambda near: (scored[near], near)) if scored else ""
+    found = {near: (1000.0 * count / max(1, chunks), 0.0) for near, count in similar(word, allowed)}
+    for near, frequency in language.near(word, allowed) if language is not None else ():
+        found[near] = (found.get(near, (0.0, 0.0))[0], frequency)
+    return {
+        near: counts
+        for near, counts in found.items()
+        if len(near) >= SHORTEST and near.isalpha() and 0 < edit_distance(word, near, allowed) <= allowed
+    }
 
 
-def _weigh(scored: dict[str, float], word: str, near: str, weight: float, allowed: int) -> None:
-    edits = edit_distance(word, near, allowed)
-    if 0 < edits <= allowed:
-        cost = edits * _EDIT_COST + _FIRST_LETTER_COST * (near[0] != word[0]) - weight
-        scored[near] = min(cost, scored.get(near, cost))
+def best(word: str, near: Mapping[str, tuple[float, float]], *, is_name: bool) -> str:
+    """The word that was most likely meant; "" when none is likelier than all others and the word itself together."""
+    weights = _weights()
+    scores = {
+        one: sum(weights[name] * value for name, value in features(word, one, *counts, is_name=is_name).items())
+        for one, counts in near.items()
+    }
+    if not scores:
+        return ""
+    total = 1.0 + sum(math.exp(min(score, 50.0)) for score in scores.values())  # 1: the word itself
+    meant = min(scores, key=lambda one: (-scores[one], one))
+    return meant if math.exp(min(scores[meant], 50.0)) > 0.5 * total else ""
 
 
-def _begins_alike(word: str, near: str, *, may_slip: bool) -> bool:
-    """The first letter is the same, or swapped with the second; or a finger slipped: added, or the key beside it.
+def features(word: str, near: str, documents: float, language: float, *, is_name: bool) -> dict[str, float]:
+    """What speaks for it that `near` was meant by `word`; those of `FEATURES` that are not 0."""
+    edits = list(_edits(word, near))
+    found: dict[str, float] = {"any": 1.0, "length": min(len(word), 12) / 10}
+    for what, place in edits:
+        found[what] = found.get(what, 0.0) + 1.0
+        if place == 0:
+            found["first_letter"] = 1.0
+        if place >= len(word) - 1:
+            found["last_letter"] = 1.0
+    if len(edits) > 1:
+        found["two_edits"] = 1.0
+    if documents:
+        found |= {"in_documents": 1.0, "documents": math.log1p(min(documents, _OFTEN))}
+    if language:
+        found |= {"in_language": 1.0, "language": math.log1p(language) / 10}
+    if is_name:
+        found["name"] = 1.0
+    return found
 
-    So "numpy" is not "bumpy" where no document says "bumpy", "laytime" is no "daytime" and "pgvector" no "vector".
-    """
-    if near[0] == word[0] or near[:2] == word[1::-1]:
-        return True
-    is_long = len(word) >= TWO_EDITS_FROM and word[1:] == near[1:]
-    slipped = word[1:] == near or near[1:] == word or near[0] in _KEYS_BESIDE.get(word[0], "")
-    return may_slip and (is_long or slipped)
+
+@cache
+def _weights() -> Mapping[str, float]:
+    weights: Mapping[str, float] = json.loads(WEIGHTS_FILE.read_text(encoding="utf-8"))["weights"]
+    return weights
+
+
+# --- edits -----------------------------------------------------------------------------------------------------------
 
 
 def edit_distance(one: str, other: str, most: int) -> int:
@@ -171,6 +201,48 @@ def edit_distance(one: str, other: str, most: int) -> int:
             return most + 1
         before, last = last, row
     return min(last[-1], most + 1)
+
+
+def _edits(word: str, near: str) -> Iterator[tuple[str, int]]:
+    """(what was done, at which letter of the word) from what was meant to what was typed, the last edit first."""
+    rows = [list(range(len(near) + 1))]
+    for i, letter in enumerate(word, 1):
+        row = [i]
+        for j, meant in enumerate(near, 1):
+            cost = min(rows[-1][j] + 1, row[j - 1] + 1, rows[-1][j - 1] + (letter != meant))
+            row.append(min(cost, rows[i - 2][j - 2] + 1) if _is_swapped(word, near, i, j) else cost)
+        rows.append(row)
+    i, j = len(word), len(near)
+    while i or j:
+        cost = rows[i][j]
+        if i and j and word[i - 1] == near[j - 1] and cost == rows[i - 1][j - 1]:
+            i, j = i - 1, j - 1
+        elif _is_swapped(word, near, i, j) and cost == rows[i - 2][j - 2] + 1:
+            i, j = i - 2, j - 2
+            yield "swapped", i
+        elif i and j and cost == rows[i - 1][j - 1] + 1:
+            i, j = i - 1, j - 1
+            yield _replacement(word[i], near[j]), i
+        elif j and cost == rows[i][j - 1] + 1:
+            j -= 1
+            yield ("single_for_double" if near[j] in _beside(near, j) else "left_out"), i
+        else:
+            i -= 1
+            yield ("double_for_single" if word[i] in _beside(word, i) else "put_in"), i
+
+
+def _is_swapped(word: str, near: str, i: int, j: int) -> bool:
+    return i > 1 and j > 1 and word[i - 1] == near[j - 2] and word[i - 2] == near[j - 1]
+
+
+def _beside(word: str, place: int) -> str:
+    return word[max(0, place - 1) : place] + word[place + 1 : place + 2]
+
+
+def _replacement(typed: str, meant: str) -> str:
+    if meant in _KEYS_BESIDE.get(typed, ""):
+        return "key_beside"
+    return "vowel" if typed in _VOWELS and meant in _VOWELS else "other_letter"
 
 
 def _in_case_of(typed: str, meant: str) -> str:

@@ -78,3 +78,10 @@ NOUN_OR_VERB = word_set(
     support switch talk travel turn update use visit vote watch win work yield
     """
 )
+# What people write without its apostrophe; near other words, and meant.
+CONTRACTIONS = word_set(
+    """
+    arent cant couldnt didnt doesnt dont hadnt hasnt havent hows isnt ive shouldnt thats theres theyre theyve wasnt
+    werent whats whens wheres whos whys wont wouldnt youre youve
+    """
+)

@@ -1,0 +1,52 @@
+"""The words of many texts, as much of a library as spelling needs: nothing is embedded, so a corpus takes seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from refdesk.ask.understanding.spelling import edit_distance
+from refdesk.terms import terms, words
+from refdesk.types import Scope
+
+
+class WordsOnly:
+    """`frequencies` and `similar_words` of a library that holds these texts, one chunk each."""
+
+    languages = ("en",)
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.words, self._stems = Counter[str](), Counter[str]()
+        self.chunk_count = 0
+        for text in texts:
+            self.chunk_count += 1
+            self.words.update(set(words(text)))
+            self._stems.update(set(terms(text)))
+        lengths: dict[int, list[str]] = {}
+        for word in self.words:
+            if word.isascii() and word.isalpha():
+                lengths.setdefault(len(word), []).append(word)
+        self._by_length = {length: (held, _letters(held)) for length, held in lengths.items()}
+
+    def frequencies(self, asked: Sequence[str]) -> dict[str, int]:
+        return {term: self._stems[term] for term in asked}
+
+    def similar_words(self, word: str, distance: int, scope: Scope | None = None) -> list[tuple[str, int]]:
+        own = _letters([word])
+        found: list[str] = []
+        for length in range(len(word) - distance, len(word) + distance + 1):
+            held, letters = self._by_length.get(length, ([], None))
+            if letters is not None:
+                near = np.flatnonzero(np.abs(letters - own).sum(axis=1) <= 2 * distance)
+                found += [held[place] for place in near if edit_distance(word, held[place], distance) <= distance]
+        return [(one, max((self._stems[term] for term in terms(one)), default=0)) for one in sorted(found)]
+
+
+def _letters(held: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
+    found = np.zeros((len(held), 26), dtype=np.int8)
+    for place, word in enumerate(held):
+        for letter in word:
+            found[place, ord(letter) - ord("a")] += 1
+    return found
