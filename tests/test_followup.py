@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from refdesk.answer import Turn
-from refdesk.ask.understanding.followup import FAR, NEAR, WEIGHTS_FILE, certainty, leans, stand_alone
+from refdesk.ask.understanding.followup import FAR, NEAR, leans, stand_alone
 from refdesk.ask.understanding.phrases import phrases
 
 
@@ -20,9 +18,9 @@ def asked(*questions: str, answer: str = "") -> list[Turn]:
     [
         ("How heavy is the WB-7 buoy?", "What does it cost?", "What does the WB-7 buoy cost?"),
         ("How heavy is the WB-7 buoy?", "And its warranty?", "And the WB-7 buoy's warranty?"),
-        ("What is throat cancer?", "Is it treatable?", "Is it treatable? (throat cancer)"),
-        ("What is throat cancer?", "What are its symptoms?", "What are its symptoms? (throat cancer)"),
-        ("Tell me about sharks.", "Where do they live?", "Where do they live? (sharks)"),
+        ("What is throat cancer?", "Is it treatable?", "Is throat cancer treatable?"),
+        ("What is throat cancer?", "What are its symptoms?", "What are throat cancer's symptoms?"),
+        ("Tell me about sharks.", "Where do they live?", "Where do sharks live?"),
         ("What is a virtual machine?", "How do they work?", "How do they work? (virtual machine)"),
         ("Who was Frank Zappa?", "When did he die?", "When did Frank Zappa die?"),
         ("What was revenue in 2022?", "And in 2023?", "What was revenue in 2023?"),
@@ -69,19 +67,13 @@ def test_what_stands_alone_is_not_touched(question: str) -> None:
         ("What action does the agency take?", "What do they provide?", ""),
         ("Full-time employees get a bonus.", "Who gets it?", ""),
         ("Did the mooring fail?", "Why?", ""),
-        ("What is throat cancer?", "Is it treatable?", "throat cancer"),
+        ("What is the drift of pressure sensors and of tide staffs?", "Is it seasonal?", ""),
     ],
 )
 def test_what_is_not_sure_stays_as_typed_and_is_searched_beside(before: str, question: str, topic: str) -> None:
     rewrite = stand_alone(question, asked(before))
     assert rewrite.text == question
     assert rewrite.beside.startswith(f"{question} (") and topic in rewrite.beside
-
-
-def test_the_weights_are_those_of_the_features() -> None:
-    made = json.loads(WEIGHTS_FILE.read_text(encoding="utf-8"))
-    assert made["trained_on"] and made["made_by"] == "scripts/fit_followups.py"
-    assert set(made["weights"]) == set(certainty(phrases("the WB-7 buoy")[0], None, 1.0, 0.0))
 
 
 def test_the_first_question_is_never_touched() -> None:
