@@ -221,7 +221,7 @@ class Refdesk:
         intake.add_texts(wanted)
         self.maintenance.settle()
         order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
-        return sorted(intake.results, key=lambda one: order.get(_place(one), len(order)))
+        return sorted(intake.results, key=lambda one: order.get(one.place, len(order)))
 
     def add_handed(
         self,
@@ -430,7 +430,7 @@ class Refdesk:
         for page in sorted({span.page for span in chunk.spans if span.start < end and span.end > start}):
             for text in self.catalogue.pages(chunk.document_id, page):
                 if text.words is not None:
-                    for first, last in _origins(chunk, start, end, page):
+                    for first, last in chunk.origins(start, end, page):
                         found.extend(boxes_between(text.words, first, last))
         return tuple(dict.fromkeys(found))
 
@@ -583,10 +583,7 @@ class Refdesk:
         return Run(self.folder / "runs")
 
     def backup(self, file: str | Path, *, on_damage: Callable[[str], None] = lambda said: None) -> Path:
-        """Writes the whole library into one file while others go on working with it.
-
-        `on_damage` is told of each original or upload that is missing or altered, and so not in the backup as it came.
-        """
+        """Writes the whole library into one file while others work; `on_damage` is told of missing or altered files."""
         written, damaged = backups.backup(self._engine, self.folder, self.spool, Path(file).expanduser())
         for one in damaged:
             on_damage(f"{one.name} is {one.what}")
@@ -600,15 +597,3 @@ class Refdesk:
         with Refdesk(folder) as desk:
             desk.reindex()
         return folder
-
-
-def _place(one: Added) -> tuple[str, str]:
-    return (one.document.collection, one.document.name) if one.document else ("", one.name)
-
-
-def _origins(chunk: Chunk, start: int, end: int, page: int) -> Iterator[Range]:
-    """Ranges of the document's text that characters `start..end` of a chunk come from."""
-    for span in chunk.spans:
-        if span.page == page and span.start < end and span.end > start:
-            first, last = max(start, span.start), min(end, span.end)
-            yield span.origin + first - span.start, span.origin + last - span.start

@@ -6,7 +6,7 @@ ranges of that text, so "where is this sentence?" is answered the same way for e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
@@ -132,6 +132,13 @@ class Chunk:
     def boxes(self) -> tuple[Box, ...]:
         return tuple(span.box for span in self.spans if span.box is not None)
 
+    def origins(self, start: int, end: int, page: int) -> Iterator[Range]:
+        """Ranges of the document's text on this page that characters `start..end` come from."""
+        for span in self.spans:
+            if span.page == page and span.start < end and span.end > start:
+                first, last = max(start, span.start), min(end, span.end)
+                yield span.origin + first - span.start, span.origin + last - span.start
+
     def to_dict(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in self.__slots__}
         return own | {
@@ -194,6 +201,11 @@ class Added:
     document: Document | None = None
     reason: str = ""  # why it failed or was skipped, or what it is the same as
     source: str = ""  # where it was handed in from: a path, or `upload:…`
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The collection and the name, by which results are sorted."""
+        return (self.document.collection, self.document.name) if self.document else ("", self.name)
 
     def to_dict(self) -> dict[str, Any]:
         return {

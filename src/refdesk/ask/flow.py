@@ -12,10 +12,11 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any
 
 from refdesk.answer import Context, Plan, Query, Question, Retrieved, Spent
 from refdesk.ask.assemble import assemble, with_neighbours
-from refdesk.ask.attest import attest, attest_quotes
+from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.conclude import begin, conclude, doubted, list_documents, refuse, say
 from refdesk.ask.desk import Desk
 from refdesk.ask.evidence.relevance import judge
@@ -138,13 +139,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
 
     yield Thinking("attest", "Checking every sentence")
     proofs = (context, retrieved.sentence_vectors, embed)
-    if draft.quotes:
-        attested = await run(trace, "attest", attest_quotes, draft.content, draft.quotes, draft.order, *proofs)
-    else:
-        if len(content := await aside(checkable, draft.content)) < len(draft.content):
-            draft.notes.append(LEFT_OUT)
-        attested = await run(trace, "attest", attest, query, content, draft.order, *proofs)
-        attested = with_fragment(attested) if draft.is_cut else attested
+    attested = await _attested(query, draft, proofs, trace)
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
@@ -156,6 +151,16 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     answer = conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
     trace.passages = looked_at(retrieved, context, answer.citations)
     yield Done(await keeper.keep(answer, query))
+
+
+async def _attested(query: Query, draft: Draft, proofs: tuple[Any, ...], trace: Trace) -> Attested:
+    """What is quoted needs no check; of what a model wrote, as much as can be checked in reasonable time."""
+    if draft.quotes:
+        return await run(trace, "attest", attest_quotes, draft.content, draft.quotes, draft.order, *proofs)
+    if len(content := await aside(checkable, draft.content)) < len(draft.content):
+        draft.notes.append(LEFT_OUT)
+    attested = await run(trace, "attest", attest, query, content, draft.order, *proofs)
+    return with_fragment(attested) if draft.is_cut else attested
 
 
 async def _within_cost(

@@ -50,7 +50,7 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
         doubts.append("the passage does not hold every name and number of the question")
     if doubts:
         score = min(score, HIGH - 0.001)
-    return Confidence(round(score, 3), level(score), "; ".join(doubts) or _standing(found))
+    return Confidence(round(score, 3), level(score), "; ".join(doubts) or _standing(found, score))
 
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
@@ -64,12 +64,12 @@ def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, f
     }
 
 
-def _standing(found: Mapping[str, float]) -> str:
+def _standing(found: Mapping[str, float], score: float) -> str:
+    if score >= HIGH:
+        return "one passage stands out, with the question's names and the kind of thing that is asked for"
     if found["share"] < 0.5:
         return "other sentences answer it almost as well"
-    if found["there"] < 0.0:
-        return "the best passage stands out little from others"
-    return "one passage holds the question's names and a thing of the kind asked for"
+    return "the best passage does not stand far above the others"
 
 
 def grounding(claims: Sequence[Claim]) -> float:

@@ -8,7 +8,8 @@ import { openCitation } from "./viewer.js";
 export async function rendered(content, answer = { claims: [], citations: [] }) {
   const claims = answer.claims.map(({ start, end }) => [start, end]);
   const markers = [...new Set(answer.citations.map((cite) => cite.marker))];
-  return (await send("POST", "/page/render", { content, claims, markers })).html;
+  const quoted = answer.model === "extractive"; // sentences of documents, which are no Markdown
+  return (await send("POST", "/page/render", { content, claims, markers, quoted })).html;
 }
 
 export async function showBody(body, answer) {
