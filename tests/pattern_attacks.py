@@ -55,7 +55,7 @@ def expressions() -> dict[str, Expression]:
     used = _uses(calls)
 
     def keep(where: str, one: Pattern, uses: frozenset[str] | None = None) -> None:
-        name = where.removeprefix("refdesk.")
+        name = where.removeprefix("refdesk.").partition("[")[0]
         uses = uses or used.get(name) or used.get(name.rpartition(".")[2]) or ANCHORED | EVERYWHERE
         known = found.get((one.pattern, one.flags))
         where = known.where if known else where
@@ -103,11 +103,11 @@ def _walk(value: Any, where: str, seen: set[int], keep: Any) -> None:
     if isinstance(value, re.Pattern):
         keep(where, value)
     elif isinstance(value, dict):
-        for one in (*value, *value.values()):
-            _walk(one, where, seen, keep)
+        for number, one in enumerate((*value, *value.values())):
+            _walk(one, f"{where}[{number}]", seen, keep)
     elif isinstance(value, (list, tuple, set, frozenset)):
-        for one in value:
-            _walk(one, where, seen, keep)
+        for number, one in enumerate(value):
+            _walk(one, f"{where}[{number}]", seen, keep)
     elif (isinstance(value, type) and value.__module__.startswith("refdesk")) or (
         type(value).__module__.startswith("refdesk") and hasattr(value, "__dict__")
     ):

@@ -32,9 +32,9 @@ _EDGES = " \t\n*_~`'\"“”^#"
 _RANGE = re.compile(r"(\d+)(?:\s*(?:-|–|—|to|bis|\.\.\.?)\s*(\d+))?")
 _NUMBER = re.compile(r"\d+")
 _NUMERIC = re.compile(
-    rf"(?:(?:{_KEYWORD})s?\b)?[\s:.#°]*(?:no\.?|nr\.?)?[\s#^]*"
-    rf"(?P<numbers>[-−+]?\d+(?:\s*(?:[-–—,;&/|+\s^#]|\.\.\.?|\band\b|\bund\b|\bet\b|\by\b|\bor\b|\bto\b|\bbis\b"
-    rf"|(?:{_KEYWORD})\b[\s:.#]*)+\s*\d+)*)\.?"
+    rf"(?:(?:{_KEYWORD})s?\b)?[\s:.#°]*+(?:no\.?|nr\.?)?[\s#^]*+"
+    rf"(?P<numbers>[-−+]?\d++(?:(?>(?:[-–—,;&/|+\s^#]|\.{{2,}}+|\band\b|\bund\b|\bet\b|\by\b|\bor\b|\bto\b|\bbis\b"
+    rf"|(?:{_KEYWORD})\b[\s:.#]*+)+)\d++)*)\.?"
     rf"(?P<rest>\s*(?:[,:;|†§]|\s[-–—]\s|\bpp?\b|\bpages?\b|\bs\.|\bat\b).*)?",
     re.DOTALL,
 )
