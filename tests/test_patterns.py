@@ -9,30 +9,34 @@ import pytest
 
 from pattern_attacks import ANCHORED, EVERYWHERE, Attack, Expression, attacks, cost, expressions
 
-FEW = (300, 1_200)  # characters that show a steep one, which would take minutes with more
 SIZES = (5_000, 10_000, 20_000)
+FEW = SIZES[0] // 4
 SHORT = 24  # characters that show an expression which takes exponential time
 WORTH_A_LOOK_S = 0.002  # under this at 5,000 characters, ten times a linear scan's time, twice the text tells nothing
+CUBIC_S = 0.05  # over this for a few characters, more of them would take minutes
 STEEPEST = 3.0  # times as long for twice the text: linear is 2, quadratic 4
-CLEARLY_LINEAR = 2.4  # the same, seen over twice twice the text at the first try: no more tries are needed
+CLEARLY_LINEAR = 2.4  # the same; needs no second look
 EXPRESSIONS = expressions()
 
 
 def growth(one: Expression, attack: Attack) -> float:
     """How much longer twice the text takes, at best of several tries; 1 where it takes next to nothing."""
-    if cost(one, attack.text(SHORT)) > WORTH_A_LOOK_S and cost(one, attack.text(SHORT)) > WORTH_A_LOOK_S:
+
+    def least(size: int, tries: int) -> float:
+        return min(cost(one, attack.text(size)) for _ in range(tries))
+
+    if cost(one, attack.text(SHORT)) > WORTH_A_LOOK_S and least(SHORT, 2) > WORTH_A_LOOK_S:
         return float("inf")
-    if (more := cost(one, attack.text(FEW[1]))) > WORTH_A_LOOK_S:
-        steepest = min((more / cost(one, attack.text(FEW[0]))) ** 0.5 for _ in range(3))
-        if steepest > STEEPEST:
-            return steepest
-    least = cost(one, attack.text(SIZES[0]))
-    if least < WORTH_A_LOOK_S:
+    few = least(FEW, 2)
+    if few > CUBIC_S and (steepest := (least(FEW, 2) / least(FEW // 4, 3)) ** 0.5) > STEEPEST:
+        return steepest
+    first = cost(one, attack.text(SIZES[0]))
+    if first < WORTH_A_LOOK_S:
         return 1.0
-    if (steepest := (cost(one, attack.text(SIZES[-1])) / least) ** 0.5) <= CLEARLY_LINEAR:
-        return steepest  # four times the text took under six times as long; quadratic is sixteen
+    if (steepest := (first / few) ** 0.5) <= CLEARLY_LINEAR:
+        return steepest
     for _ in range(3):
-        times = [min(cost(one, attack.text(size)) for _ in range(3)) for size in SIZES]
+        times = [least(size, 3) for size in SIZES]
         if times[0] < WORTH_A_LOOK_S:
             return 1.0
         steepest = max(later / before for before, later in pairwise(times))

@@ -67,7 +67,9 @@ def kind_of(chunk: Chunk) -> Kind:
     # A heading alone proves nothing: what follows "Contents" may be the whole book when its headings were not seen.
     if _is_contents(chunk.text, body, chunk.kind) or (_TOC_HEADING.fullmatch(heading) and _is_terse(body)):
         return "toc"
-    if _share(_ENTRY.match, body) >= 0.7 or (_GLOSSARY_HEADING.fullmatch(heading) and _share(_TERM.match, body, least=2) >= 0.4):
+    if _share(_ENTRY.match, body) >= 0.7 or (
+        _GLOSSARY_HEADING.fullmatch(heading) and _share(_TERM.match, body, least=2) >= 0.4
+    ):
         return "glossary"
     if _CREDITS_HEADING.fullmatch(heading) or _gives_credit(chunk):
         return "credits"

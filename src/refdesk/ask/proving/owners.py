@@ -40,14 +40,16 @@ _NUMERIC = re.compile(
 )
 _DIGITS = re.compile(r"(?=.*\d)[\d\s,;:.&/|+−–—-]+")  # linear on any length
 _DECIMAL = re.compile(r"[-−+]?\d+\.\d+")
-_TAGGED = re.compile(r"doc(?:ument)?\s*:\s*([^|;\]]*?)\s*(?:[|,;]\s*chunk\s*:\s*([^|;,\s\]]*)|\Z|(?=;))", re.I)
+_TAGGED = re.compile(rf"doc(?:ument)? ?: ?([^|;\]]{{0,{LONGEST}}}?) ?(?:[|,;] ?chunk ?: ?([^|;,\s\]]*)|\Z|(?=;))", re.I)
 _CHUNK = re.compile(r"\bchunk\s*:", re.I)
 _PATH = re.compile(r"(?:(?<!\s)\s+)?(?:>|›|»|→|&gt;)\s*")
 _PAGED = re.compile(
     r"(?:[,;]\s*|(?<![\s,;])\s+)?\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I
 )  # "Handbook, p. 3"
 _FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rtf|json|png|jpe?g|tiff?)\b", re.I)
-_AUTHOR = re.compile(r"[A-Z][\w'’-]+(?:\s+(?:et al\.?|and|&)\s*(?:[A-Z][\w'’-]+)?)?,?\s*\(?(?:1[5-9]|20)\d\d[a-z]?\)?")
+_AUTHOR = re.compile(
+    r"[A-Z][\w'’-]+(?:\s++(?:et al\.?|and|&)\s*+(?:[A-Z][\w'’-]+)?)?,?\s*+\(?(?:1[5-9]|20)\d\d[a-z]?\)?"
+)
 _LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
 _KEYWORDED = re.compile(
     rf"\b(?:sources?|documents?|docs?|passages?|chunks?|refs?|references?)\W*\d|^(?:{_KEYWORD}|pp?\.|pages?)\W*\d", re.I
