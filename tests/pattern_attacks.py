@@ -1,7 +1,8 @@
 """Every regular expression of the package, how it is used, and texts that make a bad one slow.
 
     expressions()            those that stand in modules, classes and containers, and those written where they are used
-    attacks(expression)      short units; repeated, they nearly match: literals, what repeats take, a match cut off
+    attacks(expression)      texts that nearly match: a short unit again and again (literals, what repeats take, a match
+                             cut off), or the beginning of a match and then what a repeat of the expression takes
     cost(expression, text)   CPU seconds to apply it as the package does: at the beginning, or everywhere in the text
 
 One that is only ever matched at the beginning of a text is not searched for here; where it cannot be told how one is
@@ -32,8 +33,9 @@ COMMON = (
 )
 CANDIDATES = "a1 A-.,;:_`*#>~|\"'()[]{}<>/\\\n\t=+%$é–…"
 LONGEST_PREFIX = 24
+# Hardly any expression waits for the first; where the second follows a letter or a digit, no word ends.
+ENDS = ("\x01", "_")
 Pattern = re.Pattern[Any]
-
 
 ANCHORED = frozenset(("match", "fullmatch"))
 EVERYWHERE = frozenset(("search", "sub", "subn", "split", "findall", "finditer"))
@@ -53,7 +55,7 @@ def expressions() -> dict[str, Expression]:
     used = _uses(calls)
 
     def keep(where: str, one: Pattern, uses: frozenset[str] | None = None) -> None:
-        name = where.removeprefix("refdesk.")
+        name = where.removeprefix("refdesk.").partition("[")[0]
         uses = uses or used.get(name) or used.get(name.rpartition(".")[2]) or ANCHORED | EVERYWHERE
         known = found.get((one.pattern, one.flags))
         where = known.where if known else where
@@ -101,11 +103,11 @@ def _walk(value: Any, where: str, seen: set[int], keep: Any) -> None:
     if isinstance(value, re.Pattern):
         keep(where, value)
     elif isinstance(value, dict):
-        for one in (*value, *value.values()):
-            _walk(one, where, seen, keep)
+        for number, one in enumerate((*value, *value.values())):
+            _walk(one, f"{where}[{number}]", seen, keep)
     elif isinstance(value, (list, tuple, set, frozenset)):
-        for one in value:
-            _walk(one, where, seen, keep)
+        for number, one in enumerate(value):
+            _walk(one, f"{where}[{number}]", seen, keep)
     elif (isinstance(value, type) and value.__module__.startswith("refdesk")) or (
         type(value).__module__.startswith("refdesk") and hasattr(value, "__dict__")
     ):
@@ -133,7 +135,19 @@ def _written_in(file: Path, tree: ast.AST) -> Iterator[tuple[str, Pattern, str]]
             yield f"{file.relative_to(SOURCE)}:{node.lineno}", re.compile(first.value, flags), node.func.attr
 
 
-def attacks(expression: Expression) -> list[str]:
+@dataclass(frozen=True)
+class Attack:
+    """`before`, then `unit` again and again, then a character that lets the match fail."""
+
+    unit: str
+    before: str = ""
+    end: str = ENDS[0]
+
+    def text(self, size: int) -> str:
+        return self.before + (self.unit * (size // len(self.unit) + 1))[: size - 1] + self.end
+
+
+def attacks(expression: Expression) -> list[Attack]:
     pattern = expression.pattern
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     parsed = parser.parse(source, pattern.flags)
@@ -141,7 +155,26 @@ def attacks(expression: Expression) -> list[str]:
     for count in (0, 1, 2):
         whole = _sample(parsed, count)
         units |= {whole, *(whole[:size] for size in range(1, min(len(whole), LONGEST_PREFIX)))}
-    return sorted(unit for unit in units if unit)
+    begun = {("", unit) for unit in units if unit} | {pair for count in (0, 1) for pair in _begun(parsed, "", count)}
+    return [Attack(unit, before, end) for before, unit in sorted(begun) for end in ENDS]
+
+
+def _begun(parsed: Any, before: str, count: int) -> Iterator[tuple[str, str]]:
+    """For each repeat: what a match has before it, and what it repeats."""
+    for item in parsed:
+        operation, value = item
+        if operation in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
+            if value[1] > 2 and (unit := _sample(value[2], count) or _sample(value[2], 1)):
+                yield before[-LONGEST_PREFIX:], unit
+            yield from _begun(value[2], before, count)
+        elif operation is codes.SUBPATTERN:
+            yield from _begun(value[3], before, count)
+        elif operation is codes.ATOMIC_GROUP:
+            yield from _begun(value, before, count)
+        elif operation is codes.BRANCH:
+            for branch in value[1]:
+                yield from _begun(branch, before, count)
+        before += _sample([item], count)
 
 
 def _parts(parsed: Any) -> set[str]:
@@ -215,11 +248,6 @@ def _holds(item: Any, character: str) -> bool:
     name = str(value).removeprefix("CATEGORY_")
     is_there = re.fullmatch(kinds[name.removeprefix("NOT_").removeprefix("UNI_")], character) is not None
     return is_there != name.startswith("NOT_")
-
-
-def filled(unit: str, size: int) -> str:
-    """The unit again and again, and at the end a character that hardly any expression waits for."""
-    return (unit * (size // len(unit) + 1))[: size - 1] + "\x01"
 
 
 def cost(expression: Expression, text: str) -> float:

@@ -39,7 +39,7 @@ _QUARTER = re.compile(
     rf"|(?<!\d)({_YEAR})\s?q([1-4])(?!\w)"
 )
 _QUARTER_WORDS = re.compile(
-    rf"\b((?:{_ORDINAL})(?:(?:,\s|\s(?:and|or|to|through)\s|,\s(?:and|or)\s)(?:{_ORDINAL}))*)[\s-]quarters?\b"
+    rf"\b((?:{_ORDINAL})(?:(?:,\s|\s(?:and|or|to|through)\s|,\s(?:and|or)\s)(?:{_ORDINAL})){{0,3}})[\s-]quarters?\b"
 )
 _EACH_ORDINAL = re.compile(rf"\b(?:{_ORDINAL})\b")
 _THREE_MONTHS = re.compile(

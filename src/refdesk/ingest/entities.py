@@ -16,7 +16,7 @@ _MONTH = (
     r"|Nov(?:ember)?|Dec(?:ember)?)"
 )
 _SCALE = r"(?:\s?(?:thousand|million|billion|trillion|bn|mn|[MBK])\b)?"
-_NUMBER = r"\d(?:[\d,.]*\d)?"
+_NUMBER = r"\d(?:[\d,.]{0,30}\d)?"
 _CAPITAL = r"(?:(?:[A-Z]\.){2,}|[A-ZÀ-ÖØ-ÞĀ-Ž][\w’'&-]*)"
 _PLACE = r"(?:Item|Section|Article|Rule|Form|Part|Exhibit|Note|Table|Figure)\s\d"
 _GAP = r"(?:\x20|\n(?!\n))"  # a name goes on after a line break, not in the next paragraph

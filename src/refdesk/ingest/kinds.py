@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from refdesk.types import Chunk, Kind
 
@@ -22,7 +23,7 @@ _NUMBERING = re.compile(r"[\s\dIVX.)§–—-]*")
 _LEADER = re.compile(r"(?<![._…])(?<!\. )(?:\.{4,}|(?:\. ){2,}\.|…{2,}|_{4,})\s*(?:\d{1,4}|[ivxl]{1,6})?$")
 _ENDS_IN_PAGE = re.compile(r"[^\W\d_].*\s(\d{1,4})$")
 _ENTRY = re.compile(
-    r"\W{0,3}[^\W\d_][^:—–|]{0,40}(?::|\s[—–-])\s+(?:[^\s\d]+\s+){3,}\S"
+    r"\W{0,3}[^\W\d_][^:—–|]{0,40}(?::|\s[—–-])\s+(?:[^\s\d]++\s++){3}\S"
 )  # no digits: not "Address: 1 Main St"
 # Under such a heading less is enough: a cell, a quoted term, "means".
 _TERM = re.compile(
@@ -66,7 +67,9 @@ def kind_of(chunk: Chunk) -> Kind:
     # A heading alone proves nothing: what follows "Contents" may be the whole book when its headings were not seen.
     if _is_contents(chunk.text, body, chunk.kind) or (_TOC_HEADING.fullmatch(heading) and _is_terse(body)):
         return "toc"
-    if _share(_ENTRY, body) >= 0.7 or (_GLOSSARY_HEADING.fullmatch(heading) and _share(_TERM, body, least=2) >= 0.4):
+    if _share(_ENTRY.match, body) >= 0.7 or (
+        _GLOSSARY_HEADING.fullmatch(heading) and _share(_TERM.match, body, least=2) >= 0.4
+    ):
         return "glossary"
     if _CREDITS_HEADING.fullmatch(heading) or _gives_credit(chunk):
         return "credits"
@@ -87,11 +90,11 @@ def _gives_credit(chunk: Chunk) -> bool:
     return sum(1 for part in parts if _CREDIT.search(part)) >= max(1, 0.5 * len(parts))
 
 
-def _share(pattern: re.Pattern[str], lines: list[str], *, least: int = 4) -> float:
+def _share(begins: Callable[[str], object], lines: list[str], *, least: int = 4) -> float:
     """The share of lines that begin so; fewer than `least` lines show no shape."""
     if len(lines) < least:
         return 0.0
-    return sum(1 for line in lines if pattern.match(line[:400])) / len(lines)
+    return sum(1 for line in lines if begins(line[:400])) / len(lines)
 
 
 def _is_terse(lines: list[str]) -> bool:

@@ -146,7 +146,7 @@ def _fenced(turns: Sequence[Turn], before: str) -> str:
     """The conversation as a model reads it; nothing said in it can end the fence."""
     lines = [f"Summary so far: {before}"] if before else []
     lines += [f"{turn.role.capitalize()}: {_bare(turn)}" for turn in turns]
-    said = re.sub(r"<\s*/?\s*conversation\s*>", "", "\n".join(lines), flags=re.IGNORECASE)
+    said = re.sub(r"<\s*+(?:/\s*+)?conversation\s*+>", "", "\n".join(lines), flags=re.IGNORECASE)
     return f"{CONVERSATION_OPENS}\n{said}\n{CONVERSATION_CLOSES}"
 
 

@@ -20,7 +20,7 @@ _OPEN = r"\\?\[|【|［|〔|⟦|&#0*91;|&#[xX]0*5[bB];|&lbrack;|&lsqb;"
 _CLOSE = r"\\?\]|】|］|〕|⟧|&#0*93;|&#[xX]0*5[dD];|&rbrack;|&rsqb;"
 _BRACKET = re.compile(rf"(?:{_OPEN})((?:(?!{_OPEN}|{_CLOSE}).){{0,400}}?)(?:{_CLOSE})", re.DOTALL)
 _HAS_BRACKET = re.compile(_OPEN)
-_UNCLOSED = re.compile(rf"(?:{_OPEN})(?=\W{{0,200}}(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
+_UNCLOSED = re.compile(rf"(?:{_OPEN})(?=\W{{0,200}}+(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_]\w?", re.ASCII)
 _TARGET = re.compile(r"\([^()\s]{1,500}\)")
 _ROUND = re.compile(rf"\((\s*(?:{_CITED})s?[\s:.#]*\d[^()\n]{{0,80}})\)", re.IGNORECASE)
@@ -67,8 +67,8 @@ _FRAMES: tuple[Rule, ...] = (
     ("<", re.compile(rf"<(/?(?:{_TAGS})\b[^<>\n]{{0,80}})>", re.IGNORECASE), r"⟨\1⟩"),
     ("<", re.compile(r"<<(/?\w{1,20})>>"), r"⟨\1⟩"),
     # Our own lines.
-    ("=", re.compile(r"={3,}(?=\s*(?:begin|end|document)\b)", re.IGNORECASE), "＝"),
-    ("-", re.compile(r"-{3,}(?=\s*source\b)", re.IGNORECASE), "—"),
+    ("=", re.compile(r"(?<!=)={3,}+(?=\s*(?:begin|end|document)\b)", re.IGNORECASE), "＝"),
+    ("-", re.compile(r"(?<!-)-{3,}+(?=\s*source\b)", re.IGNORECASE), "—"),
     ("_", re.compile(r"(suggested)\\?_(questions)", re.IGNORECASE), r"\1-\2"),
     ("S", re.compile(r"(SUGGESTED) (QUESTIONS)"), r"\1-\2"),
 )

@@ -93,13 +93,13 @@ PATTERN = "|".join(
         r"\b" + _MONTH.format("m5") + r",?\s+(?:of\s+)?" + _YEAR.format("y5"),
         r"(?-i:\b(?P<m12>January|February|April|June|July|August|September|October|November|December)\b)",
         r"(?-i:(?<=\b[Ii]n )|(?<=\bof )|(?<=\bsince )|(?<=\bby )|(?<=\buntil ))(?-i:(?P<m13>May|March)\b)",
-        r"\bQ(?P<q6>[1-4])(?:\s*(?:of\s+)?(?:FY|fiscal(?:\s+year)?)?\s*['’]?(?P<y6>(?:19|20)\d\d|\d\d)\b)?(?!\d)",
+        r"\bQ(?P<q6>[1-4])(?:\s*+(?:of\s++)?(?:FY|fiscal(?:\s+year)?)?\s*+['’]?(?P<y6>(?:19|20)\d\d|\d\d)\b)?(?!\d)",
         r"\b(?P<q7>[1-4])Q\s*['’]?(?P<y7>(?:19|20)\d\d|\d\d)\b",
         r"\b(?P<q8>first|second|third|fourth|final|last|1st|2nd|3rd|4th)[\s-]+quarter"
         r"(?:,?\s+(?:of\s+)?(?:the\s+)?(?:fiscal\s+)?(?:year\s+)?(?P<y8>(?:19|20)\d\d)\b)?",
         r"\b(?:FY|fiscal(?:\s+year)?)\s*['’]?(?P<y9>(?:19|20)\d\d|\d\d)\b",
         r"\b(?P<y10>(?:1\d|20)\d0)['’]?s\b",
-        r"\b(?P<y11>(?:1\d|20)\d\d)(?P<to11>[-–/]\d\d)?\b(?![\d,.]*\d)(?!\s*(?:%|per\s?cent|percent))",
+        r"\b(?P<y11>(?:1\d|20)\d\d)(?P<to11>[-–/]\d\d)?\b(?![,.]*\d)(?!\s*(?:%|per\s?cent|percent))",
     )
 )  # fmt: skip
 _GROUPS = re.compile(r"([a-z]+)(\d+)")

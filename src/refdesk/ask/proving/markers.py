@@ -39,12 +39,14 @@ _PARTIAL_ENTITY = re.compile(r"&(?:#[xX]?[0-9a-fA-F]{0,6}|[lr][a-z]{0,6})?\Z")
 _PLAIN = re.compile(r"[^\s\\\[\]【】［］〔〕⟦⟧&`(!]+")
 _SPACES = re.compile(r"[^\S\n]+")
 _GAP = r"[^\S\n]"
+_TITLE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\))"
 _LINK = re.compile(
-    rf"\({_GAP}*(?:<[^<>\n]*>|(?:[^\s()]|\([^\s()]*\))*)(?:{_GAP}+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?{_GAP}*\)"
+    rf"\({_GAP}*+(?:(?:<[^<>\n]*>|(?:[^\s()]|\([^\s()]*\))++)(?:{_GAP}++{_TITLE})?|(?<!\(){_TITLE}|){_GAP}*+\)"
 )
 _ROUND_WORDS = ("sources", "source", "passages", "passage")
 _ROUND = re.compile(
-    r"\((?:sources?|passages?)\s*[:#]?\s*\d+(?:\s*(?:,|;|and|&|-|–)\s*(?:(?:source|passage)s?\s*)?\d+)*\s*\)", re.I
+    r"\((?:sources?|passages?)\s*+(?:[:#]\s*+)?\d++(?:\s*+(?:,|;|and|&|-|–)\s*+(?:(?:source|passage)s?\s*+)?\d++)*\s*+\)",
+    re.I,
 )
 _LISTED = re.compile(
     r"[#*_\s]*(?:sources?(?: used| cited)?|references?|bibliography|citations?|works cited)[\s:*_]*", re.IGNORECASE

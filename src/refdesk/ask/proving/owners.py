@@ -32,22 +32,24 @@ _EDGES = " \t\n*_~`'\"“”^#"
 _RANGE = re.compile(r"(\d+)(?:\s*(?:-|–|—|to|bis|\.\.\.?)\s*(\d+))?")
 _NUMBER = re.compile(r"\d+")
 _NUMERIC = re.compile(
-    rf"(?:(?:{_KEYWORD})s?\b)?[\s:.#°]*(?:no\.?|nr\.?)?[\s#^]*"
-    rf"(?P<numbers>[-−+]?\d+(?:\s*(?:[-–—,;&/|+\s^#]|\.\.\.?|\band\b|\bund\b|\bet\b|\by\b|\bor\b|\bto\b|\bbis\b"
-    rf"|(?:{_KEYWORD})\b[\s:.#]*)+\s*\d+)*)\.?"
+    rf"(?:(?:{_KEYWORD})s?\b)?[\s:.#°]*+(?:no\.?|nr\.?)?[\s#^]*+"
+    rf"(?P<numbers>[-−+]?\d++(?:(?>(?:[-–—,;&/|+\s^#]|\.{{2,}}+|\band\b|\bund\b|\bet\b|\by\b|\bor\b|\bto\b|\bbis\b"
+    rf"|(?:{_KEYWORD})\b[\s:.#]*+)+)\d++)*)\.?"
     rf"(?P<rest>\s*(?:[,:;|†§]|\s[-–—]\s|\bpp?\b|\bpages?\b|\bs\.|\bat\b).*)?",
     re.DOTALL,
 )
 _DIGITS = re.compile(r"(?=.*\d)[\d\s,;:.&/|+−–—-]+")  # linear on any length
 _DECIMAL = re.compile(r"[-−+]?\d+\.\d+")
-_TAGGED = re.compile(r"doc(?:ument)?\s*:\s*([^|;\]]*?)\s*(?:[|,;]\s*chunk\s*:\s*([^|;,\s\]]*)|\Z|(?=;))", re.I)
+_TAGGED = re.compile(rf"doc(?:ument)? ?: ?([^|;\]]{{0,{LONGEST}}}?) ?(?:[|,;] ?chunk ?: ?([^|;,\s\]]*)|\Z|(?=;))", re.I)
 _CHUNK = re.compile(r"\bchunk\s*:", re.I)
 _PATH = re.compile(r"(?:(?<!\s)\s+)?(?:>|›|»|→|&gt;)\s*")
 _PAGED = re.compile(
     r"(?:[,;]\s*|(?<![\s,;])\s+)?\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I
 )  # "Handbook, p. 3"
 _FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rtf|json|png|jpe?g|tiff?)\b", re.I)
-_AUTHOR = re.compile(r"[A-Z][\w'’-]+(?:\s+(?:et al\.?|and|&)\s*(?:[A-Z][\w'’-]+)?)?,?\s*\(?(?:1[5-9]|20)\d\d[a-z]?\)?")
+_AUTHOR = re.compile(
+    r"[A-Z][\w'’-]+(?:\s++(?:et al\.?|and|&)\s*+(?:[A-Z][\w'’-]+)?)?,?\s*+\(?(?:1[5-9]|20)\d\d[a-z]?\)?"
+)
 _LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
 _KEYWORDED = re.compile(
     rf"\b(?:sources?|documents?|docs?|passages?|chunks?|refs?|references?)\W*\d|^(?:{_KEYWORD}|pp?\.|pages?)\W*\d", re.I

@@ -14,63 +14,70 @@ MOST_SIDES = 4
 LONGEST_QUESTION = 400  # characters; a longer one says in its own way what it compares
 LONGEST_SIDE = 12  # words; a longer one is a clause, and the sentence was no comparison of two things
 
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
 _ARTICLE = re.compile(r"^(?:the|a|an|our|their|its|both)\s+", re.IGNORECASE)
 _PERIOD = re.compile(
     r"^(?:the\s+)?(?:(?:fiscal|fy|q[1-4]|h[12]|year|quarter)\s*)*(?:19|20)\d\d(?:\s*q[1-4])?$|^q[1-4]$", re.I
 )
+# A question is read from left to right: what opens it, then the first divider behind that, then what follows the sides.
+# One expression for all of it would try every way to divide a question.
 # What may follow the sides: "in terms of price", "on price", "in 2023".
-_ASPECT = (
-    r"(?:[\s,]+(?P<link>in terms of|with regard to|with respect to|regarding|concerning|when it comes to|as regards"
-    r"|on|for|by|in|during|at|under)\s+(?P<aspect>.+?))?"
+_ASPECT = _expression(
+    r"(?<![ ,])[ ,]++(?P<link>in terms of|with regard to|with respect to|regarding|concerning|when it comes to"
+    r"|as regards|on|for|by|in|during|at|under) (?P<aspect>.+)"
 )
-_JOIN = r"(?:\s+and\s+|\s+with\s+|\s+to\s+|\s+against\s+|\s+versus\s+|\s+vs\.?\s+|\s+or\s+|\s+from\s+)"
-_COMPARE = r"\b(?:compare|contrast|comparing|comparison of)\s+(?:and contrast\s+)?"
-_HOW = r"^(?:how|in what way)\s+(?:do|does|did|is|are|was|were)\s+"
-_VERSUS = re.compile(r"^(?P<a>.+?)\s+(?:vs\.?|versus)\s+(?P<b>.+?)" + _ASPECT + r"$", re.IGNORECASE)
-_PATTERNS = [
-    re.compile(pattern + _ASPECT + "$", re.IGNORECASE)
-    for pattern in (
+_JOIN = r" (?:and|with|to|against|versus|vs\.?|or|from) "
+_COMPARE = r"\b(?:compare|contrast|comparing|comparison of) (?:and contrast )?"
+_HOW = r"^(?:how|in what way) (?:do|does|did|is|are|was|were) "
+_FORMS = [
+    (_expression(opening), _expression(divider), opening == _HOW and divider == " and ")
+    for opening, divider in (
         # "difference in price between A and B", "differences between A and B in price"
-        r"\b(?:differences?|distinctions?|similarit(?:y|ies)|comparisons?)(?:\s+(?:in|of)\s+(?P<of>.+?))?\s+between\s+"
-        r"(?P<a>.+?)\s+and\s+(?P<b>.+?)",
+        (
+            r"\b(?:differences?|distinctions?|similarit(?:y|ies)|comparisons?) (?:(?:in|of) (?P<of>(?:\S++ ){1,12}?))?"
+            r"between ",
+            " and ",
+        ),
         # "how does A differ from B", "how is A different from B", "how do A and B differ"
-        _HOW + r"(?P<a>.+?)\s+(?:differ|different|distinct|distinguished)\s+(?:from|to|than)\s+(?P<b>.+?)",
-        _HOW + r"(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+(?:differ|different|compare)",
-        r"^what\s+(?:distinguishes|separates|sets)\s+(?P<a>.+?)\s+(?:apart\s+)?from\s+(?P<b>.+?)",
+        (_HOW, r" (?:differ|different|distinct|distinguished) (?:from|to|than) "),
+        (_HOW, " and "),
+        (r"^what (?:distinguishes|separates|sets) ", r" (?:apart )?from "),
         # "how does A compare with B"
-        _HOW + r"(?P<a>.+?)\s+compare[sd]?\s+(?:with|to|against)\s+(?P<b>.+?)",
+        (_HOW, r" compare[sd]? (?:with|to|against) "),
         # "compare the price of A and B", "compare A with B on price", "contrast A and B"
-        _COMPARE + rf"(?:the\s+)?(?P<of>[\w\s-]+?)\s+(?:of|for|between)\s+(?P<a>.+?){_JOIN}(?P<b>.+?)",
-        _COMPARE + rf"(?P<a>.+?){_JOIN}(?P<b>.+?)",
+        (_COMPARE + r"(?:the )?(?P<of>(?:[\w-]++ ){1,12}?)(?:of|for|between) ", _JOIN),
+        (_COMPARE, _JOIN),
+        (r"^", r" (?:vs\.?|versus) "),
     )
 ]
+_DIFFER = _expression(r" (?:differ|different|compare)\b")  # behind both sides, after "how do"
 # "Which is heavier, A or B?", "Which city is larger: A or B?", "Who was older, A or B?"
-_WHICH = re.compile(
-    r"^(?:which|what|who)(?:\s+(?P<kind>[\w-]+(?:\s+[\w-]+)?))?\s+(?:is|are|was|were|has|have|had|weighs|costs)\s+"
-    r"(?:the\s+)?(?P<quality>[^,:?]+?)\s*[,:]\s*(?P<a>.+?)\s+or\s+(?P<b>.+?)$",
-    re.IGNORECASE,
+_WHICH = _expression(
+    r"(?:which|what|who)(?: [\w-]+){0,2}? (?:is|are|was|were|has|have|had|weighs|costs) (?:the )?"
+    r"(?P<quality>[^,:?]+)[,:] ?"
 )
+_OR = _expression(" or ")
 # "Is A cheaper than B?", "Does A have more storage than B?", "Did sales rise faster in Europe than in Asia?"
-_THAN = re.compile(
-    r"^(?:is|are|was|were)\s+(?P<a>.+?)\s+(?P<quality>(?:more|less|fewer)\s+[\w-]+|\w+er|better|worse)\s+than\s+(?P<b>.+?)$",
-    re.IGNORECASE,
-)
-_MORE = re.compile(
-    r"^(?:does|do|did)\s+(?P<a>.+?)\s+(?P<verb>\w+)\s+(?:more|less|fewer)\s+(?P<what>[\w\s-]+?)\s+than\s+(?P<b>.+?)$",
-    re.IGNORECASE,
-)
+_IS, _DOES = _expression("(?:is|are|was|were) "), _expression("(?:does|do|did) ")
+_QUALITY_THAN = _expression(r" (?P<quality>(?:more|less|fewer) [\w-]+|\w+er|better|worse) than ")
+_VERB_MORE, _THAN = _expression(r" \w+ (?:more|less|fewer) "), _expression(" than ")
+_THING = re.compile(r"[\w\s-]+")
 # "How did revenue change from 2021 to 2022?", "… between Q1 and Q2"
-_CHANGE = re.compile(
-    r"^how\s+(?:much\s+|far\s+)?(?:do|does|did|has|have|had)\s+(?P<what>.+?)\s+"
-    r"(?:changed?|grown?|fall(?:en)?|risen?|differ(?:ed)?|developed?|evolved?|increased?|decreased?|declined?|dropp?(?:ed)?)"
-    r"\s+(?:from|between)\s+(?P<a>[\w\s]+?)\s+(?:to|and)\s+(?P<b>[\w\s]+?)$",
-    re.IGNORECASE,
+_HOW_DID = _expression("how (?:much |far )?(?:do|does|did|has|have|had) ")
+_CHANGED_FROM = _expression(
+    r" (?:changed?|grown?|fall(?:en)?|risen?|differ(?:ed)?|developed?|evolved?|increased?|decreased?|declined?"
+    r"|dropp?(?:ed)?) (?:from|between) "
 )
+_TO = _expression(" (?:to|and) ")
 _POLITE = re.compile(
     r"^(?:please|can you|could you|would you|i want to know|tell me|explain|describe)\s+", re.IGNORECASE
 )
 _WHAT_IS = re.compile(
-    r"^what(?:'s| is| are| was| were)\s+(?=.*\b(?:vs\.?|versus)\b)(?:the\s+)?(?!difference)", re.IGNORECASE
+    r"^what(?:'s| is| are| was| were) (?=.*\b(?:vs\.?|versus)\b)(?:the )?(?!difference)", re.IGNORECASE
 )
 
 # Comparatives whose plain form their ending does not tell.
@@ -87,7 +94,7 @@ def sides(question: str) -> tuple[str, ...]:
     if len(question) > LONGEST_QUESTION:
         return ()
     text = _WHAT_IS.sub("", _POLITE.sub("", " ".join(question.split()).rstrip("?.! ")))
-    found = _by_quality(text) or _by_change(text) or _by_pattern(text)
+    found = _by_quality(text) or _by_change(text) or _by_form(text)
     return tuple(dict.fromkeys(found)) if 2 <= len(set(found)) <= MOST_SIDES else ()
 
 
@@ -103,35 +110,67 @@ def plain_form(comparative: str) -> str:
     return word[:-2] if word.endswith("er") else word
 
 
+def _cut(text: str, *dividers: re.Pattern[str]) -> list[str]:
+    """What stands between the dividers, each the first behind the one before it; empty when one is not there."""
+    parts, start = [], 0
+    for divider in dividers:
+        found = divider.search(text, start + 1)
+        if found is None:
+            return []
+        parts.append(text[start : found.start()])
+        start = found.end()
+    return [*parts, text[start:]] if start < len(text) else []
+
+
 def _by_quality(text: str) -> list[str]:
-    if (found := _WHICH.match(text) or _THAN.match(text)) is not None and not found["b"][0].isdigit():
-        quality = plain_form(found["quality"])
-        return [f"How {quality} is {side}?" for side in _split(found["a"], found["b"])]
-    if (found := _MORE.match(text)) is not None:
-        return [f"{found['what']} of {side}" for side in _split(found["a"], found["b"])]
+    if (asked := _WHICH.match(text)) is not None:
+        named = _cut(text[asked.end() :], _OR)
+    elif (opening := _IS.match(text)) is not None and (asked := _QUALITY_THAN.search(text, opening.end() + 1)):
+        named = [text[opening.end() : asked.start()], text[asked.end() :]]
+    else:
+        named = []
+    if asked is not None and named and named[1] and not named[1][0].isdigit():
+        return [f"How {plain_form(asked['quality'])} is {side}?" for side in _split(*named)]
+    if (opening := _DOES.match(text)) is not None:
+        more = _cut(text[opening.end() :], _VERB_MORE, _THAN)
+        if more and _THING.fullmatch(more[1]):
+            return [f"{more[1]} of {side}" for side in _split(more[0], more[2])]
     return []
 
 
 def _by_change(text: str) -> list[str]:
-    found = _CHANGE.match(text)
-    if found is None or not (_PERIOD.match(found["a"].strip()) and _PERIOD.match(found["b"].strip())):
+    opening = _HOW_DID.match(text)
+    found = _cut(text[opening.end() :], _CHANGED_FROM, _TO) if opening else []
+    if not found or not all(_PERIOD.match(side.strip()) for side in found[1:]):
         return []
-    return [f"{found['what']} in {side.strip()}" for side in (found["a"], found["b"])]
+    return [f"{found[0]} in {side.strip()}" for side in found[1:]]
 
 
-def _by_pattern(text: str) -> list[str]:
-    for pattern in (*_PATTERNS, _VERSUS):
-        found = pattern.search(text)
-        if found is None:
+def _by_form(text: str) -> list[str]:
+    for opening, divider, to_verb in _FORMS:
+        opened = opening.search(text)
+        named = _cut(text[opened.end() :], divider) if opened else []
+        if not opened or not named:
             continue
-        groups = found.groupdict()
-        split = _split(groups["a"], groups["b"])
-        if not split:
-            continue
-        of = _ARTICLE.sub("", groups.get("of") or "").strip()
-        aspect, link = (groups.get("aspect") or "").strip(), (groups.get("link") or "").lower()
-        return [_searched(side, of, aspect, link) for side in split]
+        last, link, aspect = _without_aspect(named[1], to_verb=to_verb)
+        split = _split(named[0], last) if last else []
+        if split:
+            of = _ARTICLE.sub("", opened.groupdict().get("of") or "").strip()
+            return [_searched(side, of, aspect, link) for side in split]
     return []
+
+
+def _without_aspect(side: str, *, to_verb: bool) -> tuple[str, str, str]:
+    """The last side (up to "differ", when `to_verb`), and in which respect the sides are compared."""
+    if not to_verb:
+        found = _ASPECT.search(side, 1)
+        return (side[: found.start()], found["link"].lower(), found["aspect"]) if found else (side, "", "")
+    for verb in _DIFFER.finditer(side, 1):
+        if (found := _ASPECT.match(side, verb.end())) is not None:
+            return side[: verb.start()], found["link"].lower(), found["aspect"]
+        if verb.end() == len(side):
+            return side[: verb.start()], "", ""
+    return "", "", ""
 
 
 def _searched(side: str, of: str, aspect: str, link: str) -> str:

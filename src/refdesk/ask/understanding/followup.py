@@ -93,7 +93,7 @@ _OPENING = re.compile(
 )
 _ABOUT = re.compile(
     rf"^{_OPENERS}(?:(?:and )?(?:what|how) about|what of|as for|and(?: (?:in|for|on|at|of|with|from|by|the))?(?=\s))"
-    r"\s*(?P<what>.+?)[?.! ]*$",
+    r"\s*+(?P<what>.*[^?.! \n]|.)[?.! ]*+$",
     re.IGNORECASE,
 )
 _BARE = re.compile(
@@ -108,7 +108,7 @@ _PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:
 # A question that names its own thing: "What is anemia?", "Tell me about makos."
 _DEFINING = re.compile(
     rf"^{_OPENERS}(?:please |can you |could you )?(?:what(?:'s| is| are| was| were)|who(?:'s| is| are| was| were)"
-    r"|tell me (?:more )?about|describe|explain|define|what do you know about)\s+(?:a |an |the )?[^?.!]+?[?.! ]*$",
+    r"|tell me (?:more )?about|describe|explain|define|what do you know about)\s++(?:a |an |the )?[^?.!]++[?.! ]*+$",
     re.IGNORECASE,
 )
 

@@ -66,7 +66,7 @@ _SPOKEN = {
         test(?:ing)?|(?:i'?m|i am) just testing|i (?:don'?t|do not) (?:know|understand)(?: you)?|that helps
     """,
 }  # fmt: skip
-_ADDRESS = r"(?:[ ,]+(?:there|all|everyone|again|friend|desk|refdesk|mate|sir|madam|to you|then|that helps|please))*"
+_ADDRESS = r"(?:[ ,]++(?:there|all|everyone|again|friend|desk|refdesk|mate|sir|madam|to you|then|that helps|please))*"
 
 
 def _either(text: str) -> str:
@@ -81,7 +81,7 @@ _FIRST = [text for (group, _), text in _SPOKEN.items() if group in ("greeting", 
 _GOES_ON = "and|but|what|who|when|where|which|why|how|is|are|can|could|do|does|did|tell|please|list|compare"
 _OPENING = re.compile(
     rf"(?:{'|'.join(map(_either, _FIRST))}|ok(?:ay)?|so|well|alright|great|cool|please|sorry){_ADDRESS}"
-    rf"\s*(?:[,.!;:–-]+\s*|\s+(?=(?:{_GOES_ON})\b))",
+    rf"(?:\s*+[,.!;:–-]++\s*|\s++(?=(?:{_GOES_ON})\b))",
     re.IGNORECASE,
 )
 
@@ -124,10 +124,10 @@ def without_greeting(text: str) -> str:
     >>> without_greeting("Hello, what is the warranty period?")
     'what is the warranty period?'
     """
-    rest = text.strip()
-    while (found := _OPENING.match(rest)) is not None and len(rest) > found.end():
-        rest = rest[found.end() :]
-    return rest
+    text, start = text.strip(), 0
+    while (found := _OPENING.match(text, start)) is not None and found.end() < len(text):
+        start = found.end()
+    return text[start:]
 
 
 def reply(query: Query) -> str:

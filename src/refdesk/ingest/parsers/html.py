@@ -22,7 +22,8 @@ from refdesk.types import Parsed
 Element = Any
 
 CHARSET = re.compile(
-    rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?\s*([\w-]{1,40})|<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w-]{1,40})", re.I
+    rb"<meta[^>]{0,300}?charset\s*+=\s*+(?:[\"']\s*+)?([\w-]{1,40})|<\?xml[^>]{0,200}?encoding\s*+=\s*+[\"']([\w-]{1,40})",
+    re.I,
 )
 PART = re.compile(r"PART\s+[IVX\d]+\b.{0,80}", re.I)
 SECTION = re.compile(r"(?:ITEM|NOTE|SECTION|ARTICLE)\s+\d+", re.I)

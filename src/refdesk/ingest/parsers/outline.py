@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from refdesk.ingest.parsers.builder import Builder
 from refdesk.types import Kind
 
-NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*[)%a-z]{0,3}\s*$", re.I)
+NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*+[)%a-z]{0,3}\s*+$", re.I)
 
 YEAR = re.compile(r"(?:FY ?)?(?:19|20)\d\d", re.I)
 MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get

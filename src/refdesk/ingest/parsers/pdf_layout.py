@@ -26,7 +26,7 @@ from refdesk.types import Kind
 _BULLET = re.compile(r"^[•●○▪■◦‣⁃∙·➢✓❖◆\uf0b7\uf0a7]\s*\S|^[–—*\-]\s+\S")
 _NUMBERED = re.compile(r"^(\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|\([ivxIVX]{1,4}\)|\[\d{1,3}\])\s+\S")
 _TERMINAL = re.compile(r"[.!?:;。！？：；]['\")\]’”»）」]*$")
-_ENTRY = re.compile(r"[^\W\d].* \d{1,4}$")
+_ENTRY = re.compile(r"[\W\d]*+[^\W\d].* \d{1,4}$")
 _CJK_END = re.compile(r"[\u2e80-\u9fff\uff00-\uff60]$")
 
 _CODE = re.compile(r"[{}<>=;$#\\]|\(\)|^(import|def|class|return|for|if|while|sudo|pip)\b")
@@ -226,7 +226,7 @@ def _join_contents(drafts: list[Draft]) -> list[Draft]:
     for position, draft in enumerate(drafts):
         before = joined[-1].kind if joined else ""
         after = drafts[position + 1].kind if position + 1 < len(drafts) else ""
-        if draft.kind in ("text", "list", "heading") and "toc" in (before, after) and _ENTRY.search(draft.last.text):
+        if draft.kind in ("text", "list", "heading") and "toc" in (before, after) and _ENTRY.match(draft.last.text):
             draft = Draft("toc", [[line] for line in draft.lines], right=draft.right)
         if draft.kind == "toc" and before == "toc":
             joined[-1].groups += draft.groups

@@ -14,7 +14,9 @@ Cell = list[Run]  # the lines of a cell, top to bottom
 
 ALIGNED = 4.0  # points: cells of one column start, end or centre this close
 MIN_ROWS = 3
-_NUMBER = re.compile(r"^[($€£¥+\-–—−]*\s*[($]*\d[\d.,]*\s*[)%xX*]*(\s*\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I)
+_NUMBER = re.compile(
+    r"^[($€£¥+\-–—−]*+(?:\s++[($]*+)?\d[\d.,]*+\s*+[)%xX*]*+(\s*+\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I
+)
 _YEAR = re.compile(r"^(19|20)\d\d$")
 _MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\])$")
 _LEADER = re.compile(r"^[.·…_ ]{3,}$")

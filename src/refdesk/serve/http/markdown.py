@@ -30,7 +30,7 @@ PRIVATE = re.compile("[\ue000-\ue01f]")
 TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")  # they turn letters about: a document's "053" would show as 350
 SIGNS = re.compile("\ue000([\ue010-\ue019]+)\ue001|\ue001")
 ENCODED = re.compile("%EE%80%[89][0-9A-F]", re.IGNORECASE)  # the same within an address
-PIECES = re.compile(r"""<(/?)([a-zA-Z0-9]+)(?:[^<>"']|"[^"]*"|'[^']*')*>""")
+PIECES = re.compile(r"""<(/?)([a-zA-Z0-9]++)(?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""")
 # What opens a block must stay the first thing on its line.
 MARKUP = re.compile(r"(?:\s|[-*+] |\d{1,9}[.)] |#{1,6} |> ?|\|)*")
 MARKER = re.compile(r"\[(\d{1,4})\]")
