@@ -170,7 +170,7 @@ def test_a_near_miss_is_offered_only_to_those_who_share_it(desk: Refdesk) -> Non
 
 
 def test_spelling(desk: Refdesk) -> None:
-    assert "zebulon" in ask(desk, "What is closed by Zebulan?", ADMIN).corrected_question.lower()
+    assert "zebulon" in ask(desk, "What is closed by zebulan?", ADMIN).corrected_question.lower()
     answer = ask(desk, "What is closed by Zebulan?", READER)
     assert not secrets_in(answer.to_dict())
 
@@ -182,7 +182,7 @@ def test_a_word_of_the_other_collection_is_as_unknown_as_any(desk: Refdesk) -> N
     answer = ask(desk, "What burns at Ravenfald?", READER)
     assert "ravenfold" in answer.corrected_question.lower()
     assert desk.reader.limited(("harbour",)).frequencies(["zebulon", "crane"])["zebulon"] == 0
-    assert desk.reader.limited(None).frequencies(["zebulon"])["zebulon"] > 0
+    assert desk.reader.limited(EVERYTHING).frequencies(["zebulon"])["zebulon"] > 0
     limited = desk.reader.limited(("harbour",))
     assert limited.chunk_count == len(desk.chunks("crane.md")) + 1 < desk.reader.chunk_count
 

@@ -138,7 +138,7 @@ def test_every_stage_is_in_the_trace(examples: Refdesk) -> None:
     stages = {one["name"]: one for one in examples.trace(answer.trace_id)["stages"]}
     assert {"understand", "retrieve", "judge", "assemble", "generate", "attest", "settle"} <= set(stages)
     assert stages["retrieve"]["took_ms"] > 0 and stages["retrieve"]["output"]["hits"] > 0
-    assert stages["graph"]["skipped"] and stages["voting"]["skipped"]
+    assert stages["rerank"]["took_ms"] > 0
     assert answer.metrics["total_ms"] > 0
 
 
@@ -193,7 +193,9 @@ def test_what_changes_the_answer_changes_the_key(own_examples: Refdesk) -> None:
 def test_a_follow_up_leans_on_what_was_said(own_examples: Refdesk) -> None:
     own_examples.ask_sync("What does it cost to hire a wave buoy for a month?", conversation_id="c1")
     answer = own_examples.ask_sync("And for a week?", conversation_id="c1")
-    assert "buoy" in answer.standalone_question.lower()
+    # It is not sure what is meant: the question stays as typed, and what it may mean is searched for beside it.
+    assert answer.standalone_question == "And for a week?"
+    assert "buoy" in str(own_examples.trace(answer.trace_id)["stages"])
     assert any("wave buoy" in one.quote or "WB-7" in one.quote for one in answer.citations) or not answer.is_answered
     turns = own_examples.asking.conversations.turns("c1", 10)
     assert [turn.role for turn in turns] == ["user", "assistant"] * 2

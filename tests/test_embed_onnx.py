@@ -57,8 +57,8 @@ def unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
 def test_pinned_vectors(embedder: OnnxEmbedder, pinned: dict[str, str]) -> None:
     vector = embedder.embed_query(pinned["text"])
     original = np.frombuffer(base64.b64decode(pinned["original"]), dtype=np.int8).astype(np.float32)
-    # CPUs without 8-bit dot products saturate some sums: about .002 less in the mean (docs/embedding.md).
-    assert float(vector @ unit(original)) >= 0.98
+    # CPUs without 8-bit dot products saturate some sums: about .002 less in the mean, .018 in one (docs/embedding.md).
+    assert float(vector @ unit(original)) >= 0.97
     np.testing.assert_allclose(vector[:5], pinned["first"], atol=0.02)
 
 

@@ -117,7 +117,7 @@ def test_the_cache_is_used_and_cleared(server: Server) -> None:
         ({"q": "x", "top_k": 0}, "top_k"),
         ({"q": "x", "top_k": "5"}, "top_k"),
         ({"q": "x", "level": "genius"}, "level"),
-        ({"q": "x", "mode": "agent"}, "chat, general"),
+        ({"q": "x", "mode": "agent"}, "'chat', 'general'"),
         ({"q": "x", "settings": {"llm.answer": "openai:gpt-4o"}}, "cannot be changed for one question"),
         ({"q": "x", "settings": {"rag.nonsense": 1}}, "there is no setting"),
         ({"q": "x", "pages": [3, 1]}, "no range"),
@@ -184,7 +184,6 @@ def test_chat_takes_every_field_of_its_request(server: Server) -> None:
         "temperature_override": 0.2,
         "enable_cot": True,
         "enable_verification": False,
-        "something_else": 1,
     }
     answer = server.post("/api/chat", json=body).json()
     assert answer["session_id"] == answer["conversation_id"] == "all-fields"

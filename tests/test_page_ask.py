@@ -214,7 +214,7 @@ def test_a_quote_stays_under_the_pointer(page: Page) -> None:
 def test_sources_stand_in_the_order_of_their_numbers(page: Page) -> None:
     ask(page, "How long does the battery of the WB-7 buoy last?")
     numbers = page.locator(".source b").all_inner_texts()
-    assert len(numbers) > 2 and numbers == sorted(numbers, key=int)
+    assert len(numbers) > 1 and numbers == sorted(numbers, key=int)
 
 
 def test_a_cited_document_that_was_deleted(browser: Browser, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_words_appear_as_they_come_and_can_be_stopped(page: Page, with_model: Wi
         lengths.add(len(page.locator(".answer").inner_text()))
     assert len(lengths) >= 5 and max(lengths) < len(text)
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
+    expect(page.locator(".turn")).to_contain_text("Stopped before it was complete.")
     while not with_model.requests[-1].disconnected and time.monotonic() < until + 10:
         page.wait_for_timeout(100)
     assert with_model.requests[-1].disconnected  # the model was told, too
@@ -330,7 +330,7 @@ def test_markdown_and_doubts(page: Page, with_model: WireServer) -> None:
     doubtful = page.locator(".answer li .claim[data-verdict]")
     expect(doubtful.first).to_contain_text("900 kg")
     page.locator(".answer .flag").first.hover()
-    expect(page.get_by_role("tooltip")).to_contain_text("documents")
+    expect(page.get_by_role("tooltip")).to_contain_text("350 kg")
     expect(page.locator(".checks").first).to_contain_text("not fully proved")
     assert page.locator(".answer p .claim[data-verdict]").count() == 0
 

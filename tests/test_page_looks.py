@@ -17,7 +17,7 @@ from refdesk import Refdesk
 from refdesk.serve.http.page import FOLDER
 
 VIEWS = ("ask", "documents", "settings", "traces", "analytics")
-MOST_BYTES = 150_000
+MOST_BYTES = 165_000
 MOST_MS = 900  # to a box that can be typed into; `make bench-page` holds the bar of 300 on an idle machine
 
 

@@ -18,7 +18,7 @@ from refdesk import Refdesk
 from refdesk.access import LOCAL, Caller
 from refdesk.errors import LibraryBusy
 from refdesk.serve.uploads import BATCH_BYTES, Uploads, _batch, new_upload
-from refdesk.types import Upload
+from refdesk.types import EVERYTHING, Upload
 from upload_samples import done, hand_in
 
 desk, uploads = upload_samples.desk, upload_samples.waiting
@@ -102,7 +102,7 @@ def test_one_that_is_being_added_is_put_down(desk: Refdesk, uploads: Uploads) ->
     (document,) = (one for one in desk.documents() if one.name == "unwanted.md")
     uploads.put_down(uploads.waiting_for([document]))
     desk.remove_found([document])  # it may be gone already
-    assert wait_until(lambda: desk.shelves.visible(document.id, None) is None) and desk.remove_found([document]) == []
+    assert wait_until(lambda: desk.shelves.visible(document.id, EVERYTHING) is None) and desk.remove_found([document]) == []
     assert [(one.id, one.status) for one in done(uploads)] == [(wanted.id, "ready")]
     assert wait_until(lambda: not desk.spool.has_data(unwanted.id))
 
