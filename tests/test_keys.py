@@ -225,7 +225,7 @@ from refdesk.types import EVERYTHING
 with Refdesk(sys.argv[1]) as desk:
     for line in sys.stdin:
         caller = desk.keys.verify(line.strip())
-        print(caller.role, *(caller.access or ("all",)), flush=True)
+        print(caller.role, *(("all",) if caller.access is EVERYTHING else caller.access), flush=True)
 """
 
 

@@ -102,7 +102,10 @@ def test_one_that_is_being_added_is_put_down(desk: Refdesk, uploads: Uploads) ->
     (document,) = (one for one in desk.documents() if one.name == "unwanted.md")
     uploads.put_down(uploads.waiting_for([document]))
     desk.remove_found([document])  # it may be gone already
-    assert wait_until(lambda: desk.shelves.visible(document.id, EVERYTHING) is None) and desk.remove_found([document]) == []
+    assert (
+        wait_until(lambda: desk.shelves.visible(document.id, EVERYTHING) is None)
+        and desk.remove_found([document]) == []
+    )
     assert [(one.id, one.status) for one in done(uploads)] == [(wanted.id, "ready")]
     assert wait_until(lambda: not desk.spool.has_data(unwanted.id))
 

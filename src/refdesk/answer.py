@@ -91,6 +91,11 @@ class Query:
     is_about_library: bool = False  # "Which documents do you have?"
 
     @property
+    def fullest(self) -> str:
+        """The question with what it may lean on: what is found is judged by all of it."""
+        return self.beside or self.standalone
+
+    @property
     def reading(self) -> dict[str, Any]:
         """What the trace says of it."""
         return {

@@ -58,7 +58,9 @@ class Statement:
         written = self._written.get(dialect.name)
         if written is None:
             compiled = self._statement.compile(dialect=dialect, column_keys=self._columns)
-            written = self._written[dialect.name] = (str(compiled), compiled.params, compiled.positiontup)
+            # A value that is forgotten is an error, not the mark that SQLAlchemy has for it.
+            fixed = {name: bind.effective_value for name, bind in compiled.binds.items() if not bind.required}
+            written = self._written[dialect.name] = (str(compiled), fixed, compiled.positiontup)
         return written
 
 

@@ -43,7 +43,7 @@ _TEXT = Statement(
     )
 )
 _INSERT = Statement(insert(documents), [column.name for column in documents.c if column.name != "key"])
-_KEPT_COLUMNS = ("key", "id", "created_at")  # of a row whose document is replaced
+_KEPT_COLUMNS = ("key", "id", "created_at", "added_to")  # of a row whose document is replaced
 _REPLACE = Statement(
     update(documents).where(documents.c.key == bindparam("replaced")),
     [column.name for column in documents.c if column.name not in _KEPT_COLUMNS],
@@ -79,6 +79,7 @@ def document_values(document: Document, modified: float) -> dict[str, Any]:
         "owner": "",
         "first_chunk": 0,
         "last_chunk": -1,
+        "added_to": "",
         "created_at": moment,
         "updated_at": moment,
     }

@@ -196,7 +196,7 @@ def _strengths(job: Job, query: Query) -> dict[str, float]:
     if not job.settings.prefer_documents or len(job.scope.documents) == 1:
         job.trace.skip("prefer", "switched off" if not job.settings.prefer_documents else "one document is in scope")
         return {}
-    strengths = prefer(query.standalone, job.library.documents(job.scope))
+    strengths = prefer(query.fullest, job.library.documents(job.scope))
     if not strengths:
         job.trace.skip("prefer", "the question names no document")
     for document_id, strength in strengths.items():
@@ -300,7 +300,7 @@ def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit
     if query.number < NUMBER:
         job.trace.skip("rows", "the question does not ask for a number")
         return hits
-    question, known = asked(query.standalone), {hit.chunk.id for hit in hits}
+    question, known = asked(query.fullest), {hit.chunk.id for hit in hits}
     tables = [hit for hit in considered if hit.chunk.kind == "table" and hit.chunk.id not in known]
     with job.trace.stage("rows", tables=len(tables)) as stage:
         matches = {hit.chunk.id: max(label_match(question, row) for row in _rows(hit.chunk)) for hit in tables}

@@ -111,7 +111,7 @@ def _may_differ(query: Query, one: Side, other: Side) -> bool:
     """Two places, about what the question names, and not from reports of different periods."""
     if one.quote == other.quote or (one.document_id == other.document_id and one.page == other.page):
         return False
-    question = asked(query.standalone)
+    question = asked(query.fullest)
     names = question.named - question.reading.numbers
     if names & one.around != names & other.around or (names and not names & one.around):
         return False
@@ -127,7 +127,7 @@ def _sentences_clash(query: Query, one: Side, other: Side) -> Clash | None:
     """The first figures that both have one of, in one unit and of one thing, and that disagree."""
     if _codes(one.figures) != _codes(other.figures):
         return None
-    seeks_date = asked(query.standalone).seeks == "date"
+    seeks_date = asked(query.fullest).seeks == "date"
     mine, theirs = _by_kind(one), _by_kind(other)
     for kind in (key for key in mine if key in theirs):
         is_date = kind[0] == "date"

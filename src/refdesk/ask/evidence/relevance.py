@@ -56,11 +56,11 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     hits = _judged(retrieved)
     table = _table(query, hits, retrieved)
     if not len(table.cosine) or not len(table.weights):
-        return Relevance(0.0, {}, typed(query, asked(query.standalone).words))
+        return Relevance(0.0, {}, typed(query, asked(query.fullest).words))
     found = features(query, hits, table, retrieved.idf)
     missing = _missing(query, table)
-    names = [word for word in missing if (terms(word) or [""])[0] in asked(query.standalone).reading.names]
-    opening = query.standalone.split()[0].strip("\"'“„«([")
+    names = [word for word in missing if (terms(word) or [""])[0] in asked(query.fullest).reading.names]
+    opening = query.fullest.split()[0].strip("\"'“„«([")
     return Relevance(probability(found), found, missing, tuple(one for one in names if one != opening))
 
 
@@ -94,7 +94,7 @@ def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, 
         "passage_cosine": float(hits[place].cosine),
         "lexical": float(lexical.max()),
         "unnamed": float(table.unnamed[best]),
-        "negated": float(_is_negated(query.standalone) and not _is_negated(table.readings[best].text)),
+        "negated": float(_is_negated(query.fullest) and not _is_negated(table.readings[best].text)),
     }
 
 
@@ -124,7 +124,7 @@ def _union(table: Table, place: int) -> Floats:
 
 def _missing(query: Query, table: Table) -> tuple[str, ...]:
     """Words of the question that no passage and no heading holds."""
-    question = asked(query.standalone)
+    question = asked(query.fullest)
     held = table.credit.max(axis=0)
     lacking = [w for w, part in zip(question.words, held, strict=True) if part < MISSING and not question.frames(w)]
     return typed(query, [word for word in lacking if len(word) > 1])
@@ -132,7 +132,7 @@ def _missing(query: Query, table: Table) -> tuple[str, ...]:
 
 def typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
     """The words as they were typed, once each: `fundy` -> `Fundy`, `2019` -> `FY2019`."""
-    shown = as_typed(query.standalone)
+    shown = as_typed(query.fullest)
     return tuple(dict.fromkeys(shown.get(word, word) for word in found))
 
 

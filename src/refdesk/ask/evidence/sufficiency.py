@@ -62,7 +62,7 @@ def _held(citations: Sequence[Citation], titles: dict[str, str]) -> Reading:
 
 
 def _coverage(query: Query, held: Reading) -> float:
-    question = asked(query.standalone)
+    question = asked(query.fullest)
     weights = [FRAME_WEIGHT if question.frames(word) else 1.0 for word in question.words]
     found = sum(w for word, w in zip(question.words, weights, strict=True) if _has(held, word))
     return found / sum(weights) if weights else 0.0
@@ -82,7 +82,7 @@ def _missing(query: Query, relevance: Relevance, held: Reading) -> tuple[str, ..
     A good answer may well say "weighs" where the question says "heavy".
     """
     sides = [part for part in query.parts if not any(term in held.places for term in query_terms(part))]
-    question = asked(query.standalone)
+    question = asked(query.fullest)
     absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
     doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
     covered = " ".join(sides).lower()

@@ -188,7 +188,7 @@ def tabulate(
     documents: Mapping[str, Document] | None = None,
 ) -> Table:
     """The features of every sentence."""
-    question = asked(query.standalone)
+    question = asked(query.fullest)
     documents = documents or {}
     languages = {document_id: document.language or "en" for document_id, document in documents.items()}
     weights = _weights(question, languages.values(), idf)

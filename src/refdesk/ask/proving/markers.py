@@ -279,7 +279,7 @@ class MarkerStream:
         rest = buffer[end : end + LONGEST]
         if not cited and not final and not rest.strip() and "\n" not in rest and len(rest) < LONGEST:
             return _MORE
-        ends = cited or rest.lstrip(" \t")[:1] in ("", "\n", "[", "【", *AFTER_DROPPED)
+        ends = cited or rest.lstrip(" \t")[:1] in ("", "\n", "[", "【", *AFTER_DROPPED) or self._shown.is_after_sentence
         owned = self._owners.named(inner, ends=ends)
         if owned is None:
             self._shown.opened = None

@@ -45,6 +45,10 @@ class Shown:
         return not self.space and (self._tail[-1:].isalnum() or self._tail[-1:] == "_")
 
     @property
+    def is_after_sentence(self) -> bool:
+        return bool(self.space) and self._tail[-1:] in (".", "!", "?", "…")
+
+    @property
     def word(self) -> str:
         found = re.search(r"(?<!\w)\w+\Z", self._tail)
         return found.group() if found else ""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import sqlite3
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk.access import LOCAL, Caller
@@ -32,6 +34,7 @@ HEADER = "x-refdesk"  # any page may send a form; a header of one's own only the
 # Paths that need no caller; what ends in "/" covers all below it.
 OPEN = frozenset(("/", "/sign-in", "/healthz", "/readyz", "/api/session", "/favicon.ico"))
 OPEN_BELOW = ("/static/",)
+HEALTH = frozenset(("/healthz", "/readyz"))
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 COUNTED = ("/api/", "/v1/")
 # For whoever may change settings: a limit that was set too low must not keep out the one who can raise it.
@@ -47,6 +50,8 @@ class Guard:
         """`needs_key`: reached from elsewhere, so that nobody gets in when the last key has been revoked."""
         self.app, self._desk, self._limits, self._is_local = app, desk, limits, is_local
         self._needs_key = needs_key
+        self._had_keys = True  # when they were last read
+        self._settings = Settings()  # as they were last read
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -78,13 +83,24 @@ class Guard:
                 await self.app(scope, receive, send)
 
     def _admitted(self, scope: Scope) -> tuple[Caller | None, Settings]:
-        """In a thread: keys, sign-ins and settings are read from the database."""
-        return self._admit(scope, _headers(scope)), self._desk.settings
+        """In a thread: keys, sign-ins and settings are read from the database.
+
+        Where that cannot be read, whoever asks whether it can is told: who could see the details a moment ago still can.
+        """
+        try:
+            caller = self._admit(scope, _headers(scope))
+            self._settings = self._desk.settings
+        except (sqlite3.Error, SQLAlchemyError):
+            if scope["path"] not in HEALTH:
+                raise
+            caller = None if self._needs_key or self._had_keys else LOCAL
+        return caller, self._settings
 
     def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
         path = scope["path"]
         # Without keys whatever is sent is ignored: clients of OpenAI cannot send none.
-        if not self._needs_key and not self._desk.keys.exist():
+        self._had_keys = self._desk.keys.exist()
+        if not self._needs_key and not self._had_keys:
             if self._is_local and not _is_this_machine(_host(headers)):
                 raise AccessDenied("this library is open to its own machine only", hint="call it by localhost")
             if scope["method"] not in SAFE_METHODS:
