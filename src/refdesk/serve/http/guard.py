@@ -85,7 +85,7 @@ class Guard:
     def _admitted(self, scope: Scope) -> tuple[Caller | None, Settings]:
         """In a thread: keys, sign-ins and settings are read from the database.
 
-        Where that cannot be read, whoever asks whether it can is told: who could see the details a moment ago still can.
+        Where that cannot be read, whoever asks whether it can is told, with details if they could be seen a moment ago.
         """
         try:
             caller = self._admit(scope, _headers(scope))
