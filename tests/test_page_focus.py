@@ -68,7 +68,7 @@ def test_asking_and_stopping(page: Page, model: WireServer) -> None:
     expect(box).to_be_focused()
     page.get_by_role("button", name="Stop").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".turn")).to_contain_text("You stopped this answer.")
+    expect(page.locator(".turn")).to_contain_text("Stopped before it was complete.")
     expect(box).to_be_focused()
 
 

@@ -146,4 +146,4 @@ def test_the_time_grows_with_the_text_only(unit: str, size: int) -> None:
         trim.finish()
 
     once, twice = (cpu(partial(trimmed, characters), 3) for characters in (2_000, 4_000))
-    assert twice < 3 * once, "quadratic is four times"
+    assert twice < 3.5 * once, "quadratic is four times"
