@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from conftest import REFDESK
 from refdesk import Refdesk
 
-QUESTION = "When is the price list revised?"
+QUESTION = "Within how many days are invoices payable?"
 Work = Callable[[Client], Awaitable[Any]]
 
 

@@ -10,7 +10,11 @@ export async function modelPanel(changed) {
 }
 
 async function draw(place, changed, chosen = "") {
-  const state = await get("/api/models");
+  show(place, await get("/api/models"), changed, chosen);
+}
+
+// Choosing a provider draws at once from what is known: a form that waits would lose what is typed meanwhile.
+function show(place, state, changed, chosen) {
   const [named, model] = split(state.answer);
   redraw(place, [h("h2", { tabindex: "-1" }, "Model"), status(state), ...state.problems.map((one) => h("p.notice.bad", { role: "alert" }, one)),
     form(place, state, chosen || named || state.providers.find((one) => one.key)?.name || "ollama", chosen && chosen !== named ? "" : model, changed)]);
@@ -31,7 +35,7 @@ function form(place, state, provider, model, changed) {
   const own = one.address_from === "provider" ? "" : one.base_url;
   const said = h("p.small", { role: "status" });
   const names = h("datalist", { id: "model-names" });
-  const pick = h("select.field", { id: "provider", label: "Provider", onchange: () => draw(place, changed, pick.value) }, options(state.providers.map(({ name }) => [name]), provider));
+  const pick = h("select.field", { id: "provider", label: "Provider", onchange: () => show(place, state, changed, pick.value) }, options(state.providers.map(({ name }) => [name]), provider));
   const address = h("input.field", { id: "model-address", label: "Address", value: own, placeholder: one.default_base_url, spellcheck: "false", inputmode: "url" });
   const key = h("input.field", { id: "model-key", label: "API key", type: "password", autocomplete: "off", placeholder: keyHint(one) });
   const name = h("input.field", { id: "model-name", label: "Model", value: model, list: "model-names", spellcheck: "false", autocomplete: "off", placeholder: "for example qwen2.5:14b" });
