@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from timing import PATIENCE_S
+
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=PATIENCE_S * 1000)
 
 
 def chromium() -> str:
@@ -52,7 +54,7 @@ def tab(browser: Browser, url: str, *, allowed: tuple[str, ...] = (), **options:
     """A fresh profile at `url`; `allowed` are parts of console errors that the test means to cause."""
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(PATIENCE_S * 1000)
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: said.append(str(error)))

@@ -31,6 +31,7 @@ from fastapi import FastAPI
 from refdesk import Refdesk
 from refdesk.serve.http.app import create_app
 from refdesk.serve.http.protocol import BoundedProtocol
+from timing import PATIENCE_S
 
 REFDESK = Path(sys.executable).with_name("refdesk")
 Event = tuple[str, Any, str]  # name, data, id
@@ -111,7 +112,7 @@ def serving(desk: Refdesk, *, protocol: type[BoundedProtocol] = BoundedProtocol,
     _wait(lambda: server.started)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
-        with httpx2.Client(base_url=url, timeout=30) as client:
+        with httpx2.Client(base_url=url, timeout=PATIENCE_S) as client:
             yield Server(url, client, app)
     finally:
         server.should_exit = True
@@ -126,7 +127,7 @@ def served(library: Path, *arguments: str, port: int = 0, **environment: str) ->
     process = start_serve(library, *arguments, "--port", str(port), **environment)
     url = f"http://127.0.0.1:{port}"
     try:
-        with httpx2.Client(base_url=url, timeout=30) as client:
+        with httpx2.Client(base_url=url, timeout=PATIENCE_S) as client:
             wait_for(url, process)
             yield Server(url, client, process=process)
     finally:
@@ -161,7 +162,7 @@ def said_by(process: subprocess.Popen[str]) -> str:
     return log.read()
 
 
-def wait_for(url: str, process: subprocess.Popen[str], seconds: float = 240.0) -> float:
+def wait_for(url: str, process: subprocess.Popen[str], seconds: float = PATIENCE_S) -> float:
     """Seconds until the first byte came."""
     began = time.perf_counter()
 
@@ -182,7 +183,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _wait(holds: Any, seconds: float = 240.0) -> None:
+def _wait(holds: Any, seconds: float = PATIENCE_S) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "the server did not start"

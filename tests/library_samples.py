@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from refdesk import Refdesk
+from timing import PATIENCE_S
 
 SETTINGS: dict[str, Any] = {"ingest.workers": 1, "ingest.ocr": False}
 # Part of a program that ends, as kill -9 does, at the nth call of a function: before it, or after.
@@ -39,6 +40,7 @@ def die_at(owner, name, nth, when):
 ADDING = f"""
 import sys
 from refdesk import Refdesk
+from timing import PATIENCE_S
 with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
     print("open", flush=True)
     results = desk.add(*sys.argv[2:], sync=True)
@@ -135,7 +137,7 @@ def left_behind(session: int) -> list[int]:
     return [pid for pid in _pids() if _session(pid) == session]
 
 
-def wait_until(holds: Any, seconds: float = 20.0) -> bool:
+def wait_until(holds: Any, seconds: float = PATIENCE_S) -> bool:
     """Looks again and again until something holds."""
     until = time.monotonic() + seconds
     while not holds():

@@ -372,12 +372,12 @@ def test_interrupted_add_keeps_what_is_finished(tmp_path: Path) -> None:
     environment = os.environ | {"REFDESK_LIBRARY": str(library)}
     process = start(COMMAND, "--set", "ingest.workers=1", "add", notes, env=environment)
     with open_desk(library) as desk:
-        assert wait_until(lambda: len(desk.documents(status="ready")) > 0, 60)
+        assert wait_until(lambda: len(desk.documents(status="ready")) > 0)
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does it
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 130, errors
         assert "Traceback" not in errors and "Stopped" in errors
-        assert wait_until(lambda: not left_behind(process.pid), 1.0)
+        assert wait_until(lambda: not left_behind(process.pid))
         documents = desk.documents()
         assert 0 < len(documents) < MANY
         assert {document.status for document in documents} == {"ready"}

@@ -57,7 +57,7 @@ def test_killed_again_and_again_at_random(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         process.communicate()
-        assert wait_until(lambda session=process.pid: not left_behind(session), 1.0), "a worker outlived its program"
+        assert wait_until(lambda session=process.pid: not left_behind(session)), "a worker outlived its program"
         with open_desk(library) as desk:
             assert_whole(desk)
             assert_repaired(desk)

@@ -114,14 +114,14 @@ def test_what_waits_for_a_collection_does_not_bring_it_back(server: Server, desk
             refused.status_code == 400 and "a file is being added to harbour this moment" in refused.json()["message"]
         )
         assert server.request("DELETE", "/api/collections/harbour").status_code == 200
-    assert wait_until(lambda: "other.md" in places(desk) and all_done(server), 60)
+    assert wait_until(lambda: "other.md" in places(desk) and all_done(server))
     assert set(places(desk)) == {"pay.md", "notes.md", "other.md"}
     assert not desk.spool.taken_back()
 
 
 def test_a_document_with_a_new_version_on_its_way(server: Server, desk: Refdesk) -> None:
     upload(server, "plan.md", "harbour")
-    assert wait_until(lambda: all_done(server), 60)
+    assert wait_until(lambda: all_done(server))
     document = desk.document("plan.md").id
     with desk.spool.working():
         parts = [("files", ("plan.md", b"Said anew."))]
@@ -133,5 +133,5 @@ def test_a_document_with_a_new_version_on_its_way(server: Server, desk: Refdesk)
         assert moved.status_code == 400
         assert server.request("DELETE", f"/api/documents/{document}").json() == {"deleted": [document]}
         upload(server, "last.md", "harbour")
-    assert wait_until(lambda: "last.md" in places(desk) and all_done(server), 60)
+    assert wait_until(lambda: "last.md" in places(desk) and all_done(server))
     assert "plan.md" not in places(desk)

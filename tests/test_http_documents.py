@@ -40,13 +40,13 @@ def send(server: Server, *files: tuple[str, bytes], key: str = "", **fields: str
     return server.post("/api/documents", files=parts, data=fields, key=key)
 
 
-def finished(server: Server, key: str = "", seconds: float = 60.0) -> list[dict[str, Any]]:
+def finished(server: Server, key: str = "") -> list[dict[str, Any]]:
     """The caller's uploads once none waits any more, by name."""
 
     def uploads() -> list[dict[str, Any]]:
         return list(server.get("/api/uploads", key=key).json()["uploads"])
 
-    assert wait_until(lambda: all(one["status"] in ("ready", "failed") for one in uploads()), seconds)
+    assert wait_until(lambda: all(one["status"] in ("ready", "failed") for one in uploads()))
     return sorted(uploads(), key=lambda one: str(one["name"]))
 
 
@@ -392,7 +392,7 @@ def test_a_restarted_server_finishes_what_it_had_accepted(tmp_path: Path) -> Non
         server.process.kill()  # the moment the promise was given
         server.process.wait()
     with served(folder) as server:
-        assert [one["status"] for one in finished(server, seconds=90)] == ["ready"] * 8
+        assert [one["status"] for one in finished(server)] == ["ready"] * 8
         assert server.get("/api/documents").json()["total"] == 8
 
 

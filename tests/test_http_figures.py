@@ -110,7 +110,7 @@ def test_examples_go_through_the_queue(server: Server, desk: Refdesk) -> None:
         seen.update(one["status"] for one in listed)
         return all(one["status"] in ("ready", "failed") for one in listed)
 
-    assert wait_until(progress, 120)
+    assert wait_until(progress)
     assert {"processing", "ready"} <= seen
     again = server.post("/api/examples")  # answers when they are all there, which they are
     assert (again.status_code, again.json()["added"]) == (200, len(files) - 1)

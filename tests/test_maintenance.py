@@ -375,7 +375,7 @@ def test_backup_while_another_process_adds(tmp_path: Path) -> None:
     library, notes = tmp_path / "library", write_notes(tmp_path / "notes", 150)
     adding = start(ADDING, library, notes)
     with open_desk(library) as desk:
-        assert wait_until(lambda: len(desk.documents(status="ready")) > 0, 60)
+        assert wait_until(lambda: len(desk.documents(status="ready")) > 0)
         files = [desk.backup(tmp_path / f"backup-{number}.tar") for number in range(3)]
         finish(adding)
     counts = []

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from browser import ask, browsing, edges, tab
 from http_server import Server, serving
 from refdesk import Refdesk
+from timing import PATIENCE_S
 from wire_server import WireServer
 
 ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
@@ -68,7 +69,7 @@ def test_upload_ask_and_see_the_lines(browser: Browser, tmp_path: Path) -> None:
         expect(page.get_by_role("heading", name="The desk is empty")).to_be_visible()
         page.get_by_role("link", name="Documents").click()
         page.get_by_label("Choose files").set_input_files(DOCUMENTS / "wb7-mooring-sheet.pdf")
-        expect(page.locator(".doc[data-status=ready]")).to_have_count(1, timeout=60_000)
+        expect(page.locator(".doc[data-status=ready]")).to_have_count(1)
         page.get_by_role("link", name="Ask").click()
         ask(page, ANCHOR)
         page.locator(".answer .chip").first.click()
@@ -168,7 +169,7 @@ def test_what_grows_stays_sharp(page: Page) -> None:
     before = page.evaluate(pixels)
     for _ in range(3):
         page.keyboard.press("+")
-    until = time.monotonic() + 15
+    until = time.monotonic() + PATIENCE_S
     while page.evaluate(pixels) <= 1.5 * before and time.monotonic() < until:
         page.wait_for_timeout(100)
     assert page.evaluate(pixels) > 1.5 * before
@@ -298,13 +299,13 @@ def test_words_appear_as_they_come_and_can_be_stopped(page: Page, with_model: Wi
     page.keyboard.press("Enter")
     expect(page.locator(".stages li").first).to_be_visible()
     lengths: set[int] = set()
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE_S
     while len(lengths) < 5 and time.monotonic() < until:
         lengths.add(len(page.locator(".answer").inner_text()))
     assert len(lengths) >= 5 and max(lengths) < len(text)
     page.get_by_role("button", name="Stop").click()
     expect(page.locator(".turn")).to_contain_text("Stopped before it was complete.")
-    while not with_model.requests[-1].disconnected and time.monotonic() < until + 10:
+    while not with_model.requests[-1].disconnected and time.monotonic() < until:
         page.wait_for_timeout(100)
     assert with_model.requests[-1].disconnected  # the model was told, too
 

@@ -48,7 +48,7 @@ def test_the_way_of_documents(page: Page, server: Server) -> None:
     expect(page.get_by_role("heading", name="No documents yet")).to_be_visible()
     notes = [[f"note-{number}.md", f"# Note {number}\n\nThe harbour has {number} cranes."] for number in range(1, 5)]
     page.evaluate(DROP, [".drop", [*notes, ["broken.pdf", "%PDF-1.7 and nothing more"]]])
-    expect(page.locator(".doc[data-status=ready]")).to_have_count(4, timeout=60_000)
+    expect(page.locator(".doc[data-status=ready]")).to_have_count(4)
     failed = page.locator(".upload[data-status=failed]")
     expect(failed).to_contain_text("broken.pdf")
     assert len(failed.locator("p").inner_text()) > 10  # the reason
@@ -133,7 +133,7 @@ def test_several_at_once_and_whole_folders(browser: Browser, tmp_path: Path) -> 
 def test_leafing_through_a_pdf(page: Page) -> None:
     page.get_by_label("Choose files").set_input_files(DOCUMENTS / "tg4-drift-report.pdf")
     name = page.get_by_role("button", name="tg4-drift-report.pdf", exact=True)
-    name.click(timeout=60_000)
+    name.click()
     expect(page.locator(".pager")).to_contain_text("of 3")
     page.keyboard.press("PageDown")
     expect(page.locator(".leaf[data-page='2'] img")).to_be_visible()
@@ -147,7 +147,7 @@ def test_an_empty_library_begins_with_the_examples(browser: Browser, tmp_path: P
     with Refdesk(tmp_path / "library") as desk, serving(desk) as server, tab(browser, server.url) as page:
         expect(page.locator(".offer")).to_have_count(3)
         page.get_by_role("button", name="Add the example documents").click()
-        expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible(timeout=60_000)
+        expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
         page.locator(".offer").nth(1).click()
         expect(page.locator("article.turn[data-answer] .chip").first).to_be_visible()
         ask(page, "And what does it weigh?")
@@ -157,17 +157,17 @@ def test_an_empty_library_begins_with_the_examples(browser: Browser, tmp_path: P
 def test_a_password_is_asked_for(page: Page, server: Server) -> None:
     page.get_by_label("Choose files").set_input_files([{"name": "locked.pdf", "mimeType": "", "buffer": locked()}])
     row = page.locator(".upload[data-name='locked.pdf']")
-    expect(row).to_contain_text("This PDF needs a password.", timeout=60_000)
+    expect(row).to_contain_text("This PDF needs a password.")
     assert "--" not in row.inner_text()  # options of the command line are of no use here
     row.get_by_role("button", name="Give the password").click()
     page.get_by_label("Its password").fill("wrong")
     page.get_by_role("dialog").get_by_role("button", name="Try again").click()
-    expect(row).to_contain_text("The password does not open this PDF.", timeout=60_000)
+    expect(row).to_contain_text("The password does not open this PDF.")
     listed = page.locator(".doc", has_text="locked.pdf")
     listed.get_by_role("button", name="Give the password").click()
     page.get_by_label("Its password").fill("secret")
     page.get_by_role("dialog").get_by_role("button", name="Try again").click()
-    expect(page.locator(".doc[data-status=ready]", has_text="locked.pdf")).to_be_visible(timeout=60_000)
+    expect(page.locator(".doc[data-status=ready]", has_text="locked.pdf")).to_be_visible()
     expect(page.locator(".upload[data-status=failed]", has_text="locked.pdf")).to_have_count(0)
     found = server.get("/api/documents?q=locked").json()["documents"][0]
     assert "noon" in server.get(f"/api/documents/{found['id']}/pages/1/text").json()["text"]
@@ -201,7 +201,7 @@ def test_from_the_web(page: Page, server: Server) -> None:
         page.get_by_role("button", name="Add from the web").click()
         page.get_by_label("Address of a page or a file").fill(f"http://127.0.0.1:{site.server_port}/tides.html")
         page.keyboard.press("Enter")
-        expect(page.locator(".doc[data-status=ready]", has_text="tides")).to_be_visible(timeout=60_000)
+        expect(page.locator(".doc[data-status=ready]", has_text="tides")).to_be_visible()
         site.shutdown()
 
 
@@ -234,9 +234,9 @@ def test_many_files_stay_in_their_frame(browser: Browser, tmp_path: Path) -> Non
         (frame,), (whole,) = edges(page, ".uploads"), edges(page, ".view")
         assert frame["bottom"] - frame["top"] < 400 and frame["right"] <= whole["right"]
         assert max(one["right"] for one in edges(page, ".upload")) <= frame["right"]
-        expect(page.locator(".upload").first).to_have_attribute("data-name", "empty.txt", timeout=60_000)
-        expect(page.locator(".folders")).to_contain_text("62", timeout=120_000)
-        expect(page.locator(".uploads-head")).to_be_hidden(timeout=120_000)
+        expect(page.locator(".upload").first).to_have_attribute("data-name", "empty.txt")
+        expect(page.locator(".folders")).to_contain_text("62")
+        expect(page.locator(".uploads-head")).to_be_hidden()
         page.get_by_role("button", name="Show more (12)").click()
         expect(page.locator(".doc")).to_have_count(62)
         page.locator(".upload").get_by_role("button", name="Take empty.txt off this list").click()
@@ -246,5 +246,5 @@ def test_many_files_stay_in_their_frame(browser: Browser, tmp_path: Path) -> Non
 def test_a_question_to_try_adds_the_examples_first(browser: Browser, tmp_path: Path) -> None:
     with Refdesk(tmp_path / "library") as desk, serving(desk) as server, tab(browser, server.url) as page:
         page.get_by_role("button", name="How long does the battery").press("Enter")
-        expect(page.locator("article.turn[data-answer] .chip").first).to_be_visible(timeout=60_000)
+        expect(page.locator("article.turn[data-answer] .chip").first).to_be_visible()
         expect(page.get_by_label("Question", exact=True)).to_be_focused()  # what had the focus is gone

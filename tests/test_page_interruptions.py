@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from browser import ask, browsing, tab
 from http_server import Server, free_port, served, serving
 from refdesk import Refdesk
+from timing import PATIENCE_S
 from wire_server import Reply, WireServer
 
 QUOTE = "The anchor is a cast iron sinker of 350 kg."
@@ -130,7 +131,7 @@ def test_a_reload_that_comes_too_late_finds_what_was_written(
         put(page, "Tell me about the anchor, I am leaving")
         address = page.url
         page.goto("about:blank")
-        until = time.monotonic() + 15
+        until = time.monotonic() + PATIENCE_S
         while not model.requests[-1].disconnected and time.monotonic() < until:
             page.wait_for_timeout(100)
         page.goto(address)
@@ -180,7 +181,6 @@ def test_enter_while_an_answer_streams_puts_the_next_question_in_line(
                 "And the second about the anchor?",
                 "And the third about the anchor?",
             ],
-            timeout=90_000,
         )
         expect(line).to_have_count(0)
         assert not any(one.disconnected for one in model.requests[-3:])
@@ -198,9 +198,9 @@ def test_what_is_in_line_survives_a_reload_and_a_stop(browser: Browser, server: 
         expect(page.locator(".answer")).to_contain_text("The anchor")
         writes(model)
         page.get_by_role("button", name="Stop", exact=True).click()
-        expect(page.locator(".asked")).to_have_count(2, timeout=30_000)
+        expect(page.locator(".asked")).to_have_count(2)
         expect(page.locator(".turn .stopped")).to_have_count(1)
-        expect(page.locator("article.turn[data-answer]")).to_have_count(2, timeout=60_000)
+        expect(page.locator("article.turn[data-answer]")).to_have_count(2)
 
 
 def test_a_second_tab_follows_the_stream(browser: Browser, server: Server, model: WireServer) -> None:
@@ -213,7 +213,7 @@ def test_a_second_tab_follows_the_stream(browser: Browser, server: Server, model
             expect(second.locator(".answer")).to_contain_text("The anchor")
             expect(second.locator("article.turn[data-answer]")).to_have_count(0)  # it is being written there too
             go_on.set()
-            expect(second.locator("article.turn[data-answer] .answer")).to_contain_text("That is all.", timeout=60_000)
+            expect(second.locator("article.turn[data-answer] .answer")).to_contain_text("That is all.")
         expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("That is all.")
         assert len(model.requests) == before
 

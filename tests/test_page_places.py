@@ -62,7 +62,7 @@ def test_files_go_where_they_were_dropped(page: Page, desk: Refdesk) -> None:
     expect(page.locator(".drop")).to_contain_text("they go into harbour")
     held[0].continue_()
     folder(page, "Everything")
-    expect(page.locator(".doc[data-status=ready]")).to_have_count(5, timeout=60_000)
+    expect(page.locator(".doc[data-status=ready]")).to_have_count(5)
     assert {place for name, place in places(desk).items() if name.startswith("note")} == {"ferries"}
 
 
@@ -74,7 +74,7 @@ def test_a_new_collection_begins_with_its_first_file(page: Page, desk: Refdesk) 
     expect(page.locator(".folder[aria-pressed=true]")).to_contain_text("2025")
     expect(page.get_by_role("heading", name="This collection is empty")).to_be_visible()
     page.get_by_label("Choose files").set_input_files(FILES[:1])  # type: ignore[arg-type]
-    expect(page.locator(".doc[data-status=ready]")).to_have_count(1, timeout=60_000)
+    expect(page.locator(".doc[data-status=ready]")).to_have_count(1)
     assert places(desk)["note-0.txt"] == "harbour/2025"
 
 
@@ -90,7 +90,7 @@ def test_an_editor_begins_in_a_collection_of_his_own(browser: Browser, tmp_path:
             page.get_by_role("link", name="Add your own").click()
             expect(page.locator(".drop")).to_contain_text("they go into berths")
             page.get_by_label("Choose files").set_input_files(FILES[:1])  # type: ignore[arg-type]
-            expect(page.locator(".doc[data-status=ready]")).to_have_count(1, timeout=60_000)
+            expect(page.locator(".doc[data-status=ready]")).to_have_count(1)
             assert places(desk) == {"note-0.txt": "berths"}
 
 
@@ -144,7 +144,7 @@ def test_what_is_chosen_and_shown_stays_when_a_file_is_ready(page: Page, desk: R
     page.get_by_label("Choose text 58").check()
     page.get_by_label("Choose text 03").check()
     page.get_by_label("Choose files").set_input_files(FILES[:1])  # type: ignore[arg-type]
-    expect(page.get_by_role("button", name="note-0.txt", exact=True)).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("button", name="note-0.txt", exact=True)).to_be_visible()
     expect(page.locator(".doc")).to_have_count(63)
     expect(page.get_by_role("group", name="Chosen documents")).to_contain_text("2 documents chosen")
     expect(page.get_by_label("Choose text 58")).to_be_checked()
@@ -191,5 +191,5 @@ def test_folders_cannot_be_dropped_but_files_can_beside_the_zone(page: Page, des
         event = {"type": step, "x": at["x"] + 50, "y": at["y"] + 20, "data": dropped}
         client.send("Input.dispatchDragEvent", event)
     expect(page.locator(".toast")).to_contain_text("Folders cannot be dropped here")
-    expect(page.locator(".doc[data-status=ready]")).to_have_count(3, timeout=60_000)
+    expect(page.locator(".doc[data-status=ready]")).to_have_count(3)
     assert "tide.txt" in places(desk) and not page.locator(".upload[data-status=failed]").count()

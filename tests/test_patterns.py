@@ -27,7 +27,10 @@ def growth(one: Expression, attack: Attack) -> float:
 
     if cost(one, attack.text(SHORT)) > WORTH_A_LOOK_S and least(SHORT, 2) > WORTH_A_LOOK_S:
         return float("inf")
-    few = least(FEW, 2)
+    few = cost(one, attack.text(FEW))
+    if few * (SIZES[0] / FEW) ** 2 < WORTH_A_LOOK_S:  # four times the text is not worth a look, even if it is quadratic
+        return 1.0
+    few = min(few, cost(one, attack.text(FEW)))
     if few > SLOW_S and (steepest := (least(FEW, 2) / least(FEW // 4, 3)) ** 0.5) > STEEPEST:
         return steepest
     first = cost(one, attack.text(SIZES[0]))

@@ -331,7 +331,7 @@ with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
     assert len(left_behind(process.pid)) == 2
     process.kill()
     process.communicate()
-    assert wait_until(lambda: not left_behind(process.pid), 1.0)
+    assert wait_until(lambda: not left_behind(process.pid))
 
 
 def _workers() -> list[int]:

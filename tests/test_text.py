@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.text import fold, is_cjk, items, normalise, rows, sentences
-from timing import cpu
+from timing import steepness
 
 CASES = {
     "titles": ["Mr. Smith met Dr. J. Jones at 5 p.m. on Jan. 5.", "They talked."],
@@ -86,9 +84,11 @@ def test_sentences_tile_what_is_not_white(text: str) -> None:
     ],
 )
 def test_time_grows_with_the_length_only(text: str) -> None:
-    for split in (sentences, rows, items):
-        half, whole = (cpu(partial(split, text[: len(text) // part]), 2) for part in (4, 2))
-        assert whole < 3 * half, split  # quadratic would be four times
+    def divided(characters: int) -> None:
+        for split in (sentences, rows, items):
+            split(text[:characters])
+
+    assert steepness(divided, len(text) // 64) < 1.5
 
 
 def test_a_list_line_without_a_marker_goes_on_with_its_item() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_samples import chunk, passage, stream
 from refdesk.ask.writing.trim import AnswerTrim, not_planted, parse_suggestions
-from timing import cpu
+from timing import steepness
 
 
 def trimmed(*pieces: str) -> tuple[str, tuple[str, ...]]:
@@ -145,5 +143,4 @@ def test_the_time_grows_with_the_text_only(unit: str, size: int) -> None:
             trim.feed(text[at : at + size])
         trim.finish()
 
-    once, twice = (cpu(partial(trimmed, characters), 3) for characters in (2_000, 4_000))
-    assert twice < 3.5 * once, "quadratic is four times"
+    assert steepness(trimmed, 500) < 1.5

@@ -152,7 +152,7 @@ def test_a_killed_server_loses_nothing_that_was_accepted(tmp_path: Path) -> None
         assert sorted(one.name for one in left) == ["tide-0.md", "tide-1.md"], "the half file was never accepted"
         uploads = Uploads(desk)
         uploads.start()
-        assert [one.status for one in done(uploads, 120)] == ["ready", "ready"]
+        assert [one.status for one in done(uploads)] == ["ready", "ready"]
         uploads.stop()
         assert sorted((one.name, one.status) for one in desk.documents()) == [
             ("tide-0.md", "ready"),
@@ -172,7 +172,7 @@ def test_what_a_dead_server_accepted_another_add_may_take_over(tmp_path: Path) -
         assert set(names) <= {"tide-0.md", "tide-1.md"} and names
         uploads = Uploads(desk)
         uploads.start()
-        assert [one.status for one in done(uploads, 120)] == ["ready", "ready"]
+        assert [one.status for one in done(uploads)] == ["ready", "ready"]
         uploads.stop()
         assert len(desk.documents()) == 2, "nothing is there twice"
 
@@ -191,7 +191,7 @@ def test_a_stopped_server_puts_its_work_down(tmp_path: Path) -> None:
     with open_desk(folder) as desk:
         uploads = Uploads(desk)
         uploads.start()
-        assert [(one.status, one.document_id) for one in done(uploads, 120)] == [("ready", begun.id)]
+        assert [(one.status, one.document_id) for one in done(uploads)] == [("ready", begun.id)]
         uploads.stop()
 
 

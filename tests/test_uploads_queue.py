@@ -89,8 +89,21 @@ def test_one_that_waits_for_its_turn_is_taken_back(desk: Refdesk, uploads: Uploa
     uploads.forget(unwanted.id, LOCAL)
     assert "unwanted.md" not in [one.name for one in uploads.listed(LOCAL)], "at once"
     assert [one.status for one in done(uploads)] == ["ready"] * 4
+    assert wait_until(lambda: not desk.spool.taken_back()), "put down, or removed if it was finished at that moment"
     assert sorted(one.name for one in desk.documents()) == ["0.md", "1.md", "2.md", "3.md"]
-    assert not desk.spool.has_data(unwanted.id) and not desk.spool.taken_back()
+    assert not desk.spool.has_data(unwanted.id)
+
+
+def test_one_that_is_finished_while_it_is_taken_back_is_removed(desk: Refdesk, uploads: Uploads) -> None:
+    """Whoever took it back saw it waiting, and was told that it is not added."""
+    unwanted, wanted = (hand_in(desk, name, name.encode()) for name in ("unwanted.md", "wanted.md"))
+    uploads.start()
+    assert [one.status for one in done(uploads)] == ["ready", "ready"]
+    desk.spool.take_back(unwanted.id)  # as `forget` does that has read `processing` just before
+    uploads.wake()
+    assert wait_until(lambda: not desk.spool.taken_back())
+    assert [one.name for one in desk.documents()] == ["wanted.md"]
+    assert [one.id for one in uploads.listed(LOCAL)] == [wanted.id]
 
 
 def test_one_that_is_being_added_is_put_down(desk: Refdesk, uploads: Uploads) -> None:
@@ -142,7 +155,7 @@ def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> N
         assert {one.name: one.status for one in desk.documents()}["two.md"] != "ready"
         uploads = Uploads(desk)
         uploads.start()
-        assert wait_until(lambda: {one.status for one in desk.documents()} == {"ready"}, 60)
+        assert wait_until(lambda: {one.status for one in desk.documents()} == {"ready"})
         uploads.stop()
         assert sorted(one.name for one in desk.documents()) == ["mail.eml", "one.md", "two.md"]
         assert list((desk.folder / "runs").glob("*")) == [], "what the dead one had put aside is gone too"
@@ -189,8 +202,8 @@ def test_a_server_says_when_a_process_dies_and_when_the_library_is_empty(tmp_pat
         master = server.process.pid
         mine = _child(master)
         os.kill(mine, signal.SIGKILL)
-        assert wait_until(lambda: mine not in _children(master), 20)
-        assert wait_until(lambda: _is_ready(server), 60)
+        assert wait_until(lambda: mine not in _children(master))
+        assert wait_until(lambda: _is_ready(server))
         server.process.terminate()
         said = server.log_at_end()
     assert f"{tmp_path / 'library'}, which is empty, on http" in said

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+PATIENCE_S = 200.0  # nobody waits so long for what works, however busy the machine; less than pytest waits for a test
 
 
 def cpu(call: Callable[[], Any], times: int = 1) -> float:
@@ -18,6 +21,16 @@ def cpu(call: Callable[[], Any], times: int = 1) -> float:
         call()
         found.append(time.thread_time() - began)
     return min(found)
+
+
+def steepness(work: Callable[[int], Any], small: int, times: int = 16) -> float:
+    """The power of the size with which the time of a piece of work grows: 1 is linear, 2 quadratic.
+
+    Told over a long way, where the two are 16 and 256 times: a processor that is shared with others, or a cache that
+    they have emptied, makes a call two or three times as long, and not sixteen.
+    """
+    least = cpu(lambda: work(small), 5)
+    return math.log(cpu(lambda: work(small * times)) / max(least, 1e-6), times)
 
 
 def loops(call: Callable[[], Any], times: int = 20) -> float:

@@ -26,9 +26,9 @@ def hand_in(
         return desk.spool.accept(new_upload(upload_id, name, collection, caller, size=len(data), **options), file)
 
 
-def done(uploads: Uploads, seconds: float = 60.0) -> list[Upload]:
+def done(uploads: Uploads) -> list[Upload]:
     """The uploads once none is waiting any more, by name."""
-    assert wait_until(lambda: all(one.status in ("ready", "failed") for one in uploads.listed(LOCAL)), seconds)
+    assert wait_until(lambda: all(one.status in ("ready", "failed") for one in uploads.listed(LOCAL)))
     return sorted(uploads.listed(LOCAL), key=lambda one: one.name)
 
 

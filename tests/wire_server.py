@@ -26,7 +26,9 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Literal
 
-LONGEST_WAIT_S = 20.0  # for what a reply's `when` waits for
+from timing import PATIENCE_S
+
+LONGEST_WAIT_S = PATIENCE_S  # for what a reply's `when` waits for
 Ending = Literal["done", "cut", "hang", "malformed", "error", "silent"]  # silent: ends without saying that it is done
 
 
@@ -170,11 +172,11 @@ class WireServer:
         own = {"REFDESK_LLM": f"anthropic:{model}", "ANTHROPIC_BASE_URL": self.url}
         return own | {"ANTHROPIC_API_KEY": "sk-ant-test-key"} | named
 
-    def wait_for_disconnect(self, number: int = -1, timeout: float = 30.0) -> bool:
+    def wait_for_disconnect(self, number: int = -1, timeout: float = PATIENCE_S) -> bool:
         """Whether the client leaves this request (the last one, if not said) within the time."""
         return self.wait_until(lambda: bool(self.requests) and self.requests[number].disconnected, timeout)
 
-    def wait_until(self, condition: Callable[[], bool], timeout: float = 30.0) -> bool:
+    def wait_until(self, condition: Callable[[], bool], timeout: float = PATIENCE_S) -> bool:
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:

@@ -179,6 +179,13 @@ class Spool:
         except OSError as error:
             raise _refused(error, stop) from error
 
+    def outcome(self, upload_id: str) -> str:
+        """How an upload ended, also one that was taken back; "" while it has not ended."""
+        try:
+            return str(orjson.loads((self.folder / f"{upload_id}.json").read_bytes()).get("outcome", ""))
+        except (OSError, ValueError):
+            return ""
+
     def taken_back(self) -> set[str]:
         return {path.stem for path in self.folder.glob("*.stop")}
 

@@ -267,9 +267,10 @@ class Uploads:
             if not mine:  # another process is at it
                 return False
             for upload_id in self._spool.taken_back():
-                # Nobody is at it: what a server that is gone had begun is put down, too.
+                # Nobody is at it: what a server that is gone had begun is put down, too; and so is what was finished
+                # between the moment in which it was looked whether it is wanted and the one in which it was taken back.
                 begun = self._desk.shelves.from_source(f"upload:{upload_id}")
-                if begun is not None and begun.status in UNFINISHED:
+                if begun is not None and (begun.status in UNFINISHED or self._spool.outcome(upload_id) == "added"):
                     self._desk.remove_found([begun])
                 self._spool.remove(upload_id)
             if not self._has_resumed:
@@ -349,6 +350,7 @@ class Uploads:
             return
         if document is not None and added.outcome == "added" and upload.id in self._spool.taken_back():
             self._desk.remove_found([document])  # finished in the moment in which it was taken back
+            self._spool.remove(upload.id)
             return
         pages = document.page_count if document else upload.pages_total
         chunks = document.chunk_count if document else upload.chunks_total
