@@ -107,8 +107,7 @@ def test_silence_is_filled_with_heartbeats(server: Server, model: WireServer, mo
     lines: list[str] = []
     model.say(pieces=["It costs ", "1,240 euros. [1]"], when=lambda: lines.count(": still here") >= 3)
     with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
-        for line in response.iter_lines():
-            lines.append(line)
+        lines.extend(response.iter_lines())
     assert lines.count(": still here") >= 3 and model.requests[0].finished
 
 
