@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from refdesk import Refdesk
@@ -52,10 +53,15 @@ def run_refdesk(*arguments: str | Path, **environment: str) -> subprocess.Comple
 
 @pytest.fixture(scope="session")
 def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library with the examples in it; never opened, only copied."""
-    folder = tmp_path_factory.mktemp("examples") / "library"
-    done = run_refdesk("--library", folder, "add", DOCUMENTS)
-    assert done.returncode == 0, done.stderr
+    """A library with the examples in it; never opened, only copied. Made once for all processes of the tests."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, made = base / "examples" / "library", base / "examples-made"
+    with FileLock(base / "examples.lock"):
+        if not made.exists():
+            done = run_refdesk("--library", folder, "add", DOCUMENTS)
+            assert done.returncode == 0, done.stderr
+            made.touch()
     return folder
 
 

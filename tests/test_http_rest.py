@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import re
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +22,7 @@ import pytest
 from http_server import Server, serving
 from refdesk import Refdesk, Settings
 from refdesk.errors import AskError, DiskFull, LibraryDamaged, LibraryError, ModelError, RefdeskError
+from refdesk.serve.http.measure import _forget_the_dead
 from refdesk.serve.http.observe import JsonLines
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
@@ -333,3 +337,20 @@ def test_figures(server: Server) -> None:
     assert figure("refdesk_streams_open") == 0
     text = server.get("/metrics").text
     assert "refdesk_tokens_total" in text and "refdesk_cost_usd_total" in text and 'cached="exact"' in text
+
+
+def test_workers_that_tell_their_figures_at_once_forget_the_dead_together(tmp_path: Path) -> None:
+    """One of them finds the file that the other one is about to remove."""
+    for number in range(300):
+        (tmp_path / f"gauge_livesum_{9_000_000 + number}.db").touch()  # numbers that no process can have
+    own = tmp_path / f"gauge_livesum_{os.getpid()}.db"
+    own.touch()
+    ready = threading.Barrier(4)
+
+    def forget(_: int) -> None:
+        ready.wait()
+        _forget_the_dead(tmp_path)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(forget, range(4)))
+    assert list(tmp_path.iterdir()) == [own]

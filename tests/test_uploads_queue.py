@@ -82,8 +82,8 @@ def test_of_one_name_the_oldest_is_first_whose_turn_it_may_be() -> None:
 def test_one_that_waits_for_its_turn_is_taken_back(desk: Refdesk, uploads: Uploads) -> None:
     """It is in the batch that is being added, but nobody has begun with it."""
     for number in range(4):
-        hand_in(desk, f"{number}.md", LONG + str(number).encode())
-    unwanted = hand_in(desk, "unwanted.md", LONG)
+        hand_in(desk, f"{number}.md", LONG[: len(LONG) // 8] + str(number).encode())
+    unwanted = hand_in(desk, "unwanted.md", LONG * 4)  # so much that it cannot be finished before it is taken back
     uploads.start()
     assert wait_until(lambda: any(one.status == "processing" for one in uploads.listed(LOCAL)))
     uploads.forget(unwanted.id, LOCAL)
