@@ -239,7 +239,7 @@ def test_the_box_waits_for_nothing_of_the_library(browser: Browser, server: Serv
     """A question can be typed before it is known what the library holds; `make bench-page` has the milliseconds."""
     held: list[Route] = []
     with tab(browser, "about:blank") as page:
-        page.route(re.compile(r"/api/(documents|collections|conversations)"), held.append)
+        page.route(re.compile(r"/api/(documents|collections|conversations)"), lambda route: held.append(route))
         page.goto(server.url)
         page.get_by_label("Question", exact=True).fill("What does the anchor weigh?")
         assert held, "the library was asked"
