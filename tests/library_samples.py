@@ -40,7 +40,6 @@ def die_at(owner, name, nth, when):
 ADDING = f"""
 import sys
 from refdesk import Refdesk
-from timing import PATIENCE_S
 with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
     print("open", flush=True)
     results = desk.add(*sys.argv[2:], sync=True)
