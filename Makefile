@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
 BENCHES := retrieval search cpu pdf boxes columns embedding formats filings conflicts remembering uploads http page
 
-.PHONY: help demo test lint types unit again slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
+.PHONY: help demo test lint types unit again golden slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,9 @@ unit: $(VENV)/.dev
 
 again: lint types  ## the tests that failed last, one after the other
 	env $$(scripts/find_browser.sh) REFDESK_KILLS=50 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+
+golden: $(VENV)/.dev  ## write tests/golden anew, after a change of what the program does that is meant
+	env $$(scripts/find_browser.sh) REFDESK_WRITE_GOLDEN=1 $(BIN)/python -m pytest tests/test_golden.py
 
 slow: $(VENV)/.dev  ## the tests that take long: fifty kills at random, made-up requests to every route
 	REFDESK_KILLS=50 $(BIN)/python -m pytest -m slow

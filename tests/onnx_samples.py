@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
-FLOAT, INT64 = 1, 7
+FLOAT, UINT8, INT8, INT32, INT64 = 1, 2, 3, 6, 7
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "anchor", "iron", "lunch", "fish")
 WORTH = (0.0, 0.0, 0.0, 0.0, 2.0, 1.0, -2.0, -1.0)
 
@@ -92,3 +95,16 @@ def _varint(value: int) -> bytes:
         found.append(value & 127 | 128)
         value >>= 7
     return bytes((*found, value))
+
+
+@cache
+def adds_exactly() -> bool:
+    """Whether this processor adds 8-bit products without saturating; if not, embeddings differ (docs/embedding.md)."""
+    size = 64
+    graph = _field(1, _node("MatMulInteger", ("row", "table"), "sum")) + _field(2, b"g")
+    graph += _field(5, _tensor("table", INT8, (size, size), struct.pack("b", 127) * size * size))
+    graph += _field(11, _value("row", UINT8, (1, size))) + _field(12, _value("sum", INT32, (1, size)))
+    model = _number(1, 8) + _field(8, _number(2, 13)) + _field(7, graph)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"row": np.full((1, size), 255, dtype=np.uint8)})
+    return bool((found == 255 * 127 * size).all())
