@@ -15,15 +15,14 @@ from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Query, Question, Retrieved
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.conclude import doubted
-from refdesk.ask.evidence.confidence import quoted_confidence
-from refdesk.ask.evidence.extract import Quote, extract
-from refdesk.ask.evidence.relevance import Relevance, judge
-from refdesk.ask.finding.fuse import convex
-from refdesk.ask.finding.rerank import SentenceReranker
+from refdesk.ask.extract import Quote, extract
+from refdesk.ask.judge import Relevance, judge, quoted_confidence
+from refdesk.ask.library import LibraryReader
 from refdesk.ask.plan import make_plan
+from refdesk.ask.rank import SentenceReranker
 from refdesk.ask.retrieve import retrieve
+from refdesk.ask.strategies.hybrid import convex
 from refdesk.ask.understand import understand
-from refdesk.reader import LibraryReader
 from refdesk.settings import Settings
 from refdesk.text import fold
 from refdesk.trace import Trace

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from benchmarks.common import Figure, write
-from refdesk.geometry import boxes_between
-from refdesk.ingest.parsers.options import ParseOptions
-from refdesk.ingest.parsers.pdf import parse
+from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.pdf import parse
+from refdesk.types import boxes_between
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from pdf_samples import Sample, overlap, samples

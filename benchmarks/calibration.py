@@ -1,7 +1,7 @@
 """Is the confidence what it says? Its calibration error, and the script that learns the numbers of answering.
 
 python -m benchmarks.calibration           measures
-python -m benchmarks.calibration --fit     learns anew and writes src/refdesk/ask/evidence/calibration.py
+python -m benchmarks.calibration --fit     learns anew and writes src/refdesk/ask/calibration.py
 
 Learned from: the first 24 articles of squad_dev11, hotpot500, hotpot_train100 and musique_train100. Each question is
 asked as it is, without its relevant passages, and without its whole article or topic. Tables from TAT-QA, the contexts
@@ -30,10 +30,9 @@ from benchmarks.answering import Answered, Articles, answer, contains, progress,
 from benchmarks.common import ROOT, Figure
 from benchmarks.retrieval import library
 from refdesk import Refdesk
-from refdesk.ask.evidence.confidence import right_features
-from refdesk.ask.evidence.extract import can_stand
-from refdesk.ask.evidence.relevance import probability
-from refdesk.ask.evidence.weigh import ROWS, Evidence, sentence_text, tabulate
+from refdesk.ask.extract import can_stand
+from refdesk.ask.judge import probability, right_features
+from refdesk.ask.sentence_scores import ROWS, Evidence, sentence_text, tabulate
 from refdesk.types import Scope
 
 LEARNED_FROM = ("squad_dev11", "hotpot500", "hotpot_train100", "musique_train100")
@@ -43,7 +42,7 @@ FOUND = ("best", "gap", "cosine", "unnamed")
 RIGHT = ("there", "share")
 TOPIC = 12  # hits taken out with the relevant passages to leave the topic, where there are no articles
 BINS, KNOTS, BAR = 10, 9, 0.08
-FILE = ROOT / "src" / "refdesk" / "ask" / "evidence" / "calibration.py"
+FILE = ROOT / "src" / "refdesk" / "ask" / "calibration.py"
 
 Floats = NDArray[np.float64]
 Group = tuple[Floats, Floats, NDArray[np.bool_]]  # of each sentence: its features, what its row counts, is it right?

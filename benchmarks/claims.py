@@ -20,10 +20,20 @@ from benchmarks.common import Figure, write
 from benchmarks.perturb import perturbed
 from benchmarks.verification import SETS, Case, Vectors, cases, chunks, pairs
 from refdesk.answer import Verdict
-from refdesk.ask.proving.claims import statements
-from refdesk.ask.proving.support import Line, Support, cosines, read, support
-from refdesk.ask.proving.verdict import COEFFICIENTS, FEATURES, SUPPORTED, judge_claim, probability
-from refdesk.ask.proving.wording import content_stems
+from refdesk.ask.claims import statements
+from refdesk.ask.negation import content_stems
+from refdesk.ask.support import (
+    COEFFICIENTS,
+    FEATURES,
+    SUPPORTED,
+    Line,
+    Support,
+    cosines,
+    judge_claim,
+    probability,
+    read,
+    support,
+)
 from refdesk.terms import terms
 from refdesk.types import Chunk
 

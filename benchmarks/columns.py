@@ -18,9 +18,8 @@ import numpy as np
 
 from benchmarks.common import DATA, Figure, write
 from refdesk.errors import RefdeskError
-from refdesk.ingest.parsers.builder import CELL
-from refdesk.ingest.parsers.options import ParseOptions
-from refdesk.ingest.parsers.pdf import parse
+from refdesk.parsers.build import CELL, ParseOptions
+from refdesk.parsers.pdf import parse
 from refdesk.types import Parsed
 
 Band = tuple[float, float, tuple[float, ...]]  # upper edge, lower edge, the gutters

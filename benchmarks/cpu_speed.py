@@ -21,7 +21,8 @@ import numpy as np
 
 from benchmarks.common import CACHE, DATA, Figure, read_jsonl, write
 from benchmarks.synthetic import Source, build
-from refdesk import Refdesk, engine
+from refdesk import Refdesk
+from refdesk import desk as engine
 from refdesk.ports import Embedded, Embedder
 from refdesk.types import Chunk, Scope
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from benchmarks.common import DATA, Figure, write
-from refdesk.adapters.embed_onnx import ASSETS, MODEL_FILE, TOKENIZER_FILE, OnnxEmbedder
+from refdesk.providers.embed import ASSETS, MODEL_FILE, TOKENIZER_FILE, OnnxEmbedder
 from refdesk.types import Chunk, Sentence
 
 Embed = Callable[[list[str]], NDArray[np.float32]]

@@ -18,9 +18,9 @@ from benchmarks.common import CACHE, DATA, Figure, median_ms, read_jsonl, use_on
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
-from refdesk.ask.finding.prefer import prefer
-from refdesk.ask.finding.rerank import SentenceReranker
-from refdesk.ask.passages.budget import Budget
+from refdesk.ask.named_documents import prefer
+from refdesk.ask.plan import Budget
+from refdesk.ask.rank import SentenceReranker
 from refdesk.ask.retrieve import retrieve
 from refdesk.terms import query_terms
 from refdesk.trace import Trace

@@ -22,9 +22,9 @@ from benchmarks.common import DATA, Figure, read_jsonl, write
 from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
+from refdesk.ask.followup import stand_alone
 from refdesk.ask.retrieve import with_topic
 from refdesk.ask.understand import Nearness
-from refdesk.ask.understanding.followup import stand_alone
 from refdesk.terms import terms
 
 SETS = ("cloud", "govt")

@@ -23,7 +23,7 @@ from benchmarks.common import Figure, write
 from benchmarks.verification import chunks
 from refdesk.answer import Context, Passage, Query
 from refdesk.ask.attest import Attested, attest
-from refdesk.ask.proving.markers import MarkerStream
+from refdesk.ask.markers import MarkerStream
 from refdesk.types import Chunk, Document, Hit
 
 OUTPUTS = 10_000

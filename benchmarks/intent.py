@@ -15,9 +15,8 @@ from collections import Counter
 from functools import cache
 
 from benchmarks.common import DATA, Figure, write
-from refdesk.adapters.embed_onnx import OnnxEmbedder
-from refdesk.ask.understanding.examples import examples
-from refdesk.ask.understanding.route import Reading, read
+from refdesk.ask.classify import Reading, examples, read
+from refdesk.providers.embed import OnnxEmbedder
 
 SMALL_TALK = """
     greeting goodbye thank_you yes no maybe are_you_a_bot what_is_your_name how_old_are_you where_are_you_from

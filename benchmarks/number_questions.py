@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from benchmarks.answering import Articles, questions
 from benchmarks.calibration import logistic
 from benchmarks.common import DATA, Figure, read_jsonl
-from refdesk.adapters.embed_onnx import OnnxEmbedder
-from refdesk.ask.evidence.reading import read
-from refdesk.ask.understanding.answer_kind import FILE
+from refdesk.ask.classify import FILE
+from refdesk.ask.sentence_features import read
+from refdesk.providers.embed import OnnxEmbedder
 
 Pairs = list[tuple[str, str]]  # question, answer
 LONGEST = 6  # words of an answer that is a number with its unit

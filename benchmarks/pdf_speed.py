@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from benchmarks.common import DATA, Figure, write
-from refdesk.adapters.embed_onnx import ShippedTokenizer
 from refdesk.ingest.chunk import ChunkLimits, chunk
-from refdesk.ingest.parsers.options import ParseOptions
-from refdesk.ingest.parsers.pdf import parse
+from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.pdf import parse
+from refdesk.providers.embed import ShippedTokenizer
 
 BAR = 20.0
 

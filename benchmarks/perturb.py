@@ -15,7 +15,7 @@ from benchmarks.verification import chunks, embedder
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Query
 from refdesk.ask.attest import attest
-from refdesk.ask.proving.figures import Quantity, agrees, figures
+from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.text import sentences
 from refdesk.types import Chunk, Document, Hit
 

@@ -13,19 +13,17 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common import Figure, median_ms, use_one_core
-from refdesk.adapters.answers import AnswerStore
-from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.cache_local import LocalCache
-from refdesk.adapters.conversations import ConversationStore
-from refdesk.adapters.database import open_database
-from refdesk.adapters.quick import QuickReader
-from refdesk.adapters.settings_store import SettingsStore
-from refdesk.answer import Answer, Citation, Claim, Question, Turn
-from refdesk.answer_codec import decode_answer, encode_answer
-from refdesk.ask.keeping.recall import realm
-from refdesk.geometry import Box
+from refdesk.answer import Answer, Citation, Claim, Question, Turn, decode_answer, encode_answer
+from refdesk.ask.keep import realm
 from refdesk.settings import Settings
+from refdesk.store.answers import AnswerStore
+from refdesk.store.background import BackgroundWriter
+from refdesk.store.cache import LocalCache
+from refdesk.store.conversations import ConversationStore
+from refdesk.store.database import QuickReader, open_database
+from refdesk.store.settings import SettingsStore
 from refdesk.trace import Trace
+from refdesk.types import Box
 
 ENTRIES, DIMENSIONS, ROUNDS = 1000, 384, 300
 

@@ -12,8 +12,8 @@ from benchmarks.answering import progress, questions
 from benchmarks.common import Figure
 from benchmarks.retrieval import library, ndcg
 from refdesk.answer import Query
-from refdesk.ask.evidence.weigh import idf
-from refdesk.ask.finding.rerank import SentenceReranker
+from refdesk.ask.rank import SentenceReranker
+from refdesk.ask.sentence_scores import idf
 from refdesk.terms import query_terms
 from refdesk.types import Scope
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from benchmarks.common import DATA, read_jsonl
 from refdesk import Refdesk
-from refdesk.adapters.writer import Ready
-from refdesk.geometry import Box
 from refdesk.ports import Embedded
-from refdesk.types import Chunk, Document, Page, Prepared, Sentence, Span
+from refdesk.store.writer import Ready
+from refdesk.types import Box, Chunk, Document, Page, Prepared, Sentence, Span
 
 CHUNKS_PER_DOCUMENT = 50
 DOCUMENTS_PER_BATCH = 40

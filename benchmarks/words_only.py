@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from refdesk.ask.understanding.spelling import edit_distance
+from refdesk.ask.spelling import edit_distance
 from refdesk.terms import terms, words
 from refdesk.types import Scope
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from refdesk.adapters.embed_onnx import OnnxEmbedder
-from refdesk.ask.understanding.examples import ASSETS, VECTORS_FILE, questions
+from refdesk.ask.classify import ASSETS, VECTORS_FILE, questions
+from refdesk.providers.embed import OnnxEmbedder
 
 
 def main() -> None:

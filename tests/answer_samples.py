@@ -19,7 +19,7 @@ from refdesk.answer import (
     Usage,
     Verification,
 )
-from refdesk.geometry import Box
+from refdesk.types import Box
 
 TYPICAL = Answer(
     id="a" * 32,

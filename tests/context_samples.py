@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Context, Passage, Query
-from refdesk.geometry import Box
 from refdesk.text import rows, sentences
-from refdesk.types import Chunk, Document, Hit, Kind, Sentence, Span
+from refdesk.types import Box, Chunk, Document, Hit, Kind, Sentence, Span
 
 
 def chunk(

@@ -20,7 +20,7 @@ from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
 from refdesk.ingest.parse import parse
-from refdesk.ingest.parsers.options import ParseOptions
+from refdesk.parsers.build import ParseOptions
 from refdesk.types import Block, Kind, Parsed
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from refdesk.geometry import Geometry
-from refdesk.ingest.parsers.builder import Builder
-from refdesk.types import Block, Parsed
+from refdesk.parsers.build import Builder
+from refdesk.types import Block, Geometry, Parsed
 
 WORDS = (
     *(

@@ -33,7 +33,7 @@ from refdesk.errors import UsageError
 from refdesk.types import Added, Progress
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "documents"
-COMMAND = "from refdesk.serve.cli import main; main()"
+COMMAND = "from refdesk.serve.cli.documents import main; main()"
 
 
 def outcomes(results: list[Added]) -> dict[str, str]:

@@ -16,13 +16,12 @@ from sqlalchemy import Engine, create_engine, event, text, update
 from library_samples import open_desk
 from refdesk import Refdesk, UsageError
 from refdesk.access import LOCAL, Caller
-from refdesk.adapters import database
-from refdesk.adapters.analytics import analytics
-from refdesk.adapters.answers import AnswerStore, Measured
-from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.database import open_database
-from refdesk.adapters.feedback import FeedbackStore
-from refdesk.adapters.schema import answers
+from refdesk.store import database
+from refdesk.store.analytics import analytics
+from refdesk.store.answers import AnswerStore, FeedbackStore, Measured
+from refdesk.store.background import BackgroundWriter
+from refdesk.store.database import open_database
+from refdesk.store.schema import answers
 
 TODAY = date(2026, 3, 10)
 USUAL = Measured(

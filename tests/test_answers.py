@@ -23,15 +23,14 @@ from sqlalchemy import Engine, event, insert, text
 
 from answer_samples import ANSWERS, TYPICAL
 from library_samples import found_by, open_desk, word
-from refdesk.adapters.answers import AnswerStore
-from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.conversations import ConversationStore
-from refdesk.adapters.database import open_database
-from refdesk.adapters.schema import state
-from refdesk.answer import Answer, Citation, Turn
-from refdesk.answer_codec import answer_from_dict, decode_answer, encode_answer
+from refdesk.answer import Answer, Citation, Turn, answer_from_dict, decode_answer, encode_answer
 from refdesk.errors import DiskFull, UsageError
 from refdesk.settings import Settings
+from refdesk.store.answers import AnswerStore
+from refdesk.store.background import BackgroundWriter
+from refdesk.store.conversations import ConversationStore
+from refdesk.store.database import open_database
+from refdesk.store.schema import state
 from timing import loops
 
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
@@ -266,10 +265,10 @@ def test_what_comes_after_closing_is_written_too(engine: Engine) -> None:
 PUTS = """
 import sys, time
 from pathlib import Path
-from refdesk.adapters.answers import AnswerStore
-from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.conversations import ConversationStore
-from refdesk.adapters.database import open_database
+from refdesk.store.answers import AnswerStore
+from refdesk.store.background import BackgroundWriter
+from refdesk.store.conversations import ConversationStore
+from refdesk.store.database import open_database
 engine = open_database(Path(sys.argv[1]) / "library.db")
 store = AnswerStore(engine, BackgroundWriter(engine))
 store.put("first", question="q", answer=b"{}", trace={})

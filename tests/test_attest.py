@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from context_samples import chunk, context, passage, query, texts, vectors_of
 from refdesk import Refdesk
-from refdesk.adapters.embed_onnx import OnnxEmbedder
 from refdesk.answer import Claim, Context, Passage
 from refdesk.ask.attest import Attested, attest, origin_of
-from refdesk.geometry import Box
-from refdesk.types import Chunk, Sentence, Span
+from refdesk.providers.embed import OnnxEmbedder
+from refdesk.types import Box, Chunk, Sentence, Span
 from timing import loops
 
 Embed = Callable[[str], NDArray[np.float32]]

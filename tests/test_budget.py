@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.passages.budget import SHARES, Budget
+from refdesk.ask.plan import SHARES, Budget
 from refdesk.models import model_info
 from refdesk.settings import Settings
 

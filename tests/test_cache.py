@@ -14,15 +14,13 @@ from sqlalchemy import Engine, func, select, text
 
 from answer_samples import TYPICAL
 from library_samples import open_desk
-from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.cache_local import IN_PROCESS, LocalCache
-from refdesk.adapters.database import open_database
-from refdesk.adapters.quick import QuickReader
-from refdesk.adapters.schema import answer_cache
-from refdesk.answer import Question, Turn
-from refdesk.answer_codec import encode_answer
-from refdesk.ask.keeping.recall import realm, same_words
+from refdesk.answer import Question, Turn, encode_answer
+from refdesk.ask.keep import realm, same_words
 from refdesk.settings import Settings
+from refdesk.store.background import BackgroundWriter
+from refdesk.store.cache import IN_PROCESS, LocalCache
+from refdesk.store.database import QuickReader, open_database
+from refdesk.store.schema import answer_cache
 from refdesk.types import Scope
 from timing import loops, while_written
 

@@ -10,7 +10,7 @@ import pytest
 
 from library_samples import assert_whole, found_by, open_desk, word, write_mail, write_note
 from refdesk import Refdesk
-from refdesk.intake import Handed
+from refdesk.ingest.add import Handed
 from refdesk.types import Added, Progress
 
 

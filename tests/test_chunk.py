@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from parsed_strategies import count_tokens, run_on, tokens_of, with_geometry
-from refdesk.adapters.embed_onnx import OnnxEmbedder
 from refdesk.ingest.chunk import ChunkLimits, chunk, embedded_text
-from refdesk.ingest.headings import context_line
-from refdesk.ingest.parsers.builder import Builder
+from refdesk.ingest.split import context_line
+from refdesk.parsers.build import Builder
+from refdesk.providers.embed import OnnxEmbedder
 from refdesk.types import Block, Chunk, Parsed
 
 DATA = Path(os.environ.get("REFDESK_DATA", Path(__file__).parents[2] / "shared" / "data"))

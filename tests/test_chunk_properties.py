@@ -8,13 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsed_strategies import count_tokens, documents, sentence, tokens_of, with_geometry
-from refdesk.geometry import boxes_between, lines_between
-from refdesk.ingest.atoms import ranges_of
-from refdesk.ingest.breaks import weight
-from refdesk.ingest.chunk import ChunkLimits, chunk, embedded_text
-from refdesk.ingest.parsers.builder import Builder
-from refdesk.ingest.spans import PageFinder, lines_of
-from refdesk.types import Chunk, Parsed
+from refdesk.ingest.chunk import ChunkLimits, PageFinder, chunk, embedded_text, lines_of
+from refdesk.ingest.split import ranges_of, weight
+from refdesk.parsers.build import Builder
+from refdesk.types import Chunk, Parsed, boxes_between, lines_between
 
 sizes = st.builds(
     ChunkLimits,

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.ask.proving.claims import is_refusal, statements
-from refdesk.ask.proving.code import code_ranges
-from refdesk.ask.proving.negation import denied, opposites
-from refdesk.ask.proving.wording import names
+from refdesk.ask.citations import code_ranges
+from refdesk.ask.claims import is_refusal, statements
+from refdesk.ask.negation import denied, names, opposites
 
 
 def split(content: str) -> list[tuple[str, tuple[int, ...]]]:

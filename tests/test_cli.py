@@ -16,8 +16,8 @@ from PIL import Image
 from typer.core import TyperCommand
 
 from conftest import DOCUMENTS, REFDESK, run_refdesk
-from refdesk.serve.cli import app
-from refdesk.serve.commands import LISTED
+from refdesk.serve.cli.documents import app
+from refdesk.serve.cli.main import LISTED
 
 COMMANDS = (
     "add",
@@ -85,7 +85,7 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, encoding="utf-8", check=True)
     assert done.stdout.startswith("Usage: refdesk")
     heavy = {"numpy", "sqlalchemy", "onnxruntime", "tokenizers", "tantivy", "usearch", "fastapi", "uvicorn", "rich"}
-    heavy |= {"httpx2", "mcp", "lxml", "asyncio", "refdesk.engine", "refdesk.settings", "refdesk.types", "refdesk.ask"}
+    heavy |= {"httpx2", "mcp", "lxml", "asyncio", "refdesk.desk", "refdesk.settings", "refdesk.types", "refdesk.ask"}
     assert heavy & set(done.stderr.split()) == set()
 
 

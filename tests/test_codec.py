@@ -9,9 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refdesk.adapters import codec
-from refdesk.geometry import Box, Geometry
-from refdesk.types import Chunk, Page, Sentence, Span
+from refdesk.store import rows as codec
+from refdesk.types import Box, Chunk, Geometry, Page, Sentence, Span
 
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 thousandths = st.integers(0, 100_000).map(lambda number: number / 1000)

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from refdesk.adapters.render import _draw_page
 from refdesk.errors import EmptyDocument, TooLarge
-from refdesk.geometry import boxes_between
+from refdesk.files.render import _draw_page
 from refdesk.ingest.parse import parse
-from refdesk.ingest.parsers.options import OcrLine, ParseOptions
-from refdesk.ingest.parsers.pdf_page import PageText, Words
-from refdesk.ingest.parsers.pdf_readable import has_no_language
-from refdesk.types import Parsed
+from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.pdf import has_no_language
+from refdesk.parsers.pdf_page import PageText, Words
+from refdesk.types import OcrLine, Parsed, boxes_between
 from timing import steepness
 
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight")

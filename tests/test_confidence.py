@@ -6,11 +6,10 @@ import pytest
 
 from evidence_samples import chunk
 from refdesk.answer import Citation, Claim, Verdict
-from refdesk.ask.evidence.calibration import CONFIDENCE
-from refdesk.ask.evidence.confidence import HIGH, calibrated, confidence, grounding, level
-from refdesk.ask.evidence.extract import Quote
-from refdesk.ask.evidence.relevance import Relevance
-from refdesk.ask.evidence.weigh import Evidence
+from refdesk.ask.calibration import CONFIDENCE
+from refdesk.ask.extract import Quote
+from refdesk.ask.judge import HIGH, Relevance, calibrated, confidence, grounding, level
+from refdesk.ask.sentence_scores import Evidence
 from refdesk.settings import Settings
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from context_samples import chunk, context, passage
 from refdesk.answer import Context, Passage
-from refdesk.ask.passages.render import neutral, render
-from refdesk.ask.proving.markers import MarkerStream
+from refdesk.ask.markers import MarkerStream
+from refdesk.ask.render import neutral, render
 
 
 def sample() -> tuple[Passage, ...]:

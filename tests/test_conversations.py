@@ -17,14 +17,14 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from library_samples import found_by, open_desk, word
 from refdesk import Refdesk
-from refdesk.adapters import database, schema
-from refdesk.adapters.answers import AnswerStore
-from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.conversations import ConversationStore, title_of
-from refdesk.adapters.database import open_database
 from refdesk.answer import Turn
 from refdesk.errors import UsageError
 from refdesk.ports import Older
+from refdesk.store import database, schema
+from refdesk.store.answers import AnswerStore
+from refdesk.store.background import BackgroundWriter
+from refdesk.store.conversations import ConversationStore, title_of
+from refdesk.store.database import open_database
 
 
 @pytest.fixture

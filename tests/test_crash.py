@@ -94,8 +94,12 @@ def test_killed_again_and_again_at_random(tmp_path: Path) -> None:
 # Runs one change of a library and ends, as kill -9 does, at the nth call of a function: before it, or after.
 DYING = f"""
 import json, os, sys
-from refdesk import Refdesk, engine
-from refdesk.adapters import files, lexical_tantivy, maintenance, rows, vectors_usearch, writer
+from refdesk import Refdesk
+from refdesk import desk as engine
+from refdesk.files import local as files
+from refdesk.index import lexical as lexical_tantivy
+from refdesk.index import vectors as vectors_usearch
+from refdesk.store import maintenance, rows, writer
 
 change, place, name, nth, when = json.loads(sys.argv[2])
 owner = eval(place)

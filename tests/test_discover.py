@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from refdesk import Refdesk
-from refdesk.adapters.discover import discover
+from refdesk.ingest.add import discover
 
 
 def names(folder: Path) -> list[str]:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refdesk.adapters.embed_http import HttpEmbedder
 from refdesk.errors import ModelError, UsageError
+from refdesk.providers.embed_http import HttpEmbedder
 from refdesk.types import Chunk, Sentence
 
 DIMENSIONS = 8

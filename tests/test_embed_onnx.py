@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from refdesk.adapters.embed_onnx import ASSETS, MODEL_FILE, TOKENIZER_FILE, OnnxEmbedder, well_formed
 from refdesk.errors import ModelError
+from refdesk.providers.embed import ASSETS, MODEL_FILE, TOKENIZER_FILE, OnnxEmbedder, well_formed
 from refdesk.types import Chunk, Sentence
 
 PINNED = json.loads(Path(__file__).with_name("embedding_vectors.json").read_text(encoding="utf-8"))
@@ -157,7 +157,7 @@ def test_half_a_surrogate_pair_keeps_its_place() -> None:
 
 def test_importing_constructing_and_counting_do_not_load_the_model() -> None:
     program = (
-        "import sys; from refdesk.adapters.embed_onnx import OnnxEmbedder; one = OnnxEmbedder();"
+        "import sys; from refdesk.providers.embed import OnnxEmbedder; one = OnnxEmbedder();"
         "assert 'tokenizers' not in sys.modules; one.count_tokens(['a']); assert 'onnxruntime' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

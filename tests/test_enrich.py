@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 
 from parsed_strategies import count_tokens, documents
 from refdesk.ingest.chunk import ChunkLimits, chunk
-from refdesk.ingest.enrich import enrich
-from refdesk.ingest.entities import entities_of
-from refdesk.ingest.parsers.builder import Builder
+from refdesk.ingest.enrich import enrich, entities_of
+from refdesk.parsers.build import Builder
 from refdesk.text import STOP_WORDS, sentences
 from refdesk.types import Chunk, Kind, Parsed
 

@@ -11,10 +11,8 @@ import pytest
 from evidence_samples import add, ask, chunk, find
 from refdesk import Refdesk
 from refdesk.answer import Query
-from refdesk.ask.evidence.reading import read
-from refdesk.ask.evidence.rows import table_header
-from refdesk.ask.evidence.sought import holds, sought
-from refdesk.ask.evidence.weigh import idf, tabulate, weigh
+from refdesk.ask.sentence_features import holds, read, sought, table_header
+from refdesk.ask.sentence_scores import idf, tabulate, weigh
 from refdesk.types import Document
 
 

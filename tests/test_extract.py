@@ -10,7 +10,7 @@ import pytest
 from evidence_samples import add, ask, chunk, context, find
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Retrieved
-from refdesk.ask.evidence.extract import Quote, extract
+from refdesk.ask.extract import Quote, extract
 from refdesk.settings import Settings
 from refdesk.types import Chunk
 

@@ -14,8 +14,7 @@ from answer_samples import TYPICAL
 from conftest import run_refdesk
 from http_server import Server, served, serving
 from refdesk import Refdesk
-from refdesk.answer import FailedModel
-from refdesk.answer_codec import answer_from_dict
+from refdesk.answer import FailedModel, answer_from_dict
 from refdesk.errors import ProviderRefused, ProviderUnavailable
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer

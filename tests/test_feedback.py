@@ -12,8 +12,7 @@ from answer_samples import TYPICAL
 from library_samples import open_desk
 from refdesk import Refdesk, UsageError
 from refdesk.access import LOCAL, Caller
-from refdesk.answer import Turn
-from refdesk.answer_codec import encode_answer
+from refdesk.answer import Turn, encode_answer
 from refdesk.errors import NotFound
 
 ANNA = Caller("anna", "Anna", "reader", ("finance",))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.ask.proving.dates import When
-from refdesk.ask.proving.figures import agrees, figures
+from refdesk.ask.figures import agrees, figures
+from refdesk.periods import When
 
 
 def readings(text: str) -> list[tuple[float, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.understanding.fluent import fluent
+from refdesk.ask.phrases import fluent
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ import format_samples as samples
 from format_samples import header_of, headings, read, text_of, texts
 from refdesk.errors import DocumentError
 from refdesk.ingest.parse import parse
-from refdesk.ingest.parsers.delimited import find_delimiter
-from refdesk.ingest.parsers.number_format import shown
-from refdesk.ingest.parsers.options import ParseOptions
+from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.csv import find_delimiter
+from refdesk.parsers.number_format import shown
 
 DATA = Path(os.environ.get("REFDESK_DATA", "../shared/data"))
 
@@ -450,7 +450,7 @@ class TestEbook:
 
 def test_reading_text_imports_no_office_library() -> None:
     program = (
-        "import sys\nfrom refdesk.ingest.parse import parse\nfrom refdesk.ingest.parsers.options import ParseOptions\n"
+        "import sys\nfrom refdesk.ingest.parse import parse\nfrom refdesk.parsers.build import ParseOptions\n"
         "parse(b'hello', 'a.txt', ParseOptions())\n"
         "print([name for name in ('openpyxl', 'docx', 'pptx', 'charset_normalizer') if name in sys.modules])"
     )

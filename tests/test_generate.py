@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from context_samples import chunk, passage, query
-from refdesk.adapters.llm_http import Endpoint
-from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Context, Plan, Turn
 from refdesk.ask.generate import converse, generate, make_request, recent
-from refdesk.ask.passages.budget import Budget
-from refdesk.ask.passages.render import render
+from refdesk.ask.plan import Budget
+from refdesk.ask.render import render
 from refdesk.models import model_info
 from refdesk.ports import Piece
 from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
+from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 from wire_server import WireServer

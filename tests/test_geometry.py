@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.geometry import Box, Geometry, boxes_between, lines_between
+from refdesk.types import Box, Geometry, boxes_between, lines_between
 
 # "The quick fox" on one line of page 1, "jumps" below it, "over" on page 2.
 WORDS = Geometry.from_rows(

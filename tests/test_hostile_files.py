@@ -11,7 +11,7 @@ import pytest
 
 import format_samples as samples
 from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, HostileFile, NeedsPassword, TooLarge
-from refdesk.ingest.parsers.options import ParseOptions
+from refdesk.parsers.build import ParseOptions
 from timing import loops
 
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))

@@ -16,37 +16,38 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 LONGEST_FILE, LONGEST_FUNCTION = 600, 80
 
-# A module may import its own layer and those before it; adapters are beside the stages.
+# A module may import its own layer and those before it; what implements the ports is beside the stages.
+VALUES = {"types", "errors", "answer", "events"}
+HELPERS = {
+    "text",
+    "terms",
+    "periods",
+    "settings",
+    "ports",
+    "config",
+    "prompts",
+    "trace",
+    "models",
+    "access",
+    "arguments",
+}
+IMPLEMENTATIONS = {"store", "index", "providers", "files"}
 LAYERS = (
-    {"types", "errors", "geometry", "answer"},
-    {
-        "text",
-        "terms",
-        "periods",
-        "settings",
-        "ports",
-        "config",
-        "ocr",
-        "events",
-        "prompts",
-        "threads",
-        "trace",
-        "models",
-        "answer_codec",
-    },
-    {"ingest", "ask", "adapters"},
-    {"engine", "intake", "worker", "embedders", "reader", "asking", "arguments", "providers", "access"},
+    VALUES,
+    HELPERS,
+    {"parsers"},
+    {"ingest", "ask"} | IMPLEMENTATIONS,
+    {"desk"},
     {"__init__"},
     {"serve", "evals"},
     {"__main__"},
 )
-ENGINE = LAYERS[3]
 STAGES = ("parse", "chunk", "enrich", "pipeline")
 ASKING = ("understand", "retrieve", "assemble", "generate", "attest")
 
 
 def part(module: str) -> str:
-    """`refdesk.ingest.parsers.pdf` -> `ingest`, `refdesk.types` -> `types`, `refdesk` -> `__init__`."""
+    """`refdesk.parsers.pdf` -> `ingest`, `refdesk.types` -> `types`, `refdesk` -> `__init__`."""
     return [*module.split("."), "__init__"][1]
 
 
@@ -92,8 +93,8 @@ def test_imports_go_one_way() -> None:
 
 
 def test_neighbours_keep_apart() -> None:
-    """`ingest`, `ask` and `adapters` do not import one another; nor do `serve` and `evals`."""
-    beside = [{"ingest", "ask", "adapters"}, {"serve", "evals"}]
+    """`ingest` and `ask` do not import one another; nor do `serve` and `evals`."""
+    beside = [{"ingest", "ask"}, {"serve", "evals"}]
     wrong = [
         (module, other)
         for module, other in EDGES
@@ -102,11 +103,11 @@ def test_neighbours_keep_apart() -> None:
     assert not wrong
 
 
-def test_adapters_are_imported_by_the_engine_alone() -> None:
+def test_the_ports_are_implemented_for_the_composition_root_alone() -> None:
     wrong = [
         (module, other)
         for module, other in EDGES
-        if part(other) == "adapters" and part(module) not in ENGINE | {"adapters"}
+        if part(other) in IMPLEMENTATIONS and part(module) not in IMPLEMENTATIONS | {"desk"}
     ]
     assert not wrong
 
@@ -204,8 +205,8 @@ def test_public_names() -> None:
 
 def test_a_worker_does_not_wait_for_the_engine() -> None:
     """Two are started for every add, and for every upload to a server."""
-    heavy = "{'refdesk.engine', 'sqlalchemy', 'fastapi', 'rich'}"
-    loaded = f"import sys, refdesk.worker; print({heavy} & sys.modules.keys())"
+    heavy = "{'refdesk.desk', 'sqlalchemy', 'fastapi', 'rich'}"
+    loaded = f"import sys, refdesk.ingest.worker; print({heavy} & sys.modules.keys())"
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "set()\n"
 
 

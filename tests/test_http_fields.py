@@ -9,7 +9,7 @@ import pytest
 
 from http_server import Server, serving
 from refdesk import Refdesk
-from refdesk.serve.http.shapes import OPENAI
+from refdesk.serve.http.requests import OPENAI
 
 
 @pytest.fixture(scope="module")

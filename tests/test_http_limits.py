@@ -22,7 +22,7 @@ from refdesk.errors import TooLarge, TooManyRequests
 from refdesk.serve.http import limits as limits_module
 from refdesk.serve.http.guard import Guard
 from refdesk.serve.http.limits import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Limits, duration
-from refdesk.serve.http.multipart import Form
+from refdesk.serve.http.uploads import Form
 from wire_server import WireServer
 
 ANNA, OTTO = Caller("k1", "anna", "reader"), Caller("k2", "otto", "reader")

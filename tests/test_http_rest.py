@@ -22,8 +22,7 @@ import pytest
 from http_server import Server, serving
 from refdesk import Refdesk, Settings
 from refdesk.errors import AskError, DiskFull, LibraryDamaged, LibraryError, ModelError, RefdeskError
-from refdesk.serve.http.measure import _forget_the_dead
-from refdesk.serve.http.observe import JsonLines
+from refdesk.serve.http.observe import JsonLines, _forget_the_dead
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
 

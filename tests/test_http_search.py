@@ -14,7 +14,7 @@ from http_server import Server, serving
 from library_samples import open_desk
 from pdf_samples import plain
 from refdesk import Refdesk
-from refdesk.serve.http.shapes import MOST_HITS
+from refdesk.serve.http.requests import MOST_HITS
 
 CRANE = "How much does the crane lift?"
 SECRET = "What does the Ravensfield closure cost?"

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 
 from context_samples import chunk, passage, query
-from refdesk.adapters.llm_http import Endpoint
-from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Context, Plan, Retrieved
-from refdesk.ask.evidence.extract import extract
+from refdesk.ask.draft import AnswerTrim, Draft, not_planted
+from refdesk.ask.extract import extract
 from refdesk.ask.generate import generate
-from refdesk.ask.passages.render import neutral, render
-from refdesk.ask.proving.markers import MarkerStream
-from refdesk.ask.writing.draft import Draft
-from refdesk.ask.writing.trim import AnswerTrim, not_planted
+from refdesk.ask.markers import MarkerStream
+from refdesk.ask.render import neutral, render
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUGGESTED_QUESTIONS
+from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 from wire_server import WireServer

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 import pytest
 
 from refdesk import Refdesk
-from refdesk.adapters.background import BackgroundWriter
-from refdesk.adapters.cache_local import LocalCache
-from refdesk.adapters.conversations import ConversationStore
-from refdesk.adapters.quick import QuickReader
 from refdesk.answer import Answer, Question
-from refdesk.ask.desk import Desk
-from refdesk.ask.finding.rerank import SentenceReranker
 from refdesk.ask.flow import ask
+from refdesk.ask.rank import SentenceReranker
 from refdesk.events import Done
-from refdesk.providers import make_models
+from refdesk.ports import Desk
+from refdesk.providers.registry import make_models
+from refdesk.store.background import BackgroundWriter
+from refdesk.store.cache import LocalCache
+from refdesk.store.conversations import ConversationStore
+from refdesk.store.database import QuickReader
 from refdesk.types import Scope
 from test_injection import INJECTIONS
 from wire_server import WireServer

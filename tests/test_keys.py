@@ -17,9 +17,9 @@ from sqlalchemy import event
 from conftest import run_refdesk
 from library_samples import finish, open_desk, start
 from refdesk import Refdesk, UsageError
-from refdesk.adapters import keys as adapter
-from refdesk.adapters.quick import Prepared, QuickReader
 from refdesk.errors import NotFound
+from refdesk.store import keys as adapter
+from refdesk.store.database import Prepared, QuickReader
 from refdesk.types import EVERYTHING
 from timing import loops, while_written
 

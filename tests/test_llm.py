@@ -13,15 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refdesk.adapters.llm_anthropic import AnthropicLLM
-from refdesk.adapters.llm_http import Endpoint, EventDecoder, ServerEvent
-from refdesk.adapters.llm_openai import OpenAILLM, payload, read_chunk
-from refdesk.adapters.llm_schema import closed
-from refdesk.adapters.llm_wire import WireLLM
 from refdesk.answer import Turn, Usage
 from refdesk.errors import ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
 from refdesk.models import model_info
 from refdesk.ports import Piece, Request
+from refdesk.providers.anthropic import AnthropicLLM
+from refdesk.providers.openai import OpenAILLM, payload, read_chunk
+from refdesk.providers.wire import Endpoint, EventDecoder, ServerEvent, WireLLM, closed
 from wire_server import WireServer
 
 KEY = "sk-secret-0123456789abcdef"

@@ -8,14 +8,14 @@ from contextlib import aclosing
 
 import pytest
 
-from refdesk.adapters import llm_chain
-from refdesk.adapters.llm_chain import Breaker, ChainedLLM, reset_breaker, wait_before
-from refdesk.adapters.llm_http import Endpoint
-from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Turn
 from refdesk.errors import ProviderEmpty, ProviderInterrupted, ProviderRefused, ProviderUnavailable
 from refdesk.ports import LLM, Piece, Request
-from refdesk.providers import Models
+from refdesk.providers import chain as llm_chain
+from refdesk.providers.chain import Breaker, ChainedLLM, reset_breaker, wait_before
+from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.registry import Models
+from refdesk.providers.wire import Endpoint
 from wire_server import WireServer
 
 REQUEST = Request("system", (Turn("user", "question"),), 50)

@@ -32,13 +32,13 @@ from library_samples import (
     write_notes,
 )
 from refdesk import Refdesk
-from refdesk.adapters import database, schema
-from refdesk.adapters.maintenance import TAIL_LIMIT
-from refdesk.adapters.vectors_usearch import EXACT_BELOW, GRAPH
-from refdesk.adapters.writer import Ready
 from refdesk.errors import LibraryDamaged, LibraryTooNew, UsageError
+from refdesk.index.vectors import EXACT_BELOW, GRAPH
 from refdesk.ports import Embedded
-from refdesk.serve.doctor import examine
+from refdesk.serve.cli.admin import examine
+from refdesk.store import database, schema
+from refdesk.store.maintenance import TAIL_LIMIT
+from refdesk.store.writer import Ready
 from refdesk.types import Chunk, Document, Page, Prepared, Scope, Sentence, Span
 
 DIMENSIONS = 384

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from context_samples import chunk, context, passage
-from refdesk.ask.proving.markers import MarkerStream, numbered_by_passage
-from refdesk.ask.proving.owners import dice
+from refdesk.ask.citations import dice
+from refdesk.ask.markers import MarkerStream, numbered_by_passage
 
 CONTEXT = context(
     passage(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.adapters.llm_http import Endpoint
-from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Turn
-from refdesk.ask.keeping.memory import Memory, estimate, exchanges_kept, gist, history_budget, remember, summarise
+from refdesk.ask.memory import Memory, estimate, exchanges_kept, gist, history_budget, remember, summarise
+from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.wire import Endpoint
 from refdesk.trace import Trace
 from wire_server import WireServer
 

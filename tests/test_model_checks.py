@@ -10,11 +10,11 @@ import pytest
 
 from http_server import Server, free_port, serving
 from refdesk import Refdesk
-from refdesk.adapters.llm_list import is_listed
-from refdesk.adapters.provider_store import FILE, ProviderStore
 from refdesk.config import Entered, load_config
 from refdesk.models import PROVIDERS
-from refdesk.serve.doctor import examine
+from refdesk.providers.credentials import FILE, ProviderStore
+from refdesk.providers.registry import is_listed
+from refdesk.serve.cli.admin import examine
 from wire_server import WireServer
 
 NOTE = "The anchor is a cast iron sinker of 350 kg."

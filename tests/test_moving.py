@@ -26,10 +26,10 @@ from library_samples import (
     write_note,
 )
 from refdesk import Refdesk, UsageError
-from refdesk.adapters import writer
-from refdesk.adapters.moving import Move
-from refdesk.adapters.schema import documents
 from refdesk.errors import NotFound
+from refdesk.store import writer
+from refdesk.store.schema import documents
+from refdesk.store.writer import Move
 
 METHODS: tuple[Any, ...] = ("bm25", "dense", "hybrid", "rrf")
 
@@ -353,7 +353,8 @@ def test_a_name_that_becomes_too_long(desk: Refdesk) -> None:
 DYING = f"""
 import json, os, sys
 from refdesk import Refdesk
-from refdesk.adapters import lexical_tantivy, writer
+from refdesk.index import lexical as lexical_tantivy
+from refdesk.store import writer
 
 place, name, nth, when = json.loads(sys.argv[2])
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
@@ -367,8 +368,8 @@ os._exit(0)
 DYING_BETWEEN = f"""
 import os, sys
 from refdesk import Refdesk
-from refdesk.adapters import writer
-from refdesk.adapters.moving import Move
+from refdesk.store import writer
+from refdesk.store.writer import Move
 
 writer.CHANGED_AT_ONCE = 1
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})

@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 from pdf_samples import Sheet
-from refdesk.adapters.ocr_rapid import load_ocr
 from refdesk.errors import BrokenFile, EmptyDocument, TooLarge
-from refdesk.geometry import boxes_between
-from refdesk.ingest.parsers import image, pdf
-from refdesk.ingest.parsers.options import OcrEngine, OcrLine, ParseOptions
+from refdesk.parsers import image, pdf
+from refdesk.parsers.build import ParseOptions
+from refdesk.providers.ocr import load_ocr
+from refdesk.types import OcrEngine, OcrLine, boxes_between
 
 LINES = ("The pilot boat leaves at seven.", "Harbour dues rise in April.")
 
@@ -81,7 +81,7 @@ def test_engine_crosses_to_a_worker_without_its_models(engine: OcrEngine) -> Non
 
 
 def test_importing_the_adapter_does_not_load_rapidocr() -> None:
-    load = "from refdesk.adapters.ocr_rapid import load_ocr; load_ocr()"
+    load = "from refdesk.providers.ocr import load_ocr; load_ocr()"
     code = f"import sys; {load}; sys.exit('rapidocr.main' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 

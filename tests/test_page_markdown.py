@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from refdesk.serve.http.markdown import html_of
-from refdesk.serve.http.page import FOLDER
+from refdesk.serve.http.page import FOLDER, html_of
 from timing import cpu
 
 

@@ -35,11 +35,10 @@ from pdf_samples import (
     user_unit,
 )
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, TooLarge
-from refdesk.geometry import boxes_between
-from refdesk.ingest.parsers.options import OcrLine, ParseOptions
-from refdesk.ingest.parsers.pdf import parse
-from refdesk.ingest.parsers.pdf_page import clean_word
-from refdesk.types import Parsed
+from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.pdf import parse
+from refdesk.parsers.pdf_page import clean_word
+from refdesk.types import OcrLine, Parsed, boxes_between
 
 BOXES = [
     plain("Times-Roman", 11), plain("Courier", 9), rotated(90), rotated(180), rotated(270), rotated_upright(90),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.finding.prefer import prefer
-from refdesk.ask.understanding.period import Period, period_of
+from refdesk.ask.named_documents import prefer
+from refdesk.periods import Period, period_of
 from refdesk.types import Document
 from timing import loops
 

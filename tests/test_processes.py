@@ -25,10 +25,9 @@ from library_samples import (
     write_note,
     write_notes,
 )
-from refdesk.adapters.messages import PrepareTask, Setup
-from refdesk.adapters.processes import WorkerPool
 from refdesk.errors import ParserDied, ParseTimeout
-from refdesk.intake import Handed
+from refdesk.ingest.add import Handed
+from refdesk.ingest.workers import PrepareTask, Setup, WorkerPool
 from refdesk.types import Document, Progress
 
 OPENING = """
@@ -156,7 +155,7 @@ def test_removed_chunks_do_not_crowd_out_others(tmp_path: Path) -> None:
     killed = f"""
 import os, sys
 from refdesk import Refdesk
-from refdesk.adapters.writer import LibraryWriter
+from refdesk.store.writer import LibraryWriter
 with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
     desk.index.refresh()
     purge, calls = LibraryWriter._purge, []
@@ -343,6 +342,6 @@ def _workers() -> list[int]:
             command = (path / "cmdline").read_bytes()
         except OSError:
             continue
-        if fields[0] != "Z" and int(fields[1]) == os.getpid() and b"refdesk.worker" in command:
+        if fields[0] != "Z" and int(fields[1]) == os.getpid() and b"refdesk.ingest.worker" in command:
             found.append(int(path.name))
     return found

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from refdesk.serve.http.markdown import TURNING
-from refdesk.serve.http.quoted_html import quoted_html
+from refdesk.serve.http.page import TURNING, quoted_html
 
 BUTTON = re.compile(r'<button type="button" class="chip" data-marker="(\d+)" data-claim="\d+">\d+</button>')
 

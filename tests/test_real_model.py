@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from real_model import RealModel, real_model
-from refdesk.adapters.llm_http import Endpoint
-from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Turn
 from refdesk.config import load_config
 from refdesk.errors import ProviderInterrupted, ProviderUnavailable
 from refdesk.ports import Piece, Request
-from refdesk.providers import make_models
+from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.registry import make_models
+from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 
 __all__ = ["real_model"]  # a fixture

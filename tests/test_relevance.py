@@ -10,7 +10,7 @@ import pytest
 from evidence_samples import add, ask, find
 from refdesk import Refdesk
 from refdesk.answer import Retrieved
-from refdesk.ask.evidence.relevance import LOOKED_AT, Relevance, judge, probability
+from refdesk.ask.judge import LOOKED_AT, Relevance, judge, probability
 from timing import loops
 
 

@@ -13,9 +13,8 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from refdesk import Box, Document, LibraryError, Refdesk, RefdeskError, UsageError
-from refdesk.adapters.drawn import DrawnPages
-from refdesk.adapters.files import FileStore
-from refdesk.adapters.render import MARK, page_image
+from refdesk.files.local import FileStore
+from refdesk.files.render import MARK, DrawnPages, page_image
 
 
 def pdf(width: float = 200, height: float = 100, **options: str) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from evidence_samples import add, ask, find
 from onnx_samples import write_reranker
 from refdesk import ModelError, Refdesk
-from refdesk.adapters.rerank_onnx import OnnxReranker
+from refdesk.providers.rerank import OnnxReranker
 from refdesk.types import Hit
 
 

@@ -15,7 +15,7 @@ from conftest import run_refdesk
 from library_samples import assert_repaired, assert_whole, finish, found_by, open_desk, start, word, write_note
 from refdesk import Refdesk
 from refdesk.errors import LibraryDamaged, UsageError
-from refdesk.serve.doctor import examine
+from refdesk.serve.cli.admin import examine
 from refdesk.types import Upload
 
 OLD, NEW = 1, 2  # the numbers of the notes that tell the two libraries apart
@@ -26,7 +26,7 @@ OLD, NEW = 1, 2  # the numbers of the notes that tell the two libraries apart
 STEPPING = """
 import os, shutil, signal, sys
 from pathlib import Path
-from refdesk.adapters.backup import restore
+from refdesk.files.backup import restore
 
 library, backup, target = map(Path, sys.argv[1:])
 WATCHED = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.chmod", "sqlite3.connect"}

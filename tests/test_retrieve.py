@@ -12,8 +12,8 @@ import pytest
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
-from refdesk.ask.finding.rerank import SentenceReranker
-from refdesk.ask.passages.budget import Budget
+from refdesk.ask.plan import Budget
+from refdesk.ask.rank import SentenceReranker
 from refdesk.ask.retrieve import SEARCHES, refine, retrieve
 from refdesk.ports import Reranker
 from refdesk.terms import query_terms

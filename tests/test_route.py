@@ -7,12 +7,22 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from refdesk.adapters.embed_onnx import OnnxEmbedder
 from refdesk.answer import Query
-from refdesk.ask.understanding.compare import plain_form, sides
-from refdesk.ask.understanding.examples import ASSETS, VECTORS_FILE, examples, questions
-from refdesk.ask.understanding.route import HINTS, Reading, read
-from refdesk.ask.understanding.smalltalk import OUT_OF_SCOPE, kind, reply, without_greeting
+from refdesk.ask.classify import (
+    ASSETS,
+    HINTS,
+    OUT_OF_SCOPE,
+    VECTORS_FILE,
+    Reading,
+    examples,
+    kind,
+    questions,
+    read,
+    reply,
+    without_greeting,
+)
+from refdesk.ask.comparison import plain_form, sides
+from refdesk.providers.embed import OnnxEmbedder
 
 EMBEDDER = OnnxEmbedder(threads=1)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from context_samples import chunk, passage
 from refdesk.answer import Query
-from refdesk.ask.finding.select import (
+from refdesk.ask.rank import (
     best_sentence,
     diverse,
     facts,

@@ -13,8 +13,8 @@ from sqlalchemy import insert
 from conftest import run_refdesk
 from library_samples import open_desk
 from refdesk import Refdesk, UsageError
-from refdesk.adapters.schema import settings as table
 from refdesk.settings import Settings, specs
+from refdesk.store.schema import settings as table
 from timing import loops, while_written
 
 

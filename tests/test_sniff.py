@@ -11,7 +11,7 @@ import pytest
 
 import format_samples as samples
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, UnsupportedFormat
-from refdesk.ingest.sniff import sniff
+from refdesk.ingest.parse import sniff
 
 MAIL = b"From: a@example.org\nTo: b@example.org\nSubject: Hello\n\nBody\n"
 

@@ -12,8 +12,7 @@ import pytest
 from evidence_samples import chunk
 from refdesk import Document, Hit, Refdesk
 from refdesk.answer import Citation, Claim, Context, Passage, Query, Retrieved, Sufficiency
-from refdesk.ask.evidence.relevance import Relevance
-from refdesk.ask.evidence.sufficiency import nearest_topics, sufficiency
+from refdesk.ask.judge import Relevance, nearest_topics, sufficiency
 from refdesk.terms import query_terms
 
 QUESTIONS = json.loads((Path(__file__).parent.parent / "examples" / "questions.json").read_text(encoding="utf-8"))

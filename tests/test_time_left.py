@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from refdesk.ingest.time_left import TimeLeft
+from refdesk.ingest.pipeline import TimeLeft
 
 STEADY = 1.3  # the most by which what is said may differ from what was said ten seconds before
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_samples import chunk, passage, stream
-from refdesk.ask.writing.trim import AnswerTrim, not_planted, parse_suggestions
+from refdesk.ask.draft import AnswerTrim, not_planted, parse_suggestions
 from timing import steepness
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from refdesk import Refdesk
-from refdesk.adapters.llm_http import Endpoint
-from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Query, Question, Turn
 from refdesk.ask.understand import is_sound, understand
 from refdesk.ports import LLM
+from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 from refdesk.trace import Stage, Trace
 from wire_server import WireServer

@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 
 from context_samples import query, texts
-from refdesk.adapters.llm_anthropic import AnthropicLLM
-from refdesk.adapters.llm_http import Endpoint
-from refdesk.adapters.llm_openai import OpenAILLM
 from refdesk.answer import Claim, Verification
-from refdesk.ask.proving.verdict import stricter
-from refdesk.ask.proving.verify import VERDICTS, read_verdicts, reconcile, verify
+from refdesk.ask.support import stricter
+from refdesk.ask.verify import VERDICTS, read_verdicts, reconcile, verify
 from refdesk.ports import LLM
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
+from refdesk.providers.anthropic import AnthropicLLM
+from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.wire import Endpoint
 from refdesk.trace import Trace
 from wire_server import Recorded, WireServer
 

@@ -18,9 +18,12 @@ from hypothesis import strategies as st
 
 from library_samples import open_desk, wait_until, write_notes
 from refdesk import errors
-from refdesk.adapters import processes
-from refdesk.adapters.messages import (
+from refdesk.config import Config
+from refdesk.errors import NeedsPassword, ParserDied, ParseTimeout, RefdeskError
+from refdesk.ingest import workers as processes
+from refdesk.ingest.workers import (
     EmbedTask,
+    Event,
     Failure,
     PreparedFile,
     PrepareTask,
@@ -28,17 +31,14 @@ from refdesk.adapters.messages import (
     Setup,
     Spooled,
     Task,
+    WorkerPool,
     decode,
     encode,
     failure,
 )
-from refdesk.adapters.processes import Event, WorkerPool
-from refdesk.config import Config
-from refdesk.errors import NeedsPassword, ParserDied, ParseTimeout, RefdeskError
-from refdesk.geometry import Box, Geometry
 from refdesk.ports import Embedded
 from refdesk.settings import Settings
-from refdesk.types import Chunk, Document, Page, Prepared, Progress, Sentence, Span
+from refdesk.types import Box, Chunk, Document, Geometry, Page, Prepared, Progress, Sentence, Span
 
 BOX = Box(1, 10.0, 20.5, 30.25, 4.125)
 DOCUMENT = Document("", "ä.pdf", "default", "", "pending", metadata={"value": "x", "parts": "[1]"}, notes=("one",))
@@ -123,8 +123,8 @@ def test_what_is_of_another_type_is_no_message(value: str) -> None:
 
 # real workers
 
-# Workers of other makes, in place of `refdesk.worker`: one answers a pickle that writes a file, one says page after
-# page that it goes on, one answers what it was not asked.
+# Workers of other makes, in place of `refdesk.ingest.worker`: one answers a pickle that writes a file, one says page
+# after page that it goes on, one answers what it was not asked.
 PICKLING = """
 import os, sys
 from multiprocessing.connection import Connection
@@ -141,7 +141,7 @@ connection.recv_bytes()
 ENDLESS = """
 import sys, time
 from multiprocessing.connection import Connection
-from refdesk.adapters.messages import Said, encode
+from refdesk.ingest.workers import Said, encode
 connection = Connection(int(sys.argv[1]))
 connection.send_bytes(encode(Said()))
 while True:
@@ -153,7 +153,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from multiprocessing.connection import Connection
-from refdesk.adapters.messages import PreparedFile, Said, Setup, Task, decode, encode
+from refdesk.ingest.workers import PreparedFile, Said, Setup, Task, decode, encode
 from refdesk.types import Prepared
 connection = Connection(int(sys.argv[1]))
 connection.recv_bytes()
@@ -166,7 +166,7 @@ connection.recv_bytes()
 MISTAKEN = """
 import sys
 from multiprocessing.connection import Connection
-from refdesk.adapters.messages import Said, encode
+from refdesk.ingest.workers import Said, encode
 connection = Connection(int(sys.argv[1]))
 connection.send_bytes(encode(Said()))
 connection.send_bytes(encode(Said(embedded=())))
@@ -233,7 +233,7 @@ def test_workers_are_given_no_variable_of_ours(tmp_path: Path, monkeypatch: pyte
     def on_progress(progress: Progress) -> None:
         for path in Path("/proc").glob("[0-9]*"):
             try:
-                if b"refdesk.worker" in (path / "cmdline").read_bytes():
+                if b"refdesk.ingest.worker" in (path / "cmdline").read_bytes():
                     parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
                     if parent == os.getpid():
                         seen.append((path / "environ").read_bytes())

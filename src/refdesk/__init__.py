@@ -5,11 +5,10 @@ import typing
 
 if typing.TYPE_CHECKING:
     from refdesk.answer import Answer, Citation, Claim
-    from refdesk.engine import Refdesk
+    from refdesk.desk import Refdesk
     from refdesk.errors import DocumentError, LibraryError, ModelError, RefdeskError, UsageError
-    from refdesk.geometry import Box
     from refdesk.settings import Settings
-    from refdesk.types import Added, Chunk, Document, Hit, Progress, Scope
+    from refdesk.types import Added, Box, Chunk, Document, Hit, Progress, Scope
 
 __version__ = "0.1.0"
 
@@ -36,11 +35,10 @@ __all__ = [
 # Imported when first asked for: a process that parses needs none of the engine, which takes half a second to import.
 _MODULES = {
     "answer": ("Answer", "Citation", "Claim"),
-    "engine": ("Refdesk",),
+    "desk": ("Refdesk",),
     "errors": ("DocumentError", "LibraryError", "ModelError", "RefdeskError", "UsageError"),
-    "geometry": ("Box",),
     "settings": ("Settings",),
-    "types": ("Added", "Chunk", "Document", "Hit", "Progress", "Scope"),
+    "types": ("Added", "Box", "Chunk", "Document", "Hit", "Progress", "Scope"),
 }
 
 

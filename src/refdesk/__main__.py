@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refdesk.serve.commands import main
+from refdesk.serve.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from refdesk.adapters.collections import lies_within
-from refdesk.adapters.keys import Key, KeyStore
-from refdesk.adapters.sessions import SessionStore
 from refdesk.arguments import checked_collection, names, one_of
 from refdesk.errors import AccessDenied, UsageError
 from refdesk.settings import Settings
+from refdesk.store.keys import Key, KeyStore, SessionStore
+from refdesk.store.rows import lies_within
 from refdesk.types import EVERYTHING, Access
 
 Role = Literal["reader", "editor", "admin"]

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 
 from refdesk.answer import Level, Mode, Question, ResponseMode, Role, Turn
 from refdesk.errors import UsageError
-from refdesk.intake import Text
+from refdesk.ingest.add import Text
 from refdesk.settings import Settings
 from refdesk.types import Kind, Range, Scope
 

@@ -12,9 +12,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Query, Turn, Usage
-from refdesk.errors import ProviderError
+from refdesk.answer import Answer, Query, Spent, Turn, Usage
+from refdesk.errors import ProviderError, RefdeskError
 from refdesk.settings import Settings
+from refdesk.trace import Trace
 from refdesk.types import Chunk, Document, Hit, Method, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
@@ -224,3 +225,23 @@ class Conversations(Protocol):
         """What was said before the last `keep` messages and is not in the summary yet."""
 
     def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None: ...
+
+
+# What does answering a question need? The ports and settings that the flow is handed.
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Everything a question is answered with; `settings` are those of this one question."""
+
+    library: Library
+    embedder: Embedder
+    reranker: Reranker
+    models: Models
+    cache: Cache
+    conversations: Conversations
+    settings: Settings
+    record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
+    record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none
+    notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used
+    spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking

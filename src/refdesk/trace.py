@@ -10,22 +10,44 @@ Stages nest: a stage begun within another one is its child. A trace belongs to o
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from refdesk.threads import aside
+# Where does work run that would hold up the event loop? In threads that live as long as the process.
+
+Result = TypeVar("Result")
+
+_pools: dict[int, ThreadPoolExecutor] = {}  # by process: a fork must not use its parent's
+
+
+async def aside(function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
+    """What the function gives, computed in a thread while others go on."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_pool(), partial(function, *arguments, **named))
+
+
+def _pool() -> ThreadPoolExecutor:
+    process = os.getpid()
+    if process not in _pools:
+        # As many as asyncio's own default: an embedder behind a network waits, and must not stop the others.
+        _pools[process] = ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4), "refdesk")
+    return _pools[process]
+
 
 LAST_CALLS = 5  # of a stack, in the log
 
 logger = logging.getLogger("refdesk.ask")
-Result = TypeVar("Result")
 
 
 @dataclass(slots=True)

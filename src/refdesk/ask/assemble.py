@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Context, Passage, Plan, Query, Retrieved
-from refdesk.ask.passages.budget import Budget
-from refdesk.ask.passages.join import joined_text, may_join, stands_alone
-from refdesk.ask.passages.render import render
-from refdesk.ask.passages.system import system_message
+from refdesk.ask.plan import Budget, system_message
+from refdesk.ask.render import joined_text, may_join, render, stands_alone
 from refdesk.models import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.ports import Library
 from refdesk.settings import Settings

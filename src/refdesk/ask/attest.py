@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Citation, Claim, Context, Passage, Query
-from refdesk.ask.proving.claims import MARKER, Statement, statements
-from refdesk.ask.proving.code import code_ranges, outside_code
-from refdesk.ask.proving.negation import is_negated
-from refdesk.ask.proving.support import Line, cosines, read, support
-from refdesk.ask.proving.verdict import Judged, judge_claim
-from refdesk.ask.writing.draft import PlacedQuote
+from refdesk.ask.citations import code_ranges, outside_code
+from refdesk.ask.claims import MARKER, Statement, statements
+from refdesk.ask.draft import PlacedQuote
+from refdesk.ask.negation import is_negated
+from refdesk.ask.support import Judged, Line, cosines, judge_claim, read, support
 from refdesk.terms import terms
 from refdesk.text import Range, fold
 from refdesk.types import Chunk

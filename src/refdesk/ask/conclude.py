@@ -4,21 +4,93 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
-from refdesk.answer import Answer, Confidence, Context, Plan, Query, Question, Retrieved, Sufficiency
-from refdesk.ask.evidence.confidence import confidence
-from refdesk.ask.evidence.relevance import Relevance
-from refdesk.ask.evidence.sufficiency import nearest_topics, sufficiency
-from refdesk.ask.finish import related, sources
-from refdesk.ask.proving.settle import Settled
-from refdesk.ask.writing.draft import Draft
-from refdesk.ask.writing.failing import failed_models
-from refdesk.ask.writing.trim import not_planted
+from refdesk.answer import (
+    Answer,
+    Citation,
+    Confidence,
+    Context,
+    Passage,
+    Plan,
+    Query,
+    Question,
+    Retrieved,
+    Source,
+    Sufficiency,
+)
+from refdesk.ask.draft import Draft, not_planted
+from refdesk.ask.generate import failed_models
+from refdesk.ask.judge import Relevance, confidence, nearest_topics, sufficiency
+from refdesk.ask.verify import Settled
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.trace import Trace
-from refdesk.types import Document
+from refdesk.types import Document, Hit
+
+# What goes into the answer beside its text: sources, related documents, questions to go on with.
+
+RELATED = 5  # documents that were found and not cited
+QUOTE = 200  # characters of a passage shown before the answer is written
+
+
+def previews(context: Context) -> tuple[Citation, ...]:
+    """What the answer will be written from, before any sentence of it is chosen."""
+    return tuple(_preview(passage) for passage in context.passages)
+
+
+def _preview(passage: Passage) -> Citation:
+    hit = passage.hit
+    return Citation(
+        marker=passage.number,
+        document_id=hit.document.id,
+        document_name=hit.document.name,
+        chunk_id=hit.chunk.id,
+        chunk_sequence=hit.chunk.sequence,
+        heading_path=hit.chunk.heading_path,
+        page=hit.page,
+        boxes=hit.boxes,
+        located=bool(hit.boxes),
+        quote=hit.chunk.text[:QUOTE],
+        relevance_score=hit.score,
+        similarity_score=hit.cosine,
+        origin=(hit.chunk.spans[0].origin, hit.chunk.spans[0].origin + len(hit.chunk.text))
+        if hit.chunk.spans
+        else (0, 0),
+    )
+
+
+def sources(citations: Sequence[Citation], documents: dict[str, Document]) -> tuple[Source, ...]:
+    """The cited documents once each, in the order they are first cited; `documents` by their ids."""
+    found: dict[str, list[Citation]] = {}
+    for citation in citations:
+        found.setdefault(citation.document_id, []).append(citation)
+    return tuple(
+        Source(
+            document_id,
+            own[0].document_name,
+            documents[document_id].title,
+            tuple(sorted({box.page for one in own for box in one.boxes} | {one.page for one in own})),
+            tuple(dict.fromkeys(one.marker for one in own)),
+            documents[document_id].collection,
+        )
+        for document_id, own in found.items()
+    )
+
+
+def related(retrieved: Retrieved, citations: Sequence[Citation]) -> tuple[Source, ...]:
+    """Documents that were found and not cited, best first."""
+    cited = {one.document_id for one in citations}
+    found: dict[str, list[Hit]] = {}
+    for hit in (*retrieved.hits, *retrieved.considered):
+        if hit.document.id not in cited:
+            found.setdefault(hit.document.id, []).append(hit)
+    return tuple(
+        Source(one.id, one.name, one.title, tuple(sorted({hit.page for hit in own})), collection=one.collection)
+        for own in list(found.values())[:RELATED]
+        for one in (own[0].document,)
+    )
+
 
 SUGGESTED = 3
 LISTED = 50  # names of documents in an answer
@@ -150,3 +222,38 @@ def conclude(
         notes=tuple(draft.notes),
         failed_models=failed_models(draft),
     )
+
+
+# What was looked at for an answer, and what became of it? For its trace.
+
+
+def looked_at(
+    retrieved: Retrieved, context: Context | None = None, citations: Sequence[Citation] = ()
+) -> list[dict[str, Any]]:
+    """Every chunk that a search gave, the best first, with its scores and its `use`.
+
+    `cited`: the answer points at it. `read`: it stood before whoever wrote the answer. `kept`: it was good enough, but
+    nothing was written, or there was no room. `dropped`: too far off, or said by another one.
+    """
+    kept = {hit.chunk.id: hit for hit in retrieved.hits}
+    found = {hit.chunk.id: hit for hit in retrieved.considered} | kept
+    cited = {citation.chunk_id for citation in citations}
+    uses = dict.fromkeys(kept, "kept")
+    for passage in context.passages if context is not None else ():
+        ids = {chunk.id for chunk in passage.chunks}
+        uses |= dict.fromkeys(ids, "cited" if ids & cited else "read")
+    return [_shown(hit, uses.get(chunk_id, "dropped")) for chunk_id, hit in found.items()]
+
+
+def _shown(hit: Hit, use: str) -> dict[str, Any]:
+    return {
+        "chunk_id": hit.chunk.id,
+        "document_id": hit.document.id,
+        "document_name": hit.document.name,
+        "page": hit.page,
+        "heading_path": list(hit.heading_path),
+        "lexical_score": round(hit.lexical_score, 4),
+        "cosine": round(hit.cosine, 4),
+        "score": round(hit.score, 4),
+        "use": use,
+    }

@@ -17,28 +17,21 @@ from typing import Any
 from refdesk.answer import Context, Plan, Query, Question, Retrieved, Spent
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
-from refdesk.ask.conclude import begin, conclude, doubted, list_documents, refuse, say
-from refdesk.ask.desk import Desk
-from refdesk.ask.evidence.relevance import judge
-from refdesk.ask.finish import previews
-from refdesk.ask.keeping.keep import BESIDE, Keeper
-from refdesk.ask.keeping.looked import looked_at
-from refdesk.ask.keeping.stopped import Shown, keep_stopped
-from refdesk.ask.passages.budget import Budget
-from refdesk.ask.passages.cost import Fitted, Prices, fit_to_cost, is_paid, named
-from refdesk.ask.plan import make_plan
-from refdesk.ask.proving.settle import settle
-from refdesk.ask.proving.unfinished import LEFT_OUT, checkable, with_fragment
+from refdesk.ask.classify import reply
+from refdesk.ask.conclude import begin, conclude, doubted, list_documents, looked_at, previews, refuse, say
+from refdesk.ask.cost import Fitted, Prices, fit_to_cost, is_paid, named
+from refdesk.ask.draft import Draft
+from refdesk.ask.generate import NOTHING, general, unproved, write
+from refdesk.ask.judge import judge
+from refdesk.ask.keep import BESIDE, Keeper, Shown, keep_stopped
+from refdesk.ask.plan import Budget, make_plan
 from refdesk.ask.retrieve import retrieve
 from refdesk.ask.understand import understand
-from refdesk.ask.understanding.smalltalk import reply
-from refdesk.ask.writing.draft import Draft
-from refdesk.ask.writing.general import NOTHING, general, unproved
-from refdesk.ask.writing.write import write
+from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
-from refdesk.threads import aside
-from refdesk.trace import Trace, run
+from refdesk.ports import Desk
+from refdesk.trace import Trace, aside, run
 
 logger = logging.getLogger("refdesk.ask")
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from refdesk.answer import Context, Plan, Query, Turn
-from refdesk.ask.passages.budget import Budget
-from refdesk.ask.passages.system import system_message
+from refdesk.answer import Answer, Confidence, Context, FailedModel, Plan, Query, Retrieved, Turn, Usage
+from refdesk.ask.draft import EXTRACTIVE, Draft
+from refdesk.ask.extract import extract
+from refdesk.ask.plan import Budget, system_message
+from refdesk.errors import (
+    ProviderEmpty,
+    ProviderError,
+    ProviderInterrupted,
+    ProviderRefused,
+    ProviderUnavailable,
+    UsageError,
+)
+from refdesk.events import Event
 from refdesk.models import ModelInfo, model_info, rough_tokens
-from refdesk.ports import LLM, Piece, Request
-from refdesk.prompts import CONVERSATIONAL_SYSTEM, GENERAL_SYSTEM
+from refdesk.ports import LLM, Desk, Models, Piece, Request
+from refdesk.prompts import CONVERSATIONAL_SYSTEM, GENERAL_SYSTEM, NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
-from refdesk.trace import Trace
+from refdesk.trace import Trace, aside
 
 
 async def generate(
@@ -109,3 +120,190 @@ def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
 
 def prompt_tokens(request: Request) -> int:
     return rough_tokens(request.system) + sum(rough_tokens(turn.content) for turn in request.messages)
+
+
+# What is said of a model that did not answer? A sentence for the reader, a warning in the log, a code to count.
+
+NO_CREDIT = "its account has no credit left"
+REFUSED: Mapping[int, str] = {
+    401: "it refused the key",
+    402: NO_CREDIT,
+    403: "it refused the key",
+    404: "its provider does not know it",
+    429: NO_CREDIT,  # any other 429 is `ProviderUnavailable`
+}
+
+logger = logging.getLogger("refdesk.ask")
+
+
+def tell(draft: Draft, trace: Trace) -> None:
+    """Notes for the reader and warnings in the log of every model that failed before the writer of this draft."""
+    failed = given_up(draft.failures, draft.model)
+    warn(failed, trace)
+    if failed:
+        draft.notes.append(sentence(failed, draft.model, is_quoting=bool(draft.content)))
+
+
+def given_up(failures: Sequence[ProviderError], writer: str) -> list[ProviderError]:
+    """The last failure of each model, without the writer's: one that broke off and began anew has answered."""
+    return list({one.model: one for one in failures if one.model != writer}.values())
+
+
+def failed_models(draft: Draft) -> tuple[FailedModel, ...]:
+    return tuple(FailedModel(one.model, one.code) for one in given_up(draft.failures, draft.model))
+
+
+def sentence(failed: Sequence[ProviderError], writer: str, *, is_quoting: bool) -> str:
+    """`openai:gpt-4o did not answer (it refused the key), so the sentences are quoted from the documents instead.`"""
+    named = ", nor did ".join(
+        f"{one.model} did not answer ({reason(one)})" if place == 0 else f"{one.model} ({reason(one)})"
+        for place, one in enumerate(failed)
+    )
+    if writer != EXTRACTIVE:
+        return f"{named}, so {writer} wrote this instead."
+    instead = "the sentences are quoted from the documents instead" if is_quoting else "no model has looked for it"
+    return f"{named}, so {instead}."
+
+
+def warn(failed: Sequence[ProviderError], trace: Trace) -> None:
+    """One line for each, under the id of its answer, whose trace has every try.
+
+    Not in the provider's words: some say the whole request again, and questions are not logged.
+    """
+    for one in failed:
+        said = {"model": one.model, "code": one.code, "status": one.status, "hint": one.hint, "answer_id": trace.id}
+        logger.warning("%s did not answer: %s", one.model, reason(one), extra=said)
+
+
+def reason(error: ProviderError) -> str:
+    """Why it did not answer, in plain words; no address, no key and nothing that the provider said.
+
+    >>> reason(ProviderRefused("openai:gpt-4o answered 401: wrong key sk-…", status=401))
+    'it refused the key'
+    """
+    match error:
+        case ProviderRefused():
+            return REFUSED.get(error.status, "it refused the request" if error.status else "it cannot be asked")
+        case ProviderUnavailable():
+            return _unavailable(error.status)
+        case ProviderInterrupted():
+            return "it broke off"
+        case ProviderEmpty():
+            return "it wrote nothing"
+    return "it failed"
+
+
+def _unavailable(status: int) -> str:
+    if status == 429:
+        return "it has too many requests at present"
+    return "its server failed" if status >= 500 else "it is not available at present"
+
+
+# Who writes the answer? The model that is named, or else, and whenever it fails, the extractive answerer.
+
+NEAREST = f"{NOT_IN_DOCUMENTS} The nearest they come to it:\n\n"
+NEAREST_SENTENCES = 2
+TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was looked at."
+
+
+async def write(
+    draft: Draft,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    turns: Sequence[Turn],
+    models: Models,
+    budget: Budget,
+    settings: Settings,
+    trace: Trace,
+    doubt: str = "",
+    most_characters: int | None = None,
+) -> AsyncGenerator[Event, None]:
+    """Writes into the draft, and gives what a reader is to see of it as it comes."""
+    llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+    if draft.context.is_too_small:
+        draft.notes.append(TOO_SMALL.format(most=most_characters or settings.max_context_chars))
+        if plan.use_llm:
+            trace.skip("model", "no passage fits into the context")
+    elif llm is not None and plan.use_llm:
+        draft.model = llm.name
+        pieces = generate(
+            query, plan, draft.context, turns, llm, settings, trace, budget=budget, max_context_chars=most_characters
+        )
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    if shown := draft.take(piece):
+                        yield shown
+            if shown := draft.finish():
+                yield shown
+            if draft.content:
+                tell(draft, trace)
+                return
+            raise _silent(draft.model)
+        except ProviderError as error:
+            draft.usage += error.spent or Usage()
+            if error not in draft.failures:  # no chain has heard of it
+                error.model = error.model or llm.name
+                draft.failures.append(error)
+            trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
+    if void := draft.take(Piece(model=EXTRACTIVE, restarted=True)):
+        yield void
+    most = NEAREST_SENTENCES if doubt == "near" else None
+    quotes = await aside(extract, query, draft.context, retrieved, settings, most)
+    if doubt == "near" and quotes and (shown := draft.say(NEAREST)):
+        yield shown
+    for quote in quotes:
+        if shown := draft.quote(quote):
+            yield shown
+    tell(draft, trace)
+
+
+def _silent(model: str) -> ProviderEmpty:
+    """It wrote thoughts alone, or what is never shown."""
+    error = ProviderEmpty(f"{model} said nothing")
+    error.model = model
+    return error
+
+
+# The mode `general`: a model answers from what it knows, without documents, and says so.
+
+NOTHING = Context((), "", 0)  # no passage: every marker a model writes is taken out
+REASON = "no documents were searched: nothing here is proved"
+
+
+async def general(
+    draft: Draft, query: Query, turns: tuple[Turn, ...], desk: Desk, trace: Trace
+) -> AsyncGenerator[Event, None]:
+    """Streams a model's own words into the draft; nobody can stand in for the last model, so its failure is raised."""
+    llm = desk.models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+    if llm is None:
+        why = f": {desk.notes[0].rstrip('.')}" if desk.notes else ""
+        raise UsageError(f"the mode 'general' needs a model{why}", hint="name one: REFDESK_LLM=provider:model")
+    draft.model = llm.name
+    with trace.stage("generate", model=llm.name) as stage:
+        try:
+            async with aclosing(converse(query, turns, llm, desk.settings, trace)) as pieces:
+                async for piece in pieces:
+                    if shown := draft.take(piece):
+                        yield shown
+        except ProviderError:
+            warn(given_up(draft.failures, ""), trace)
+            raise
+        if shown := draft.finish():
+            yield shown
+        stage.gave(**draft.sizes)
+    tell(draft, trace)
+
+
+def unproved(answer: Answer, draft: Draft) -> Answer:
+    return replace(
+        answer,
+        content=draft.content,
+        model=draft.model,
+        usage=draft.usage,
+        suggested_questions=draft.suggested,
+        confidence=Confidence(0.0, "low", REASON),
+        notes=tuple(draft.notes),
+        failed_models=failed_models(draft),
+    )

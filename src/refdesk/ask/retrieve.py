@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Strategy
-from refdesk.ask.evidence.reading import Reading, read
-from refdesk.ask.evidence.weigh import NUMBER, asked, idf, label_match
-from refdesk.ask.finding.fuse import convex, reciprocal_rank
-from refdesk.ask.finding.prefer import prefer
-from refdesk.ask.finding.select import (
+from refdesk.ask.named_documents import prefer
+from refdesk.ask.rank import (
     best_first,
     best_sentence,
     diverse,
@@ -26,7 +23,10 @@ from refdesk.ask.finding.select import (
     relevant,
     without_repeats,
 )
-from refdesk.ask.passages.join import stands_alone
+from refdesk.ask.render import stands_alone
+from refdesk.ask.sentence_features import Reading, read
+from refdesk.ask.sentence_scores import NUMBER, asked, idf, label_match
+from refdesk.ask.strategies.hybrid import convex, reciprocal_rank
 from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms

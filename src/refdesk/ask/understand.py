@@ -16,21 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Question, Turn, Usage
-from refdesk.ask.understanding.answer_kind import asks_for_number
-from refdesk.ask.understanding.examples import SHIPPED, examples
-from refdesk.ask.understanding.fluent import fluent
-from refdesk.ask.understanding.followup import Rewrite, stand_alone
-from refdesk.ask.understanding.route import HINTS, INTENTS, Reading, is_errand, read
-from refdesk.ask.understanding.smalltalk import kind
-from refdesk.ask.understanding.spelling import Correction, correct
+from refdesk.ask.classify import HINTS, INTENTS, SHIPPED, Reading, asks_for_number, examples, is_errand, kind, read
+from refdesk.ask.followup import Rewrite, stand_alone
+from refdesk.ask.phrases import fluent
+from refdesk.ask.spelling import Correction, correct
 from refdesk.models import model_info
 from refdesk.ports import LLM, Embedder, Library, Request
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
 from refdesk.text import STOP_WORDS
-from refdesk.threads import aside
-from refdesk.trace import Stage, Trace
+from refdesk.trace import Stage, Trace, aside
 from refdesk.types import Scope
 
 LONGEST_SPELLED = 1000  # characters; a longer question is a pasted text, and its words are what they are

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import zipfile
 from bisect import bisect_left
@@ -12,11 +14,300 @@ from typing import cast
 
 import numpy as np
 
-from refdesk.errors import BrokenFile, EmptyDocument, RefdeskError, TooLarge
-from refdesk.geometry import Geometry
-from refdesk.ingest.parsers.options import ParseOptions
-from refdesk.ingest.sniff import sniff
-from refdesk.types import Parsed, Range
+from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, RefdeskError, TooLarge, UnsupportedFormat
+from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.text import decode, wide_encoding
+from refdesk.types import Geometry, Parsed, Range
+
+# What is this file? Decided by its content; the name only settles what content cannot (Markdown or plain text).
+
+HEAD = 1 << 16  # bytes looked at; the beginning decides
+
+# (offset, bytes that stand there, format id or the type in words); the first that fits wins.
+SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"\x89PNG\r\n\x1a\n", "=image"),
+    (0, b"\xff\xd8\xff", "=image"),
+    (0, b"GIF87a", "=image"),
+    (0, b"GIF89a", "=image"),
+    (0, b"II*\x00", "=image"),
+    (0, b"MM\x00*", "=image"),
+    (0, b"II+\x00", "=image"),
+    (0, b"MM\x00+", "=image"),
+    (0, b"\x00\x00\x00\x0cjP  \r\n\x87\n", "=image"),
+    (0, b"\xff\x4f\xff\x51", "=image"),
+    (4, b"ftypavif", "=image"),
+    (4, b"ftypheic", "a HEIC photo"),
+    (4, b"ftypheix", "a HEIC photo"),
+    (4, b"ftypmif1", "a HEIF photo"),
+    (4, b"ftypM4A", "an audio file (M4A)"),
+    (4, b"ftypqt", "a video (QuickTime)"),
+    (4, b"ftyp", "a video (MP4)"),
+    (4, b"moov", "a video (QuickTime)"),
+    (0, b"8BPS", "a Photoshop image"),
+    (0, b"{\\rtf", "a Rich Text (RTF) document"),
+    (0, b"%!PS", "a PostScript file"),
+    (0, b"\xc5\xd0\xd3\xc6", "a PostScript picture (EPS)"),
+    (0, b"\x1f\x8b", "a gzip archive"),
+    (0, b"BZh", "a bzip2 archive"),
+    (0, b"\xfd7zXZ\x00", "an XZ archive"),
+    (0, b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
+    (0, b"Rar!\x1a\x07", "a RAR archive"),
+    (257, b"ustar", "a tar archive"),
+    (0, b"MSCF", "a Windows cabinet archive"),
+    (0, b"\x7fELF", "a program (ELF)"),
+    (0, b"\xca\xfe\xba\xbe", "a program (Java class or macOS)"),
+    (0, b"\xcf\xfa\xed\xfe", "a program (macOS)"),
+    (0, b"\xfe\xed\xfa", "a program (macOS)"),
+    (0, b"\x00asm", "a WebAssembly program"),
+    (0, b"ID3", "an audio file (MP3)"),
+    (0, b"\xff\xfb", "an audio file (MP3)"),
+    (0, b"\xff\xf3", "an audio file (MP3)"),
+    (0, b"\xff\xf1", "an audio file (AAC)"),
+    (0, b"fLaC", "an audio file (FLAC)"),
+    (0, b"OggS", "an audio or video file (Ogg)"),
+    (0, b"MThd", "a music file (MIDI)"),
+    (0, b"\x1aE\xdf\xa3", "a video (Matroska or WebM)"),
+    (0, b"FLV\x01", "a video (Flash)"),
+    (0, b"\x00\x00\x01\xba", "a video (MPEG)"),
+    (0, b"\x00\x00\x01\xb3", "a video (MPEG)"),
+    (0, b"0&\xb2u\x8ef\xcf\x11", "an audio or video file (Windows Media)"),
+    (0, b"\x00\x01\x00\x00\x00", "a font (TrueType)"),
+    (0, b"OTTO\x00", "a font (OpenType)"),
+    (0, b"ttcf\x00", "a font collection"),
+    (0, b"wOFF", "a web font"),
+    (0, b"wOF2", "a web font"),
+    (0, b"SQLite format 3\x00", "an SQLite database"),
+    (0, b"PAR1", "a Parquet table"),
+    (0, b"ARROW1", "an Arrow table"),
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 data file"),
+    (0, b"\x93NUMPY", "a NumPy array"),
+    (0, b"AT&TFORM", "a DjVu document"),
+    (60, b"BOOKMOBI", "a Kindle (MOBI) e-book"),
+    (0, b"\x00\x00\x01\x00", "an icon"),
+    (0, b"!BDN", "an Outlook mailbox (PST)"),
+)
+RIFF = {b"WAVE": "an audio file (WAV)", b"AVI ": "a video (AVI)", b"WEBP": "=image"}
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+OLE_STREAMS = (  # names of streams, written in UTF-16 in the directory of the file
+    ("__substg1.0_", "an Outlook message (MSG)"),
+    ("WordDocument", "a Word 97–2003 document"),
+    ("PowerPoint Document", "a PowerPoint 97–2003 presentation"),
+    ("Workbook", "an Excel 97–2003 workbook"),
+    ("Book", "an Excel 5 workbook"),
+    ("VisioDocument", "a Visio drawing"),
+)
+OPEN_DOCUMENT = {
+    "text": "an OpenDocument text (ODT)",
+    "spreadsheet": "an OpenDocument spreadsheet (ODS)",
+    "presentation": "an OpenDocument presentation (ODP)",
+    "graphics": "an OpenDocument drawing (ODG)",
+}
+ZIP_PARTS = (  # (beginning of a part's name, format id or type in words)
+    ("xl/workbook.bin", "an Excel binary workbook (XLSB)"),
+    ("word/", "=docx"),
+    ("ppt/", "=pptx"),
+    ("xl/", "=xlsx"),
+    ("visio/", "a Visio drawing"),
+    ("META-INF/container.xml", "=epub"),
+    ("Index/Document.iwa", "an Apple iWork document"),
+    ("Index.zip", "an Apple iWork document"),
+    ("AndroidManifest.xml", "an Android app"),
+    ("META-INF/MANIFEST.MF", "a Java archive"),
+)
+
+MARKDOWN_NAMES = (".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd", ".rmd")
+HTML_NAMES = (".html", ".htm", ".xhtml", ".shtml")
+SETTINGS_NAMES = (".yaml", ".yml", ".ini", ".cfg", ".conf", ".toml", ".properties")  # "from: a" is no mail there
+MAIL_HEADERS = frozenset(
+    [
+        *("from", "to", "cc", "subject", "date", "received", "message-id", "mime-version", "return-path"),
+        *("delivered-to", "reply-to", "sender", "content-type", "x-mailer", "in-reply-to", "references"),
+    ]
+)
+MAIL_LINE = re.compile(r"([!-9;-~]{1,76}):(?:[ \t]|$)")
+HTML_START = re.compile(r"<(?:!doctype\s+html|html|head|body|title|meta|h[1-6]|p|div|table)\b", re.I)
+HTML_TAG = re.compile(
+    r"</?(?:p|div|span|a|h[1-6]|ul|ol|li|table|tr|td|th|br|b|i|em|strong|img|body|html)\b[^<>]{0,500}>", re.I
+)
+
+
+def sniff(data: bytes, name: str = "") -> str:
+    """The id of the format: pdf, docx, pptx, xlsx, csv, tsv, html, markdown, text, eml, epub or image.
+
+    Raises UnsupportedFormat with the detected type in words: "this is a Word 97–2003 document, which …".
+    """
+    if not data:
+        raise EmptyDocument("the file has no bytes")
+    head = data[:HEAD]
+    if head.startswith(b"PK") and head[2:4] in (b"\x03\x04", b"\x05\x06", b"\x07\x08"):
+        return _known(_zip_type(data))
+    if head.startswith(OLE):
+        return _known(_ole_type(data))
+    if head.startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and (b"startxref" in data or b"endobj" in data)):
+        return "pdf"
+    if head.startswith(b"RIFF") and head[8:12] in RIFF:
+        return _known(RIFF[head[8:12]])
+    if head.startswith(b"BM") and len(head) > 14 and head[6:10] == b"\x00\x00\x00\x00":
+        return "image"
+    if head.startswith(b"MZ") and b"\x00" in head[:64]:
+        raise _unsupported("a program (Windows)")
+    for offset, magic, kind in SIGNATURES:
+        if head.startswith(magic, offset) and not _is_text_after_all(head, magic):
+            return _known(kind)
+    if not _is_text(head):
+        raise _unsupported("a binary file of an unknown type")
+    return _text_format(decode(head), name.lower())
+
+
+def _known(kind: str) -> str:
+    if kind.startswith("="):
+        return kind[1:]
+    raise _unsupported(kind)
+
+
+def _unsupported(kind: str) -> UnsupportedFormat:
+    return UnsupportedFormat(f"this is {kind}, which Refdesk does not read")
+
+
+def _is_text_after_all(head: bytes, magic: bytes) -> bool:
+    """Letters alone ("ID3 tags explained", "BZh") may begin a text; a signature needs something binary near it."""
+    return magic.isalnum() and b"\x00" not in head[:4096] and _is_text(head)
+
+
+def _is_text(head: bytes) -> bool:
+    """Text has hardly any control characters; UTF-16 and UTF-32 are looked at after decoding."""
+    encoding = wide_encoding(head)
+    if encoding:
+        text = head[: len(head) // 4 * 4].decode(encoding, errors="replace")
+        strange = sum(1 for c in text if (c < " " and c not in "\t\n\r\f\x1a") or c == "\ufffd")
+        return strange <= len(text) * 0.02
+    controls = head.translate(None, bytes(range(32, 256)) + b"\t\n\r\f\x08\x1a\x1b\x0b")
+    # A few stray zeros are a damaged text; one in fifty is data.
+    return len(controls) <= len(head) * 0.02
+
+
+def _zip_type(data: bytes) -> str:
+    """The kind of zip file, from the names of its parts; damaged ones are named by what can still be read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+            mimetype = archive.read("mimetype")[:200].decode("ascii", "replace") if _small(archive) else ""
+    except Exception as error:  # zipfile raises many kinds on damaged files
+        for part, kind in ZIP_PARTS:
+            if kind.startswith("=") and part.encode() in data[: 1 << 20]:
+                raise BrokenFile(f"this {kind[1:].upper()} file is cut off or damaged") from error
+        raise BrokenFile("this ZIP-based file is cut off or damaged") from error
+    if "epub" in mimetype:
+        return "=epub"
+    if "opendocument" in mimetype:
+        found = next((words for key, words in OPEN_DOCUMENT.items() if f"opendocument.{key}" in mimetype), "")
+        return found or "an OpenDocument file"
+    for part, kind in ZIP_PARTS:
+        if any(entry.startswith(part) for entry in names):
+            return kind
+    return "a ZIP archive"
+
+
+def _small(archive: zipfile.ZipFile) -> bool:
+    return "mimetype" in archive.NameToInfo and archive.getinfo("mimetype").file_size < 200
+
+
+def _ole_type(data: bytes) -> str:
+    """The kind of a compound file (the container of Office 97–2003), from the names of its streams."""
+    if "EncryptedPackage".encode("utf-16-le") in data:
+        raise NeedsPassword(
+            "this Office file is encrypted with a password", hint="save it without a password and add that"
+        )
+    for stream, kind in OLE_STREAMS:
+        if stream.encode("utf-16-le") in data:
+            return kind
+    return "an Office 97–2003 file"
+
+
+def _text_format(text: str, name: str) -> str:
+    """Which kind of text, from its first 64 KiB and, where that leaves a choice, its name."""
+    if text.lstrip()[:5] == "{\\rtf":
+        raise _unsupported("a Rich Text (RTF) document")
+    if not name.endswith(SETTINGS_NAMES) and _is_mail(text):
+        return "eml"
+    if _is_html(text, name):
+        return "html"
+    if name.endswith((".tsv", ".tab")):
+        return "tsv"
+    if name.endswith(".csv"):
+        return "csv"
+    if name.endswith(MARKDOWN_NAMES):
+        return "markdown"
+    if name.endswith(".eml") and MAIL_LINE.match(text):
+        return "eml"
+    if "." in name.rsplit("/", 1)[-1]:
+        return "text"  # .txt, .rst, .org, .log, .json, .py …
+    return _nameless(text)
+
+
+def _is_mail(text: str) -> bool:
+    """Header lines from the first line on, two of them known from mail."""
+    known: set[str] = set()
+    lines = text[:20_000].lstrip("\n").split("\n")[:60]
+    if lines[0].startswith("From ") and len(lines) > 1 and MAIL_LINE.match(lines[1]):
+        lines = lines[1:]  # a mailbox
+    for line in lines:
+        if not line.strip():
+            break
+        if line[0] in " \t":
+            continue
+        found = MAIL_LINE.match(line)
+        if found is None:
+            return False
+        known.add(found.group(1).lower())
+    telling = {"from", "received", "message-id", "mime-version", "return-path", "delivered-to"}
+    return len(known & MAIL_HEADERS) >= 2 and bool(known & telling)
+
+
+def _is_html(text: str, name: str) -> bool:
+    beginning = _without_comments(text[:8192])
+    if re.match(r"<!doctype\s+(?!html)", beginning, re.I):
+        return False
+    if re.search(r"<html[\s>]", beginning[:4096], re.I) and beginning.startswith("<"):
+        return True
+    tags = len(HTML_TAG.findall(text[:20_000]))
+    if name.endswith(HTML_NAMES):
+        return tags >= 1
+    return tags >= 3 and HTML_START.match(beginning) is not None and not name.endswith(MARKDOWN_NAMES)
+
+
+def _without_comments(text: str) -> str:
+    """The text from its first tag on, past the XML declaration and comments."""
+    text = text.lstrip()
+    for opening, closing in (("<?xml", "?>"), *[("<!--", "-->")] * 20):
+        if text.startswith(opening):
+            text = text[text.find(closing) + len(closing) :].lstrip() if closing in text else ""
+    return text
+
+
+def _nameless(text: str) -> str:
+    """Text without a telling name: a table when every line has as many cells, Markdown when it shows its signs."""
+    lines = [line for line in text.split("\n")[:200] if line.strip()]
+    if len(text) >= HEAD // 4 and len(lines) > 3:
+        lines = lines[:-1]  # may be cut off
+    for delimiter, kind in (("\t", "tsv"), (",", "csv"), (";", "csv")):
+        if len(lines) >= 3 and len(lines[0]) < 5000:
+            try:
+                widths = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
+            except csv.Error:
+                continue
+            if (
+                len(widths) == 1
+                and widths.pop() >= (2 if delimiter == "\t" else 3)
+                and not any(", " in line for line in lines[1:])
+            ):
+                return kind
+    signs = sum(1 for line in lines if re.match(r"#{1,6} \S|```|\* \[|- \[|\|[ :-]+\|", line))
+    headings = sum(1 for line in lines if re.match(r"#{1,6} [A-Z]", line))
+    return "markdown" if headings >= 1 and (signs >= 3 or "](http" in text) else "text"
+
 
 Parser = Callable[[bytes, ParseOptions], Parsed]
 
@@ -27,11 +318,11 @@ PARSERS = {
     "docx": "docx",
     "pptx": "pptx",
     "xlsx": "xlsx",
-    "csv": "delimited",
-    "tsv": "delimited",
+    "csv": "csv",
+    "tsv": "csv",
     "html": "html",
     "markdown": "markdown",
-    "text": "plain",
+    "text": "text",
     "eml": "mail",
     "epub": "epub",
 }
@@ -64,7 +355,7 @@ def parse(data: bytes, name: str, options: ParseOptions, format: str | None = No
     'Hello'
     """
     format = format or sniff(data, name)
-    parser = cast(Parser, import_module(f"refdesk.ingest.parsers.{PARSERS[format]}").parse)
+    parser = cast(Parser, import_module(f"refdesk.parsers.{PARSERS[format]}").parse)
     try:
         parsed = _cleaned(parser(data, options))
     except RefdeskError:

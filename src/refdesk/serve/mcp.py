@@ -8,35 +8,206 @@ second to import.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext
+from dataclasses import dataclass
 from typing import Annotated, Any
 
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field, TypeAdapter, ValidationError
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk import __version__
 from refdesk.access import LOCAL, Caller
 from refdesk.answer import Answer
-from refdesk.engine import Refdesk
+from refdesk.desk import Refdesk
 from refdesk.errors import AskError, NotFound, NotSignedIn, RefdeskError, UsageError
 from refdesk.events import Done, Failed, Thinking
-from refdesk.serve.callers import caller_by_key
-from refdesk.serve.mcp_values import (
-    AnswerFound,
-    DocumentsFound,
-    PassageRead,
-    PassagesFound,
-    answer_found,
-    answer_text,
-    document_found,
-    documents_text,
-    passage_found,
-    passages_text,
-)
-from refdesk.threads import aside
+from refdesk.serve.http.errors import refusal
+from refdesk.serve.http.guard import caller_by_key
+from refdesk.serve.http.limits import Limits, bounded
+from refdesk.serve.http.protocol import BoundedProtocol
+from refdesk.settings import Settings
+from refdesk.trace import aside
+from refdesk.types import Document, Hit
+
+# What do the tools of the MCP server give? Plain values, and the same as text for a model to read.
+
+
+@dataclass(frozen=True)
+class CitationFound:
+    marker: int
+    document: str
+    document_id: str
+    page: int
+    quote: str
+    heading: str
+    chunk: int
+
+
+@dataclass(frozen=True)
+class AnswerFound:
+    """`answer` has markers such as [1]; `citations` say what they point at. `answered` false: it is not in there."""
+
+    answer: str
+    answered: bool
+    confidence: str
+    confidence_score: float
+    reason: str
+    citations: list[CitationFound]
+    missing: list[str]
+    conflicts: list[str]
+    unsupported: list[str]
+    answer_id: str
+
+
+@dataclass(frozen=True)
+class PassageFound:
+    document: str
+    document_id: str
+    collection: str
+    chunk: int
+    page: int
+    heading: str
+    score: float
+    text: str
+
+
+@dataclass(frozen=True)
+class PassagesFound:
+    passages: list[PassageFound]
+
+
+@dataclass(frozen=True)
+class DocumentFound:
+    id: str
+    name: str
+    collection: str
+    title: str
+    status: str
+    format: str
+    pages: int
+    chunks: int
+    date: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class DocumentsFound:
+    documents: list[DocumentFound]
+    total: int
+
+
+@dataclass(frozen=True)
+class PassageRead:
+    """The text of a page or of a chunk; `pages` and `chunks` are how many the document has."""
+
+    document: str
+    document_id: str
+    page: int
+    label: str
+    chunk: int | None
+    heading: str
+    pages: int
+    chunks: int
+    text: str
+
+
+def answer_found(answer: Answer) -> AnswerFound:
+    return AnswerFound(
+        answer=answer.content,
+        answered=answer.is_answered,
+        confidence=answer.confidence.level,
+        confidence_score=round(answer.confidence.score, 3),
+        reason=answer.confidence.reason,
+        citations=[
+            CitationFound(
+                marker=one.marker,
+                document=one.document_name,
+                document_id=one.document_id,
+                page=one.page,
+                quote=one.quote,
+                heading=" › ".join(one.heading_path),
+                chunk=one.chunk_sequence,
+            )
+            for one in answer.citations
+        ],
+        missing=list(answer.sufficiency.missing_aspects),
+        conflicts=[one.text for one in answer.sufficiency.conflicts],
+        unsupported=[one.text for one in answer.claims if one.verdict in ("unsupported", "contradicted")],
+        answer_id=answer.id,
+    )
+
+
+def answer_text(found: AnswerFound) -> str:
+    """The answer, then what its markers point at, one line each."""
+    lines = [found.answer, ""]
+    lines += [f"[{one.marker}] {one.document}, page {one.page}: “{one.quote}”" for one in found.citations]
+    lines += [f"Not in the documents: {one}" for one in found.missing]
+    lines += [f"The documents disagree: {one}" for one in found.conflicts]
+    lines += [f"Not proved by the documents: {one}" for one in found.unsupported]
+    lines.append(
+        f"Confidence: {found.confidence} ({found.reason})" if found.reason else f"Confidence: {found.confidence}"
+    )
+    return "\n".join(lines).strip()
+
+
+def passage_found(hit: Hit) -> PassageFound:
+    return PassageFound(
+        document=hit.document.name,
+        document_id=hit.document.id,
+        collection=hit.document.collection,
+        chunk=hit.chunk.sequence,
+        page=hit.page,
+        heading=" › ".join(hit.heading_path),
+        score=round(hit.score, 4),
+        text=hit.chunk.text,
+    )
+
+
+def passages_text(found: PassagesFound) -> str:
+    if not found.passages:
+        return "Nothing was found."
+    parts = []
+    for one in found.passages:
+        place = f"{one.document}, page {one.page}" + (f", {one.heading}" if one.heading else "")
+        parts.append(f"{place} (chunk {one.chunk})\n{one.text}")
+    return "\n\n".join(parts)
+
+
+def document_found(document: Document) -> DocumentFound:
+    return DocumentFound(
+        id=document.id,
+        name=document.name,
+        collection=document.collection,
+        title=document.title,
+        status=document.status,
+        format=document.format,
+        pages=document.page_count,
+        chunks=document.chunk_count,
+        date=document.date,
+        problem=document.error,
+    )
+
+
+def documents_text(found: DocumentsFound) -> str:
+    if not found.documents:
+        return "There are no such documents."
+    lines = [
+        f"{one.name} ({one.collection}, {one.pages} page{'s' * (one.pages != 1)}"
+        + (f", {one.status}" if one.status != "ready" else "")
+        + f", id {one.id})"
+        for one in found.documents
+    ]
+    if found.total > len(found.documents):
+        lines.append(f"These are {len(found.documents)} of {found.total}; `offset` shows others, `name` narrows them.")
+    return "\n".join(lines)
+
 
 INSTRUCTIONS = (
     "Refdesk answers questions from a library of documents. Use `ask` for a question: every sentence of the answer "
@@ -249,3 +420,66 @@ def _given(value: Any, text: str) -> CallToolResult:
     """The same twice: as text for a model, and as a value for a program."""
     plain = TypeAdapter(type(value)).dump_python(value, mode="json")
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=plain)
+
+
+# The MCP server over streamable HTTP at /mcp: every request needs a key when the library has keys.
+
+GRACE_S = 5  # for open connections after Ctrl-C
+LOCAL_HOSTS = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
+
+
+class KeyRequired:
+    """Turns away, before anything is read, who has no key that is known, or has done enough for now."""
+
+    def __init__(self, app: ASGIApp, desk: Refdesk, limits: Limits, *, needs_key: bool) -> None:
+        self.app, self._desk, self._limits, self._needs_key = app, desk, limits, needs_key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        with ExitStack() as stack:
+            try:
+                caller, settings = await aside(self._admitted, headers)
+                self._limits.count(caller, settings)
+                stack.enter_context(self._limits.opened(caller, settings))
+            except RefdeskError as error:
+                await refusal(error, secrets.token_hex(8))(scope, receive, send)
+                return
+            await self.app(scope, bounded(receive), send)
+
+    def _admitted(self, headers: Mapping[str, str]) -> tuple[Caller, Settings]:
+        """In a thread: keys and settings are read from the database."""
+        if self._needs_key and not self._desk.keys.exist():
+            raise NotSignedIn("this library has no key any more", hint="`refdesk keys add NAME` makes one")
+        return caller_of(self._desk, headers), self._desk.settings
+
+
+def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIApp:
+    """The app to serve. `is_local`: only called by the names of this machine, so that no web page reaches it.
+
+    `needs_key`: reached from elsewhere, so that nobody gets in when the last key has been revoked.
+    """
+    guarded = TransportSecuritySettings(
+        enable_dns_rebinding_protection=is_local,
+        allowed_hosts=LOCAL_HOSTS,
+        allowed_origins=[f"http://{host}" for host in LOCAL_HOSTS],
+    )
+    # Stateless: a session would belong to one process and outlive its key.
+    limits = Limits()
+    server = make_server(desk, lambda caller: limits.asking(caller, desk.settings))
+    app = server.streamable_http_app(stateless_http=True, transport_security=guarded)
+    return KeyRequired(app, desk, limits, needs_key=needs_key)
+
+
+def serve_http(desk: Refdesk, listening: Any, *, is_local: bool, needs_key: bool) -> None:
+    config = uvicorn.Config(
+        http_app(desk, is_local=is_local, needs_key=needs_key),
+        http=BoundedProtocol,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    uvicorn.Server(config).run([listening])

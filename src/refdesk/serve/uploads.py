@@ -20,9 +20,9 @@ from pathlib import Path
 
 from refdesk.access import Caller
 from refdesk.arguments import sound
-from refdesk.engine import Refdesk
+from refdesk.desk import Refdesk
 from refdesk.errors import DiskFull, NotFound, RefdeskError, UsageError
-from refdesk.intake import Handed
+from refdesk.ingest.add import Handed
 from refdesk.types import EVERYTHING, UNFINISHED, Added, Document, Progress, Upload
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"

@@ -8,44 +8,43 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
+import os
 import signal
+import socket
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
 from fastapi import FastAPI
+from uvicorn import Config
+from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from refdesk import __version__
-from refdesk.engine import Refdesk
-from refdesk.serve.http import (
-    asking,
-    changing,
-    collections,
-    conversations,
-    documents,
-    examples,
-    health,
-    images,
-    keys,
-    models,
-    openai,
-    page,
-    pages,
-    searching,
-    settings,
-    traces,
-    uploads,
-)
-from refdesk.serve.http.desk import Service
-from refdesk.serve.http.documented import describe
+from refdesk.desk import Refdesk
+from refdesk.serve.http import admin as keys
+from refdesk.serve.http import admin as models
+from refdesk.serve.http import admin as settings
+from refdesk.serve.http import asking, conversations, documents, health, openai, page, pages, uploads
+from refdesk.serve.http import asking as searching
+from refdesk.serve.http import conversations as traces
+from refdesk.serve.http import documents as changing
+from refdesk.serve.http import documents as collections
+from refdesk.serve.http import documents as examples
+from refdesk.serve.http import pages as images
 from refdesk.serve.http.errors import add_handlers
 from refdesk.serve.http.guard import Guard
 from refdesk.serve.http.limits import Limits
-from refdesk.serve.http.observe import Observe
-from refdesk.serve.http.spans import make_spans
+from refdesk.serve.http.observe import Observe, make_spans, set_up_logging
+from refdesk.serve.http.openapi import describe
+from refdesk.serve.http.service import Service
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
@@ -53,16 +52,16 @@ ROUTERS = (
     asking.router,
     searching.router,
     documents.router,
-    changing.router,
+    changing.changing_router,
     pages.router,
-    images.router,
+    images.images_router,
     uploads.router,
-    examples.router,
-    collections.router,
+    examples.examples_router,
+    collections.collections_router,
     conversations.router,
-    traces.router,
-    settings.router,
-    models.router,
+    traces.traces_router,
+    settings.settings_router,
+    models.models_router,
     keys.router,
     openai.router,
     health.router,
@@ -139,3 +138,73 @@ def _on_signals(service: Service) -> Callable[[], None]:
             signal.signal(number, handler)
 
     return put_back
+
+
+# One process of `refdesk serve`: opens the library that the environment names, makes the app, closes it at the end.
+
+# Seconds a thread that computes may hold up the one that writes events; Python's 0.005 adds up with several of them.
+SWITCH_S = 0.001
+VARIABLE = "REFDESK_SERVE"  # JSON, handed from the command to its workers
+
+
+def app() -> FastAPI:
+    """What uvicorn calls; in each worker once."""
+    sys.setswitchinterval(SWITCH_S)
+    set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # what is wrong with a form, its sender is told
+    options: dict[str, Any] = orjson.loads(os.environ[VARIABLE])
+    desk = Refdesk(options["library"], settings=options["settings"])
+    shared = Path(options["shared"]) if options["shared"] else None
+    made = create_app(desk, insecure=options["insecure"], is_local=options["is_local"], shared=shared)
+    inner = made.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(running: FastAPI) -> AsyncIterator[Any]:
+        async with inner(running) as state:
+            yield state
+        desk.close()
+
+    made.router.lifespan_context = lifespan
+    # What is loaded now stays: looking through it for garbage would hold up every stream for 70 ms now and then.
+    gc.freeze()
+    gc.enable()
+    return made
+
+
+# Several processes that serve one address, each with a listening socket of its own.
+
+logger = logging.getLogger("refdesk.serve")
+
+
+class Workers(Multiprocess):
+    """As uvicorn looks after its processes; each step is taken for every socket with the process that listens on it."""
+
+    def __init__(self, config: Config, sockets: Sequence[socket.socket]) -> None:
+        super().__init__(config, [])
+        self.processes_num = 1  # on each socket
+        self._listening: list[tuple[socket.socket, list[Process]]] = [(one, []) for one in sockets]
+
+    def _each(self, step: Callable[[], None]) -> None:
+        for one, processes in self._listening:
+            self.sockets, self.processes = [one], processes
+            step()
+
+    def init_processes(self) -> None:
+        self._each(super().init_processes)
+
+    def keep_subprocess_alive(self) -> None:
+        self._each(super().keep_subprocess_alive)
+
+    def restart_all(self) -> None:
+        self._each(super().restart_all)
+
+    def terminate_all(self) -> None:
+        self._each(super().terminate_all)
+
+    def join_all(self) -> None:
+        self._each(super().join_all)
+
+    def handle_ttin(self) -> None:
+        logger.warning("the number of processes stays as --workers says")
+
+    handle_ttou = handle_ttin

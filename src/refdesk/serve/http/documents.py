@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
@@ -18,22 +20,38 @@ from starlette.responses import FileResponse, Response
 
 from refdesk.access import Caller
 from refdesk.arguments import checked_collection, checked_metadata, one_of, sound
-from refdesk.engine import DEFAULT_COLLECTION, STATUSES, Refdesk
+from refdesk.desk import DEFAULT_COLLECTION, STATUSES, Refdesk
 from refdesk.errors import NotFound, UsageError
+from refdesk.serve.cli.ask import COLLECTION, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
-from refdesk.serve.http.desk import Library
-from refdesk.serve.http.document_shapes import DocumentId, RetryIn, UrlIn
-from refdesk.serve.http.documented import bytes_of, failures, gives
+from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Who
-from refdesk.serve.http.multipart import receive
-from refdesk.serve.http.reply import reply
-from refdesk.serve.http.response_shapes import Document as ShownDocument
-from refdesk.serve.http.response_shapes import DocumentPage, UploadList
-from refdesk.serve.http.response_shapes import Upload as ShownUpload
-from refdesk.serve.http.uploads import UPLOAD, Queue, shown
-from refdesk.serve.uploads import new_upload
-from refdesk.threads import aside
-from refdesk.types import Document
+from refdesk.serve.http.openapi import bytes_of, failures, gives
+from refdesk.serve.http.requests import (
+    ChangeIn,
+    CollectionName,
+    DocumentId,
+    DocumentsIn,
+    MoveIn,
+    RenameIn,
+    RetryIn,
+    UrlIn,
+)
+from refdesk.serve.http.responses import (
+    AddedExamples,
+    CollectionList,
+    DeletedDocuments,
+    DocumentPage,
+    MovedDocuments,
+    UploadList,
+)
+from refdesk.serve.http.responses import Document as ShownDocument
+from refdesk.serve.http.responses import Upload as ShownUpload
+from refdesk.serve.http.service import Library
+from refdesk.serve.http.uploads import UPLOAD, Queue, receive, shown
+from refdesk.serve.uploads import Uploads, new_upload
+from refdesk.trace import aside
+from refdesk.types import EVERYTHING, Document
 
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
 
@@ -272,3 +290,177 @@ def retry(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bod
     """From the file that was kept of the upload, or from its place on the server."""
     found = seen(desk, caller, document_id)
     return reply(shown(queue.retry_document(found, caller, body.password if body else None)), 202)
+
+
+# Documents changed over HTTP: renamed, moved and deleted; one of them, several, or a whole collection.
+
+changing_router = APIRouter(prefix="/api", tags=["documents"])
+CHANGED = gives(ShownDocument, DOCUMENT) | failures(404)
+DELETED = gives(DeletedDocuments, {"deleted": ["b4f2c6d1a0937e55"]}) | failures(404)
+MOVED = gives(MovedDocuments, {"documents": [DOCUMENT]}) | failures(404)
+
+
+# one
+
+
+@changing_router.patch("/documents/{document_id}", summary="Rename or move", responses=CHANGED)
+def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: ChangeIn) -> Response:
+    found = seen(desk, caller, document_id)
+    if body.name is not None:
+        caller.require("rename", found.collection)
+    if body.collection is not None:
+        caller.require("move", found.collection)
+        caller.require("move", checked_collection(body.collection))
+    _settled(queue, [found])
+    if body.collection is not None:
+        found = desk.move(found.id, body.collection, name=body.name, access=caller.access)
+    elif body.name is not None:
+        found = desk.rename(found.id, body.name, access=caller.access)
+    return reply(document_shown(found))
+
+
+@changing_router.delete("/documents/{document_id}", summary="Delete", responses=DELETED)
+def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) -> Response:
+    """With what is attached to it, at once and for everyone. One that is being added is put down."""
+    found = seen(desk, caller, document_id)
+    caller.require("delete", found.collection)
+    return _deleted(desk, queue, [found])
+
+
+# several
+
+
+@changing_router.post("/documents/move", summary="Move several", responses=MOVED)
+def move(desk: Library, queue: Queue, caller: Who, body: MoveIn) -> Response:
+    """All of them, or none when one cannot go."""
+    found = [seen(desk, caller, one) for one in body.documents]
+    for place in {checked_collection(body.collection), *(one.collection for one in found)}:
+        caller.require("move", place)
+    _settled(queue, found)
+    return _moved(desk.move_all([one.id for one in found], body.collection, access=caller.access))
+
+
+@changing_router.post("/documents/delete", summary="Delete several", responses=DELETED)
+def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) -> Response:
+    """With what is attached to them. When the caller may not delete one of them, none goes."""
+    found = [seen(desk, caller, one) for one in dict.fromkeys(body.documents)]
+    for place in {one.collection for one in found}:
+        caller.require("delete", place)
+    return _deleted(desk, queue, found)
+
+
+# a collection
+
+
+@changing_router.patch("/collections/{name:path}", summary="Rename a collection", responses=MOVED)
+def rename_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName, body: RenameIn) -> Response:
+    """With the collections inside it. When one of its documents cannot go, none does. Keys are not changed by it.
+
+    The new name may be that of another collection, which then holds both.
+    """
+    place = _held(desk, caller, name)
+    for one in (place, checked_collection(body.name)):
+        caller.require("move", one)
+    if waiting := queue.waiting_in(place):
+        files = "a file is" if len(waiting) == 1 else f"{len(waiting):,} files are"
+        raise UsageError(f"{files} being added to {place} this moment", hint="wait until they are ready")
+    return _moved(desk.rename_collection(place, body.name, access=caller.access))
+
+
+@changing_router.delete("/collections/{name:path}", summary="Delete a collection", responses=DELETED)
+def delete_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName) -> Response:
+    """Every document in it and in the collections inside it, at once and for everyone; what waits is put down."""
+    place = _held(desk, caller, name)
+    caller.require("delete", place)
+    found = {one.id: one for one in desk.documents(collection=place, access=caller.access)}
+    queue.put_down(queue.waiting_in(place))
+    found |= {one.id: one for one in desk.documents(collection=place, access=caller.access)}  # begun in between
+    return _gone(desk, queue, [one for one in found.values() if one.parent_id is None])
+
+
+def _held(desk: Refdesk, caller: Caller, name: str) -> str:
+    """A collection that holds documents, for those who may read all of it; for the others it is not there."""
+    place = checked_collection(name)
+    counts = dict(desk.collections(caller.access)) if caller.may("read", place) else {}
+    if not any(f"{one}/".startswith(f"{place}/") for one in counts):
+        raise NotFound(f"there is no collection '{place}'")
+    return place
+
+
+def _settled(queue: Uploads, documents: Sequence[Document]) -> None:
+    """What is being added this moment would come back under its old name."""
+    if waiting := queue.waiting_for(documents):
+        raise UsageError(f"{waiting[0].name} is being added this moment", hint="wait until it is ready")
+
+
+def _deleted(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Response:
+    queue.put_down(queue.waiting_for(documents))  # or it would bring them back
+    return _gone(desk, queue, documents)
+
+
+def _gone(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Response:
+    gone = desk.remove_found(documents)
+    went = {one.id for one in gone}
+    # One that was being added goes by itself once it is put down, perhaps before it is removed here.
+    gone += [one for one in documents if one.id not in went and desk.shelves.visible(one.id, EVERYTHING) is None]
+    queue.documents_removed(one.source for one in gone)
+    return reply({"deleted": [one.id for one in gone]})
+
+
+def _moved(documents: Sequence[Document]) -> Response:
+    return reply({"documents": [document_shown(one) for one in documents]})
+
+
+# Collections over HTTP: the folders that documents live in.
+
+collections_router = APIRouter(prefix="/api/collections", tags=["documents"])
+EXAMPLE: CollectionList = {"collections": [{"name": "finance/2024", "documents": 3, "may_edit": False}]}
+
+
+@collections_router.get(
+    "", summary="The collections that the caller may read", responses=gives(CollectionList, EXAMPLE)
+)
+def collections(desk: Library, caller: Who) -> Response:
+    """With how many documents lie in each itself; those of the caller's key also when they are empty."""
+    counts = dict(desk.collections(caller.access))
+    names = sorted(counts.keys() | set(caller.collections or ()))
+    return reply(
+        {
+            "collections": [
+                {"name": name, "documents": counts.get(name, 0), "may_edit": caller.may("add", name)} for name in names
+            ]
+        }
+    )
+
+
+# The example documents over HTTP: handed in like any other files, so that their progress is seen.
+
+LONGEST_WAIT_S = 300.0
+examples_router = APIRouter(prefix="/api/examples", tags=["documents"])
+ADDED: AddedExamples = {"added": 14, "failed": [], "waiting": 0, "collection": COLLECTION, "uploads": [UPLOAD]}
+LATER = gives(AddedExamples, {**ADDED, "added": 0, "waiting": 14}, 202, "Accepted; they are added in the background")
+
+
+@examples_router.post(
+    "", summary="Add the example documents", responses=gives(AddedExamples, ADDED) | LATER | failures(507)
+)
+def add_examples(
+    desk: Library,
+    queue: Queue,
+    caller: Who,
+    wait: Annotated[bool, Query(description="Answer when they are added; `false` answers at once with 202.")] = True,
+) -> Response:
+    """Adds the documents that come with Refdesk to the collection `examples`; progress is at /api/uploads."""
+    caller.require("add", COLLECTION)
+    uploads = queue.hand_in(sorted(example_folder().iterdir()), COLLECTION, caller)
+    until = time.monotonic() + (LONGEST_WAIT_S if wait else 0.0)
+    uploads = queue.settled(uploads, until)
+    waiting = sum(one.status not in ("ready", "failed") for one in uploads)
+    said = {
+        "added": sum(one.status == "ready" for one in uploads),
+        "failed": [{"name": one.name, "reason": one.reason} for one in uploads if one.status == "failed"],
+        "waiting": waiting,
+        "collection": COLLECTION,
+        "uploads": [shown(one) for one in uploads],
+    }
+    return reply(said, 202 if waiting else 200)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -39,8 +40,31 @@ from refdesk.errors import (
     UnsupportedFormat,
     UsageError,
 )
-from refdesk.serve.http.reply import json_bytes
-from refdesk.serve.http.shapes import UNKNOWN_FIELD
+from refdesk.serve.http.requests import UNKNOWN_FIELD
+
+# How does a value become the bytes of a response? Straight through orjson; FastAPI would walk through it twice.
+
+_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
+def json_bytes(value: Any) -> bytes:
+    return orjson.dumps(value, default=_plain, option=_OPTIONS)
+
+
+def _plain(value: Any) -> Any:
+    """What orjson does not know: values of ours, tuples with names, sets."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    raise TypeError
+
+
+def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(json_bytes(value), status, headers, "application/json")
+
 
 logger = logging.getLogger("refdesk.http")
 

@@ -21,13 +21,31 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk.access import LOCAL, Caller
-from refdesk.engine import Refdesk
+from refdesk.desk import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
-from refdesk.serve.callers import caller_by_key
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.limits import LONGEST_BODY, Limits, bounded
 from refdesk.settings import Settings
-from refdesk.threads import aside
+from refdesk.trace import aside
+
+# Whose key does a request carry? Read once for every door that takes HTTP headers.
+
+
+def caller_by_key(desk: Refdesk, headers: Mapping[str, str]) -> Caller | None:
+    """The holder of the key that is sent, None where none is; a key that is not known is refused.
+
+    `Authorization: Bearer KEY`, or `X-API-Key: KEY`; the names of the headers are in lower case.
+    """
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not secret.strip():
+        secret = headers.get("x-api-key", "")
+    if not secret.strip():
+        return None
+    caller = desk.keys.verify(secret.strip())
+    if caller is None:
+        raise NotSignedIn("this key is not known")
+    return caller
+
 
 COOKIE = "refdesk_session"
 HEADER = "x-refdesk"  # any page may send a form; a header of one's own only the same site's script

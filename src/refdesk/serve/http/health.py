@@ -11,15 +11,14 @@ from starlette.responses import Response
 
 from refdesk import __version__
 from refdesk.access import Caller
-from refdesk.engine import Refdesk
+from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError
-from refdesk.serve.http.desk import Serving
-from refdesk.serve.http.documented import Responses, gives
-from refdesk.serve.http.errors import ServerStopping
+from refdesk.serve.http.errors import ServerStopping, reply
 from refdesk.serve.http.guard import Perhaps, Who
-from refdesk.serve.http.measure import CONTENT_TYPE
-from refdesk.serve.http.reply import reply
-from refdesk.serve.http.response_shapes import Health, Readiness
+from refdesk.serve.http.observe import CONTENT_TYPE
+from refdesk.serve.http.openapi import Responses, gives
+from refdesk.serve.http.responses import Health, Readiness
+from refdesk.serve.http.service import Serving
 
 router = APIRouter(tags=["health"])
 logger = logging.getLogger("refdesk.http")

@@ -19,16 +19,14 @@ from starlette.responses import Response
 from refdesk.answer import Answer, Level
 from refdesk.errors import NotFound, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace
-from refdesk.serve.http.answer_shapes import Completion, CompletionChunk, Extension, Model, ModelList
 from refdesk.serve.http.asking import ask_once, begin_stream, counted
-from refdesk.serve.http.desk import Service, Serving
-from refdesk.serve.http.documented import failures, gives, streams
-from refdesk.serve.http.documented_answers import EXAMPLE
-from refdesk.serve.http.errors import problem
+from refdesk.serve.http.errors import json_bytes, problem, reply
 from refdesk.serve.http.guard import Who
-from refdesk.serve.http.reply import json_bytes, reply
+from refdesk.serve.http.openapi import EXAMPLE, failures, gives, streams
+from refdesk.serve.http.requests import CompletionRequest
+from refdesk.serve.http.responses import Completion, CompletionChunk, Extension, Model, ModelList
 from refdesk.serve.http.seeds import citation_shape
-from refdesk.serve.http.shapes import CompletionRequest
+from refdesk.serve.http.service import Service, Serving
 from refdesk.serve.http.sse import PlainResponse
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])

@@ -8,20 +8,19 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from refdesk.access import Caller
-from refdesk.engine import Refdesk
+from refdesk.desk import Refdesk
 from refdesk.errors import NotFound, UsageError
-from refdesk.geometry import Box, Geometry
-from refdesk.serve.http.desk import Library
-from refdesk.serve.http.document_shapes import DocumentId
-from refdesk.serve.http.documented import bytes_of, failures, gives
 from refdesk.serve.http.documents import WITH_IMAGES, is_known, readable
+from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Who
-from refdesk.serve.http.reply import reply
-from refdesk.serve.http.response_shapes import PageText
-from refdesk.types import Document, Page
+from refdesk.serve.http.openapi import bytes_of, failures, gives
+from refdesk.serve.http.requests import DocumentId
+from refdesk.serve.http.responses import PageText
+from refdesk.serve.http.service import Library
+from refdesk.types import Box, Document, Geometry, Page
 
 NARROWEST, WIDEST = 16, 3000  # pixels
 MOST_BOXES = 100
@@ -157,3 +156,30 @@ def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
 def _tag(document: Document, number: int, width: int, format: str, boxes: tuple[Box, ...]) -> str:
     said = f"{document.content_hash} {number} {width} {format} {boxes}"
     return f'"{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}"'
+
+
+# Figures over HTTP: the pictures that were cut out of documents, at the address that passages give a model.
+
+images_router = APIRouter(prefix="/api/images", tags=["documents"])
+Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]
+
+
+@images_router.head("/{image}", include_in_schema=False)
+@images_router.get(
+    "/{image}",
+    summary="A figure of a document",
+    responses=bytes_of("image/png", description="The figure") | UNCHANGED | failures(404),
+)
+def figure(request: Request, desk: Library, caller: Who, image: Hash) -> Response:
+    """As PNG, for those who may read a document that holds it; for the others it is not there."""
+    path = desk.figure(image, access=caller.access)
+    headers = {
+        "ETag": f'"{image}"',
+        "Cache-Control": "private, no-cache",  # the content never changes, who may see it does
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+    }
+    if is_known(request.headers.get("if-none-match", ""), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    request.scope["headers"] = [pair for pair in request.scope["headers"] if pair[0] != b"range"]
+    return FileResponse(path, headers=headers, media_type="image/png")

@@ -12,7 +12,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from refdesk.serve.http.reply import json_bytes
+from refdesk.serve.http.errors import json_bytes
 
 MOST_BYTES = 128 << 10  # the request line too: GET /api/search takes 8,000 characters, each up to 12 bytes when escaped
 MOST_HEADERS = 100  # as Apache's own limit; browsers behind proxies send about 40

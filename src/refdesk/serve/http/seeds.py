@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from refdesk.answer import Answer, Citation
-from refdesk.geometry import Box
 from refdesk.prompts import NOT_IN_DOCUMENTS
+from refdesk.types import Box
 
 SNIPPET = 200  # characters (seed 001)
 REFUSED = "none"  # the model of an answer for which nothing was found that is worth reading

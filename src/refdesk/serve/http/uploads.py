@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from typing import Annotated, Any
+from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import IO, Annotated, Any, Protocol
 
 from fastapi import APIRouter, Depends, FastAPI, Request
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from refdesk.access import Caller
-from refdesk.serve.http.answer_shapes import ErrorEvent
-from refdesk.serve.http.desk import Service, Serving
-from refdesk.serve.http.document_shapes import RetryIn, UploadId
-from refdesk.serve.http.documented import failures, gives, gives_events
+from refdesk.errors import RefdeskError, TooLarge, UsageError
+from refdesk.serve.http.errors import json_bytes, reply
 from refdesk.serve.http.guard import Who
-from refdesk.serve.http.reply import json_bytes, reply
-from refdesk.serve.http.response_shapes import Deleted, UploadList
-from refdesk.serve.http.response_shapes import Upload as ShownUpload
+from refdesk.serve.http.openapi import failures, gives, gives_events
+from refdesk.serve.http.requests import RetryIn, UploadId
+from refdesk.serve.http.responses import Deleted, ErrorEvent, UploadList
+from refdesk.serve.http.responses import Upload as ShownUpload
+from refdesk.serve.http.service import Service, Serving
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads
-from refdesk.threads import aside
+from refdesk.trace import aside
 from refdesk.types import Upload
 
 FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
@@ -130,3 +134,149 @@ def retry(queue: Queue, caller: Who, upload_id: UploadId, body: RetryIn | None =
 def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     """One that waits is not added; a finished one leaves the list, and its document stays."""
     return reply({"deleted": queue.forget(upload_id, caller).id})
+
+
+# How does a form with files come in? Piece by piece, straight to the spool: never whole in memory, never a path.
+
+MOST_FILES = 1000  # in one request
+MOST_FIELDS = 100
+LONGEST_FIELD = 100_000  # bytes
+MOST_BESIDE = 8 << 20  # bytes of a form that are in no file: its fields, headers, and what stands around them
+GATHER = 1 << 20  # bytes that are handed to the thread that writes, at a time
+
+
+class Spooling(Protocol):
+    """Where files go: an id, and a file that is gone after the block unless it was accepted."""
+
+    def receiving(self) -> AbstractContextManager[tuple[str, IO[bytes]]]: ...
+
+
+@dataclass(slots=True)
+class Received:
+    """A file of the form, in the spool and not accepted yet."""
+
+    upload_id: str
+    name: str
+    file: IO[bytes]
+    size: int = 0
+
+
+class Form:
+    """What has come so far; `feed` is called in a thread, one piece after the other."""
+
+    def __init__(self, spool: Spooling, stack: ExitStack, content_type: str, most_mb: int) -> None:
+        kind, options = parse_options_header(content_type)
+        if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            raise UsageError("files are sent as multipart/form-data", hint="put them in the field 'files'")
+        self.fields: dict[str, str] = {}
+        self.files: list[Received] = []
+        self._spool, self._stack, self._most_mb = spool, stack, most_mb
+        self._is_whole = False
+        self._parts = self._beside = 0
+        self._header = [bytearray(), bytearray()]
+        self._headers: dict[bytes, bytes] = {}
+        self._file: Received | None = None
+        self._field, self._value = "", bytearray()
+        self._parser = MultipartParser(
+            options[b"boundary"],
+            {
+                "on_part_begin": self._begin,
+                "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
+                "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._open,
+                "on_part_data": self._take,
+                "on_part_end": self._close,
+                "on_end": self._end,
+            },
+        )
+
+    def feed(self, data: bytes) -> None:
+        self._beside += len(data)  # less what turns out to be of a file
+        try:
+            self._parser.write(data)
+        except FormParserError as error:
+            raise UsageError("the form cannot be read", hint="send it as multipart/form-data") from error
+        if self._beside > MOST_BESIDE:
+            raise TooLarge(f"a form has {MOST_BESIDE >> 20} MB beside its files at most")
+
+    def finish(self) -> None:
+        if not self._is_whole:  # the parser itself does not mind a form that breaks off
+            raise UsageError("the form breaks off before its end", hint="send it again")
+
+    def _begin(self) -> None:
+        self._parts += 1  # all of them: fields of one name, and files without one, are many too
+        if self._parts > MOST_FILES + MOST_FIELDS:
+            raise TooLarge(f"a request has {MOST_FILES:,} files at most", hint="send the others in a second one")
+        self._headers, self._file, self._value = {}, None, bytearray()
+
+    def _end_header(self) -> None:
+        name, value = (bytes(one) for one in self._header)
+        self._headers[name.lower()] = value
+        self._header = [bytearray(), bytearray()]
+
+    def _open(self) -> None:
+        _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        self._field = options.get(b"name", b"").decode("utf-8", "replace")
+        if b"filename" not in options:
+            if len(self.fields) >= MOST_FIELDS:
+                raise UsageError(f"a form has {MOST_FIELDS} fields at most")
+            return
+        if len(self.files) >= MOST_FILES:
+            raise TooLarge(f"a request has {MOST_FILES:,} files at most", hint="send the others in a second one")
+        upload_id, file = self._stack.enter_context(self._spool.receiving())
+        name = options[b"filename"].decode("utf-8", "replace").replace("%22", '"')  # as browsers write a quote
+        self._file = Received(upload_id, name, file)
+
+    def _take(self, data: bytes, start: int, end: int) -> None:
+        piece = data[start:end]
+        if self._file is None:
+            self._value += piece
+            if len(self._value) > LONGEST_FIELD:
+                raise TooLarge(f"the field '{self._field[:50]}' is longer than {LONGEST_FIELD:,} bytes")
+            return
+        self._file.size += len(piece)
+        self._beside -= len(piece)
+        if self._file.size > self._most_mb << 20:
+            raise TooLarge(
+                f"{self._file.name[:200]} is larger than {self._most_mb} MB",
+                hint="split it, or have serve.max_upload_mb raised",
+            )
+        self._file.file.write(piece)
+
+    def _close(self) -> None:
+        if self._file is None:
+            self.fields[self._field] = self._value.decode("utf-8", "replace")
+        else:
+            self._file.file.close()  # a process has a thousand open files, connections included, and others need some
+            if self._file.name or self._file.size:  # a form whose file was not chosen sends an empty one
+                self.files.append(self._file)
+
+    def _end(self) -> None:
+        self._is_whole = True
+
+
+async def receive(request: Request, spool: Spooling, stack: ExitStack, most_mb: int) -> Form:
+    """Reads a request's form; whatever of it is not accepted goes when the stack is closed."""
+    form = Form(spool, stack, request.headers.get("content-type", ""), most_mb)
+    gathered = bytearray()
+    stream = request.stream()
+    try:
+        async for piece in stream:
+            gathered += piece
+            if len(gathered) >= GATHER:
+                await asyncio.to_thread(form.feed, bytes(gathered))
+                gathered.clear()
+        await asyncio.to_thread(form.feed, bytes(gathered))
+        form.finish()
+    except ClientDisconnect:  # nobody hears this; the log does
+        raise UsageError("the sender left before the end of the form") from None
+    except RefdeskError:
+        # Whoever is still sending would see a broken connection, not the reason; so a while of it is read and dropped.
+        left = most_mb << 20
+        async for piece in stream:
+            left -= len(piece)
+            if left < 0:
+                break
+        raise
+    return form

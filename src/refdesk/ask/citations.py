@@ -1,0 +1,319 @@
+"""Which passages does the text between two brackets name? Pure.
+
+    "1, 3-4" -> (1, 3, 4)        "Source 2" -> (2,)        "DOC: 5f1c | CHUNK: 12" -> the passage that holds it
+    "Harbour handbook > Pilots" -> its passages             "9", "Annual Report 2031" -> () when there is none such
+    "sic" -> None: ordinary brackets in prose
+
+A number is the place of a passage in the context. Titles are matched exactly, then one within the other, then by
+Dice > 0.5 over pairs of letters (seed 002), and never against different numbers ("Report 2023" is not "Report 2024").
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from refdesk.answer import Context, Passage
+from refdesk.text import Range, fold
+
+LONGEST = 200  # characters that a bracket may hold and still be a marker
+DICE = 0.5  # seed 002: lowered from 0.7 for better recall
+_SHORTEST_LIKENESS = 8  # below this, any two short words share half of their letters
+
+KEYWORDS = (
+    "sources", "source", "src", "documents", "document", "docs", "doc", "passages", "passage", "chunks", "chunk",
+    "references", "reference", "refs", "ref", "citations", "citation", "cite", "footnote", "note", "excerpts",
+    "excerpt", "context", "quelle", "quellen", "fuente", "fuentes",
+)  # fmt: skip
+_KEYWORD = "|".join(KEYWORDS)
+_TAG = re.compile(r"<[^<>]*>|</?[A-Za-z!][^<>]*\Z")
+_EDGES = " \t\n*_~`'\"“”^#"
+_RANGE = re.compile(r"(\d+)(?:\s*(?:-|–|—|to|bis|\.\.\.?)\s*(\d+))?")
+_NUMBER = re.compile(r"\d+")
+_NUMERIC = re.compile(
+    rf"(?:(?:{_KEYWORD})s?\b)?[\s:.#°]*+(?:no\.?|nr\.?)?[\s#^]*+"
+    rf"(?P<numbers>[-−+]?\d++(?:(?>(?:[-–—,;&/|+\s^#]|\.{{2,}}+|\band\b|\bund\b|\bet\b|\by\b|\bor\b|\bto\b|\bbis\b"
+    rf"|(?:{_KEYWORD})\b[\s:.#]*+)+)\d++)*)\.?"
+    rf"(?P<rest>\s*(?:[,:;|†§]|\s[-–—]\s|\bpp?\b|\bpages?\b|\bs\.|\bat\b).*)?",
+    re.DOTALL,
+)
+_DIGITS = re.compile(r"(?=.*\d)[\d\s,;:.&/|+−–—-]+")  # linear on any length
+_DECIMAL = re.compile(r"[-−+]?\d+\.\d+")
+_TAGGED = re.compile(rf"doc(?:ument)? ?: ?([^|;\]]{{0,{LONGEST}}}?) ?(?:[|,;] ?chunk ?: ?([^|;,\s\]]*)|\Z|(?=;))", re.I)
+_CHUNK = re.compile(r"\bchunk\s*:", re.I)
+_PATH = re.compile(r"(?:(?<!\s)\s+)?(?:>|›|»|→|&gt;)\s*")
+_PAGED = re.compile(
+    r"(?:[,;]\s*|(?<![\s,;])\s+)?\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I
+)  # "Handbook, p. 3"
+_FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rtf|json|png|jpe?g|tiff?)\b", re.I)
+_AUTHOR = re.compile(
+    r"[A-Z][\w'’-]+(?:\s++(?:et al\.?|and|&)\s*+(?:[A-Z][\w'’-]+)?)?,?\s*+\(?(?:1[5-9]|20)\d\d[a-z]?\)?"
+)
+_LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
+_KEYWORDED = re.compile(
+    rf"\b(?:sources?|documents?|docs?|passages?|chunks?|refs?|references?)\W*\d|^(?:{_KEYWORD}|pp?\.|pages?)\W*\d", re.I
+)
+_SMALL_WORDS = frozenset(
+    ("a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with", "de", "und", "et")
+)
+
+
+def plain(inner: str) -> str:
+    """What a reader sees of it: no tags, no invisible or combining characters, no emphasis, one kind of digit."""
+    text = unicodedata.normalize("NFKC", _TAG.sub("", inner)).replace("`", "")
+    seen = "".join(" " if c in "\n\t" else c for c in text if c in "\n\t" or unicodedata.category(c) not in _UNSEEN)
+    digits = "".join(str(unicodedata.digit(c)) if unicodedata.category(c) == "Nd" else c for c in seen)
+    return " ".join(digits.strip(_EDGES).replace("**", "").split())
+
+
+_UNSEEN = frozenset(("Cf", "Cc", "Mn", "Me", "Cn", "Co", "Cs"))
+
+
+class Owners:
+    """The names by which the passages of a context may be cited."""
+
+    def __init__(self, context: Context) -> None:
+        self._passages = {passage.number: passage for passage in context.passages}
+        self._titles = [(fold(title), passage) for passage in context.passages for title in _titles(passage)]
+        self._highest = max(self._passages, default=0)
+
+    def named(self, inner: str, *, ends: bool = True) -> tuple[int, ...] | None:
+        """The passages named; () for what reads as a citation and names none; None for ordinary brackets.
+
+        `ends`: the bracket stands where citations stand, at the end of a clause; one word that is only like a title
+        ("[Harbour] master") is taken for a citation there alone.
+        """
+        text = plain(inner)
+        if not text or text in ("x", "X"):
+            return None
+        if _CHUNK.search(text) and (tagged := self._by_tag(text)) is not None:
+            return tagged
+        if (numbers := self._by_number(text.lower())) is not None:
+            return numbers
+        if (tagged := self._by_tag(text)) is not None:
+            return tagged
+        text = _PAGED.sub("", text) or text
+        parts = [part for part in _PATH.split(text) if part]
+        if len(parts) > 1:
+            return self._by_path(parts)
+        return self._by_title(text, ends)
+
+    def is_numeric(self, inner: str) -> bool:
+        """Only numbers: what may also be an index, as in `rows[3]`."""
+        return bool(_DIGITS.fullmatch(plain(inner)))
+
+    def looks_cited(self, inner: str) -> bool:
+        """Would a reader take this for a citation, whoever owns it?"""
+        text = plain(inner)
+        if _DIGITS.fullmatch(text):
+            return True
+        return len(text) <= LONGEST and bool(_NUMERIC.fullmatch(text.lower()) or _TAGGED.search(text))
+
+    def _by_number(self, text: str) -> tuple[int, ...] | None:
+        match = _NUMERIC.fullmatch(text)
+        if not match:
+            return () if _DIGITS.fullmatch(text) and not _DECIMAL.fullmatch(text) else None
+        numbers, rest = match["numbers"], match["rest"] or ""
+        if numbers[0] in "-−+" or (rest and not re.search(r"[^\W\d]", rest)):
+            return ()
+        if text.startswith("chunk"):
+            wanted = {int(number) for number in _NUMBER.findall(numbers) if len(number) < 10}
+            held = [p.number for p in self._passages.values() if wanted & {c.sequence for c in p.chunks}]
+            if held:
+                return tuple(held[: len(wanted)])
+        return tuple(self._spelled(numbers))
+
+    def _spelled(self, numbers: str) -> Iterator[int]:
+        """`3-5, 9` -> 3, 4, 5 as far as there are such passages."""
+        seen: set[int] = set()
+        for match in _RANGE.finditer(numbers):
+            low, high = match[1], match[2] or match[1]
+            if max(len(low), len(high)) > 9:
+                continue
+            for number in range(int(low), min(int(high), self._highest) + 1):
+                if number in self._passages and number not in seen:
+                    seen.add(number)
+                    yield number
+
+    def _by_tag(self, text: str) -> tuple[int, ...] | None:
+        tags = _TAGGED.findall(text)
+        if not tags:
+            return None
+        found: dict[int, None] = {}
+        for document, chunk in tags:
+            owner = self._tagged(fold(document), chunk)
+            if owner is not None:
+                found[owner] = None
+        return tuple(found)
+
+    def _tagged(self, document: str, chunk: str) -> int | None:
+        """A document named by its id goes with ids of chunks, one named by title with their numbers in it."""
+        by_id = [p for p in self._passages.values() if fold(p.document.id) == document]
+        by_name = [p for p in self._passages.values() if document in {fold(title) for title in _titles(p)}]
+        for passages, keys in ((by_id, ("id", "sequence")), (by_name, ("sequence", "id"))):
+            for key in keys:
+                for passage in passages:
+                    if not chunk or chunk in {str(getattr(one, key)) for one in passage.chunks}:
+                        return passage.number
+        return None
+
+    def _by_path(self, parts: list[str]) -> tuple[int, ...]:
+        """`Title > Section`: the section must be the passage's own, unless its document has no headings."""
+        titled = _best(self._titles, fold(parts[0]))
+        section = fold(parts[-1])
+        headed = [(fold(heading), p) for p in titled for heading in p.hit.heading_path]
+        if not headed:
+            return tuple(passage.number for passage in titled[:1])
+        return tuple(passage.number for passage in _best(headed, section)[:1])
+
+    def _by_title(self, text: str, ends: bool) -> tuple[int, ...] | None:
+        wanted = fold(text)
+        exact = [passage for name, passage in self._titles if name == wanted]
+        if exact:
+            return (exact[0].number,)
+        words = text.split()
+        if (ends and len(wanted) >= _SHORTEST_LIKENESS) or (len(words) > 1 and not text.islower()):
+            alike = _best(self._titles, wanted)
+            if alike:
+                return (alike[0].number,)
+            if any(dice(name, wanted) > DICE for name, _ in self._titles):
+                return ()  # the same title with another number
+        is_name = ends and text[0].isupper() and not self._is_bracketed(text)
+        return () if is_name or _reads_as_citation(text, words) else None
+
+    def _is_bracketed(self, text: str) -> bool:
+        """Whether a passage has it in brackets too, "(NATO)": then it is what the document says, and no marker."""
+        return any(f"{one}{text}" in passage.text for passage in self._passages.values() for one in "[(")
+
+
+def _titles(passage: Passage) -> list[str]:
+    document = passage.document
+    stem = _FILE.sub("", document.name.rsplit("/", 1)[-1])
+    return [name for name in dict.fromkeys((document.title, document.name, stem)) if len(name) > 1]
+
+
+def _best(named: list[tuple[str, Passage]], wanted: str) -> list[Passage]:
+    """Those of the first step that gives any: exact, one within the other at whole words, likeness."""
+    numbers = set(_NUMBER.findall(wanted))
+    fit = [(name, passage) for name, passage in named if numbers <= set(_NUMBER.findall(name))]
+    exact = [passage for name, passage in fit if name == wanted]
+    within = [
+        p for n, p in fit if len(wanted) > 3 and len(n) > 3 and (f" {wanted} " in f" {n} " or f" {n} " in f" {wanted} ")
+    ]
+    if exact or within:
+        return _once(exact or within)
+    scored = [(dice(name, wanted), passage) for name, passage in fit]
+    best = max((score for score, _ in scored), default=0.0)
+    return _once([p for score, p in scored if score == best]) if best > DICE else []
+
+
+def _once(passages: list[Passage]) -> list[Passage]:
+    return list({passage.number: passage for passage in passages}.values())
+
+
+def dice(one: str, other: str) -> float:
+    """Shared pairs of letters: `dice("night", "nacht")` is 0.25."""
+    first, second = {one[i : i + 2] for i in range(len(one) - 1)}, {other[i : i + 2] for i in range(len(other) - 1)}
+    return 2 * len(first & second) / (len(first) + len(second)) if first and second else 0.0
+
+
+def _reads_as_citation(text: str, words: list[str]) -> bool:
+    """A title, a file, an author with a year: what no passage owns and a reader would look up."""
+    if (
+        _KEYWORDED.search(text)
+        or _FILE.search(text)
+        or _AUTHOR.fullmatch(text)
+        or _LATIN.match(text)
+        or text.lower().startswith("see ")
+    ):
+        return True
+    large = [word for word in words if word.lower() not in _SMALL_WORDS]
+    is_title = all(word[0].isupper() or word[0].isdigit() for word in large) and large[:1] == words[:1]
+    return is_title and words[0][0].isalpha() and sum(word[0].isalpha() for word in large) > 1 and len(words) < 12
+
+
+# Which parts of a Markdown text are code?
+
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^`\n]*(?:\n|\Z)")
+_RUN = re.compile("`+")
+
+
+def closes_fence(line: str, fence: str) -> bool:
+    bare = line.strip()
+    is_fence = bool(bare) and set(bare) == {fence[0]} and len(bare) >= len(fence)
+    return is_fence and len(line) - len(line.lstrip(" ")) < 4
+
+
+def span_end(line: str, start: int, *, ended: bool = True) -> int:
+    """Where the span that opens at `start` ends; 0 when it is none, -1 when more of the line may tell.
+
+    >>> span_end("`a` b", 0), span_end("`a b", 0), span_end("`a", 0, ended=False)
+    (3, 0, -1)
+    """
+    run = run_length(line, start)
+    limit = start + LONGEST
+    if start + run == len(line) and not ended:
+        return -1
+    if run > 2:
+        return 0
+    for match in _RUN.finditer(line, start + run, limit):
+        whole = match.end() < min(len(line), limit) or (ended and match.end() == len(line))
+        if not whole:
+            break
+        if len(match.group()) > 2:
+            return 0
+        if len(match.group()) == run:
+            return 0 if "|" in line[start : match.end()] else match.end()
+    return -1 if not ended and len(line) < limit else 0
+
+
+def run_length(line: str, start: int) -> int:
+    run = _RUN.match(line, start)
+    return len(run.group()) if run else 0
+
+
+def code_ranges(text: str) -> list[Range]:
+    """The fenced blocks and code spans of a text.
+
+    >>> code_ranges("a `b` c")
+    [(2, 5)]
+    """
+    found: list[Range] = []
+    fence, opened, position = "", 0, 0
+    for line in text.split("\n"):
+        stop = min(position + len(line) + 1, len(text))
+        if fence:
+            if closes_fence(line, fence):
+                found.append((opened, stop))
+                fence = ""
+        elif border := FENCE.match(line):
+            fence, opened = border[1], position
+        else:
+            found += [(position + start, position + end) for start, end in _spans(line)]
+        position = stop
+    return [*found, (opened, len(text))] if fence else found
+
+
+def _spans(line: str) -> list[Range]:
+    found, place = [], 0
+    while place < len(line):
+        if line[place] == "\\":
+            place += 2
+        elif line[place] == "`":
+            end = span_end(line, place)
+            if end:
+                found.append((place, end))
+                place = end
+            else:
+                place += run_length(line, place)
+        else:
+            place += 1
+    return found
+
+
+def outside_code(text: str) -> str:
+    """The text with its code blanked out, so that places stay."""
+    for start, end in code_ranges(text):
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text

@@ -1,1 +1,0 @@
-"""How well does each sentence answer? Weighing, quoting, knowing when the answer is not there, confidence."""

@@ -1,0 +1,360 @@
+"""How is a question answered without a model? With the sentences that answer it best, to the letter, each cited.
+
+The direct sentence for a fact, one line per item for a list, evidence for each side of a comparison, the sentences that
+open each section for a summary, the reasons in the order of the document for an analysis. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from refdesk.answer import Context, Query, Retrieved
+from refdesk.ask import conflicts
+from refdesk.ask.sentence_features import CELLS, read, table_header
+from refdesk.ask.sentence_scores import ENDS, Evidence, sentence_text, weigh
+from refdesk.settings import Settings
+from refdesk.terms import query_terms
+from refdesk.types import Chunk, Document
+
+REPEAT = 0.95  # cosine of two sentences that say the same
+SAID_WITHIN = 5  # a sentence of so many words that stands within one before it, word for word, adds nothing
+# Log-odds below the first sentence. On squad_dev11 1.4 sentences an answer, .88 with the answer in one of them; at 1.0
+# it is 1.2 and .86, without a limit 2.9 and .91.
+NEAR = 2.0
+FURTHER = 6.0  # for another document's differing value; what is less likely speaks of something else
+LIST_ITEMS, LIST_NEAR, LIST_SENTENCES = 12, 2.5, 5
+LIST_SUPPORT = 0.2  # how much less its passage may fit for a list to be preferred to sentences
+ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
+SUMMARY_SENTENCES, SIDE_SENTENCES = 8, 2
+SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
+REASON_BONUS = 1.0
+SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
+
+# A letter or a number before the sentence may be its own: "A. Smith owns it."
+_BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
+_ADDRESS = re.compile(r"\((?:https?://|www\.)[^\s)]*\)|(?:https?://|www\.)(?:[^\s.,;!?)]|[.,;!?)](?=\S))*")
+_LABEL = re.compile(r"[^\W\d_][^:\n]{0,60}: \S")
+_POINTS = ".,;:!?()\"'“”‘’"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A sentence as the document has it, on one line; `before` sets it off from the one before."""
+
+    text: str
+    before: str
+    evidence: Evidence
+
+    @property
+    def passage(self) -> int:
+        return self.evidence.passage
+
+
+def extract(
+    query: Query, context: Context, retrieved: Retrieved, settings: Settings, most: int | None = None
+) -> list[Quote]:
+    """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
+    placed = [(one.number, chunk, one.hit.score) for one in context.passages for chunk in one.chunks]
+    documents = {one.document.id: one.document for one in context.passages}
+    ranked = weigh(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
+    ranked = [one for one in ranked if can_stand(one)]
+    if not ranked:
+        return []
+    chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
+    return _lines(chosen) if query.intent == "list" else _sentences(chosen)
+
+
+def _chosen(
+    query: Query,
+    ranked: Sequence[Evidence],
+    vectors: Mapping[int, Any],
+    settings: Settings,
+    documents: Mapping[str, Document],
+) -> list[Evidence]:
+    match query.intent:
+        case "list":
+            return _list(ranked, vectors)
+        case "comparison" if len(query.parts) > 1:
+            return _in_context(_comparison(query, ranked, vectors), SIDE_SENTENCES * 2 * len(query.parts))
+        case "summary":
+            return _summary(ranked, vectors)
+        case "analytical":
+            return _in_context(_analysis(ranked, vectors, settings), ANALYSIS_SENTENCES)
+    return _in_context(_factual(query, ranked, vectors, settings, documents), settings.max_sentences)
+
+
+# --- what each intent takes ------------------------------------------------------------------------------------------
+
+
+def _factual(
+    query: Query,
+    ranked: Sequence[Evidence],
+    vectors: Mapping[int, Any],
+    settings: Settings,
+    documents: Mapping[str, Document],
+) -> list[Evidence]:
+    """The sentence that answers best. A further one only where it adds something:
+
+    it stands in the same document and answers almost as well, so that either may be meant; or another document gives
+    another value of the same thing. A row of a table is joined only by what holds the same words of the question.
+    """
+    first, *others = _of_kind(ranked)
+    held = frozenset(query.terms) & read(first.text).places.keys()
+    chosen = [first]
+    for one in others:
+        if len(chosen) >= settings.max_sentences or one.score < first.score - FURTHER:
+            break
+        if first.chunk.kind == "table" and not held <= read(one.text).places.keys():
+            continue
+        is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
+        is_new = not any(_repeats(one, other, vectors) for other in chosen)
+        if is_new and _ends(one) and (is_near or _differs(query, first, one, documents)):
+            chosen.append(one)
+    return chosen
+
+
+def _ends(one: Evidence) -> bool:
+    """Is it whole? A line of running text without an end is a title, a label or a scrap."""
+    return one.chunk.kind != "text" or one.text.strip()[-1:] in ENDS
+
+
+def _of_kind(ranked: Sequence[Evidence]) -> Sequence[Evidence]:
+    """Without the sentences that hold nothing of the kind asked for, where one that does is near the best."""
+    if ranked[0].fit > 0 or not any(one.fit > 0 and one.score > ranked[0].score - NEAR for one in ranked):
+        return ranked
+    return [one for one in ranked if one.fit > 0]
+
+
+def _differs(query: Query, first: Evidence, one: Evidence, documents: Mapping[str, Document]) -> bool:
+    """Does another document give another value of the same thing?"""
+    if one.chunk.document_id == first.chunk.document_id:
+        return False
+    sides = [conflicts.quoted(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
+    return conflicts.disagree(query, *sides) is not None
+
+
+def _list(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:
+    """The items of the list or table whose section fits best, in their order; else one sentence for each thing found.
+
+    An item seldom holds words of the question: its heading and the sentence before it do, so that the whole passage
+    is looked at.
+    """
+    best = max(ranked, key=lambda one: one.support)
+    lists = [one for one in ranked if one.chunk.kind in ("list", "table")]
+    home = max(lists, key=lambda one: one.support, default=None)
+    if home is not None and home.support >= best.support - LIST_SUPPORT:
+        items = [one for one in lists if _continues(one.chunk, home.chunk)]
+        if len(items) > 1:
+            return _distinct(_document_order(items), vectors, LIST_ITEMS)
+    first = ranked[0]
+    near = (
+        one
+        for one in ranked
+        if one.score > first.score - LIST_NEAR and one.chunk.document_id == first.chunk.document_id
+    )
+    return _distinct(near, vectors, LIST_SENTENCES)
+
+
+def _continues(chunk: Chunk, home: Chunk) -> bool:
+    """Is it the same list, or the next part of it?"""
+    return chunk.id == home.id or (
+        chunk.document_id == home.document_id
+        and chunk.kind == home.kind == "list"
+        and chunk.heading_path == home.heading_path
+        and abs(chunk.sequence - home.sequence) == 1
+    )
+
+
+def _comparison(query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:
+    """For each side the sentences that name it; one that names both sides comes first."""
+    sides = [frozenset(query_terms(part)) for part in query.parts]
+    shared = frozenset.intersection(*sides)
+    chosen: list[Evidence] = []
+    for side in (one - shared or one for one in sides):
+        named = sorted(ranked, key=lambda one: -(one.score + SIDE * _share(side, one)))
+        fitting = (one for one in named if _share(side, one) > 0 and one not in chosen)
+        chosen += _distinct(fitting, vectors, SIDE_SENTENCES, already=chosen)
+    return chosen or _distinct(ranked, vectors, SIDE_SENTENCES * len(sides))
+
+
+def _share(side: frozenset[str], one: Evidence) -> float:
+    """How much of a side's words the sentence holds, its heading and title counting half."""
+    own = read(one.text).places
+    above = read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").places
+    return sum(1.0 if term in own else 0.5 if term in above else 0.0 for term in side) / max(1, len(side))
+
+
+def _summary(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:
+    """The first sentence of each section, best sections first, then in the order of the documents."""
+    leads: dict[tuple[str, tuple[str, ...]], Evidence] = {}
+    for one in ranked:
+        if one.chunk.kind == "table":
+            continue
+        section = (one.chunk.document_id, one.chunk.heading_path)
+        known = leads.get(section)
+        if known is None or _place(one) < _place(known):
+            leads[section] = one
+    chosen = _distinct(leads.values(), vectors, SUMMARY_SENTENCES)
+    if len(chosen) < SUMMARY_SENTENCES:  # few sections: their best sentences beside the leads
+        chosen += _distinct(
+            (one for one in ranked if one not in chosen), vectors, min(5, SUMMARY_SENTENCES) - len(chosen), chosen
+        )
+    return _document_order(chosen)
+
+
+def _analysis(ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings) -> list[Evidence]:
+    """The sentence that answers best first, those that give a reason lifted; the others as the documents have them."""
+    lifted = [replace(one, score=one.score + REASON_BONUS * read(one.text).shows("reason")) for one in ranked]
+    lifted.sort(key=lambda one: -one.score)
+    best = lifted[0]
+    near = (
+        one
+        for one in lifted
+        if one.score > best.score - ANALYSIS_NEAR and one.chunk.document_id == best.chunk.document_id
+    )
+    first, *others = _distinct(near, vectors, max(ANALYSIS_SENTENCES, settings.max_sentences))
+    return [first, *_document_order(others)]
+
+
+# --- which sentences may stand, and beside which ---------------------------------------------------------------------
+
+
+def can_stand(one: Evidence) -> bool:
+    """Does it say something? Not a title, the header of a table, a lead-in, a question, a link or a scrap."""
+    kind = one.chunk.kind
+    if kind == "code":
+        return True
+    if kind == "table":
+        return one.sentence >= table_header(one.chunk).stop or len(one.chunk.sentences) == 1
+    text = _ADDRESS.sub(" ", one.text).strip()
+    if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, one.chunk):
+        return False
+    said = read(text)
+    if kind == "text" and text[-1:] not in ENDS:
+        # A line without an end is a title or a link, unless it gives a value: "Opened in May 1998", "Capital: Kiel".
+        return said.length > 2 and bool(said.numbers or _LABEL.match(text)) and text == one.text.strip()
+    return said.length > (0 if kind == "list" else 1)
+
+
+def _is_title(text: str, chunk: Chunk) -> bool:
+    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
+    titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
+    return text in titles or text.partition(": ")[2] in titles - {""}
+
+
+def _distinct(
+    found: Iterable[Evidence], vectors: Mapping[int, Any], most: int, already: Sequence[Evidence] = ()
+) -> list[Evidence]:
+    """The first that do not repeat one before them."""
+    chosen: list[Evidence] = []
+    for one in found:
+        if len(chosen) >= most:
+            break
+        if not any(_repeats(one, other, vectors) for other in (*already, *chosen)):
+            chosen.append(one)
+    return chosen
+
+
+def _repeats(one: Evidence, other: Evidence, vectors: Mapping[int, Any]) -> bool:
+    said, before = _said(one.text), _said(other.text)
+    if said == before or (said in before and said.count(" ") > SAID_WITHIN and one.chunk.kind == "text"):
+        return True
+    if one.chunk.kind == "table" or read(one.text).numbers != read(other.text).numbers:
+        return False  # rows are alike, and two values of one thing must both be seen
+    first, second = _vector(one, vectors), _vector(other, vectors)
+    if first is None or second is None:
+        return False
+    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return norms > 0 and float(first @ second) / norms > REPEAT
+
+
+def _said(text: str) -> str:
+    """Its words, a space around each: `"So, it fell by -5 %."` -> `" so it fell by -5 % "`."""
+    return f" {' '.join(word.strip(_POINTS) for word in text.lower().split())} "
+
+
+def _vector(one: Evidence, vectors: Mapping[int, Any]) -> Any:
+    rows = vectors.get(one.chunk.id)
+    return None if rows is None or one.sentence >= len(rows) else rows[one.sentence].astype(np.float32)
+
+
+def _in_context(chosen: Sequence[Evidence], most: int) -> list[Evidence]:
+    """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many."""
+    placed: list[Evidence] = []
+    for one in chosen:
+        before = _before(one) if read(one.text).leans else None
+        if read(one.text).leans and before is None and len(chosen) > 1:
+            continue
+        new = [next_one for next_one in (before, one) if next_one and next_one.text not in [o.text for o in placed]]
+        if not placed or len(placed) + len(new) <= most:
+            placed += new[-most:]
+    return placed or list(chosen[:1])
+
+
+def _before(one: Evidence) -> Evidence | None:
+    if one.sentence == 0 or one.chunk.kind != "text":
+        return None
+    before = _at(one, one.sentence - 1)
+    return before if can_stand(before) else None
+
+
+def _document_order(chosen: Sequence[Evidence]) -> list[Evidence]:
+    """Documents as they were first chosen, sentences as they stand."""
+    first: dict[str, int] = {}
+    for one in chosen:
+        first.setdefault(one.chunk.document_id, len(first))
+    return sorted(chosen, key=lambda one: (first[one.chunk.document_id], _place(one)))
+
+
+def _place(one: Evidence) -> tuple[int, int]:
+    return one.chunk.sequence, one.sentence
+
+
+# --- how they are set ------------------------------------------------------------------------------------------------
+
+
+def _sentences(chosen: Sequence[Evidence]) -> list[Quote]:
+    """Sentences run on; a row or a line that does not end as a sentence does gets a line of its own."""
+    quotes: list[Quote] = []
+    was_line = False
+    for one in _with_headers(chosen):
+        text = quoted(one)
+        is_line = one.chunk.kind in ("table", "code") or text[-1:] not in ENDS
+        before = "" if not quotes else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
+        quotes.append(Quote(text, f"{before}- " if is_line else before, one))
+        was_line = is_line
+    return quotes
+
+
+def _lines(chosen: Sequence[Evidence]) -> list[Quote]:
+    return [Quote(quoted(one), "\n- " if number else "- ", one) for number, one in enumerate(_with_headers(chosen))]
+
+
+def _with_headers(chosen: Sequence[Evidence]) -> list[Evidence]:
+    """Rows of a table follow the rows that name its columns: numbers alone say nothing."""
+    found: list[Evidence] = []
+    last = 0
+    for one in chosen:
+        if one.chunk.kind == "table" and one.chunk.id != last:
+            head = [_at(one, place) for place in range(min(table_header(one.chunk).stop, one.sentence))]
+            found += [row for row in head if CELLS in row.text]
+        last = one.chunk.id
+        found.append(one)
+    return found
+
+
+def _at(one: Evidence, sentence: int) -> Evidence:
+    """Another sentence of the same chunk."""
+    return replace(one, sentence=sentence, text=sentence_text(one.chunk, sentence), share=0.0)
+
+
+def quoted(one: Evidence) -> str:
+    """The sentence on one line; a bullet before it is not part of what it says, except in code and tables."""
+    text = " ".join(one.text.split())
+    bullet = None if one.chunk.kind in ("table", "code") else _BULLET.match(text)
+    return text[bullet.end() :] if bullet else text

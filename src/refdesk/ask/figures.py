@@ -1,0 +1,432 @@
+"""Which figures does a sentence state, and do two of them agree? Numbers with unit and scale, dates, codes. Pure.
+
+    "$4.2M" = "4.2 million dollars" = "4,200,000"      "about 4.2 million" agrees with 4,213,000; 4.3 million does not
+    "twenty-one", "a dozen", "half", "(3.1)", "3 per cent", "31.10.2025", "Q3 2024", "TG-4"
+
+A claim agrees with a source at the precision the claim gives: 4.2 million is right for 4,213,000, not the reverse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from refdesk import periods as dates
+from refdesk.periods import When
+
+# The words that figures are written with: scales, units, currencies, number words. Data only.
+
+
+class Reading(NamedTuple):
+    base: str
+    factor: float
+
+
+SCALES: dict[str, float] = {
+    "hundred": 1e2, "thousand": 1e3, "thousands": 1e3, "k": 1e3, "K": 1e3, "tsd": 1e3, "million": 1e6, "millions": 1e6,
+    "mn": 1e6, "mln": 1e6, "mio": 1e6, "M": 1e6, "m": 1e6, "millionen": 1e6, "billion": 1e9, "billions": 1e9,
+    "bn": 1e9, "B": 1e9, "b": 1e9, "mrd": 1e9, "milliarden": 1e9, "trillion": 1e12, "tn": 1e12, "trn": 1e12,
+    "lakh": 1e5, "crore": 1e7, "dozen": 12.0,
+}  # fmt: skip
+
+CURRENCIES: dict[str, str] = {
+    "US$": "USD", "$": "USD", "USD": "USD", "dollars": "USD", "dollar": "USD", "€": "EUR", "EUR": "EUR", "euros": "EUR",
+    "euro": "EUR", "£": "GBP", "GBP": "GBP", "sterling": "GBP", "¥": "JPY", "JPY": "JPY", "yen": "JPY", "CHF": "CHF",
+    "francs": "CHF", "₹": "INR", "INR": "INR", "rupees": "INR", "CAD": "CAD", "C$": "CAD", "AUD": "AUD", "A$": "AUD",
+    "RMB": "CNY", "CNY": "CNY", "yuan": "CNY", "kr": "SEK", "SEK": "SEK", "NOK": "NOK", "DKK": "DKK", "cents": "cent",
+}  # fmt: skip
+
+
+def _units() -> dict[str, Reading]:
+    """Every spelling of every unit, in its base: grams, metres, seconds, litres, watts …"""
+    table = {
+        "g": ("g gram grams gramme grammes", 1.0),
+        "kg": ("kg kilo kilos kilogram kilograms kilogramme kilogrammes", 1e3),
+        "mg": ("mg milligram milligrams", 1e-3), "ug": ("µg μg mcg microgram micrograms", 1e-6),
+        "t": ("t tonne tonnes ton tons", 1e6), "oz": ("oz ounce ounces", 28.349523), "lb": ("lb lbs", 453.59237),
+    }  # fmt: skip
+    found = {name: Reading("g", factor) for names, factor in table.values() for name in names.split()}
+    lengths = {
+        "m metre metres meter meters": 1.0, "km kilometre kilometres kilometer kilometers": 1e3,
+        "cm centimetre centimetres centimeter centimeters": 1e-2,
+        "mm millimetre millimetres millimeter millimeters": 1e-3,
+        "µm μm micron microns": 1e-6, "nm nanometre nanometres nanometer nanometers": 1e-9, "mile miles mi": 1609.344,
+        "ft foot feet": 0.3048, "inch inches": 0.0254, "yard yards yd": 0.9144, "nmi": 1852.0,
+    }  # fmt: skip
+    times = {
+        "s sec secs seconds": 1.0, "ms millisecond milliseconds": 1e-3, "min mins minute minutes": 60.0,
+        "h hr hrs hour hours": 3600.0, "day days": 86400.0, "week weeks": 604800.0,
+    }  # fmt: skip
+    calendar = {"month months": 1.0, "year years yr yrs": 12.0, "decade decades": 120.0, "century centuries": 1200.0}
+    volumes = {"l litre litres liter liters": 1.0, "ml millilitre millilitres milliliter milliliters": 1e-3}
+    areas = {"ha hectare hectares": 1e4, "acre acres": 4046.8564, "m² m2 sqm": 1.0, "km² km2": 1e6}
+    powers = {
+        "W watt watts": 1.0,
+        "kW kilowatt kilowatts": 1e3,
+        "MW megawatt megawatts": 1e6,
+        "GW gigawatt gigawatts": 1e9,
+    }
+    works = {"Wh": 1.0, "kWh": 1e3, "MWh": 1e6, "GWh": 1e9, "TWh": 1e12}
+    bytes_ = {"KB kB kilobytes": 1e3, "MB megabytes": 1e6, "GB gigabytes": 1e9, "TB terabytes": 1e12}
+    tension = {"V volt volts": 1.0, "kV": 1e3, "mV": 1e-3}
+    speeds = {"km/h kmh kph": 1.0, "mph": 1.609344, "knots knot kn": 1.852, "m/s": 3.6}
+    pressures = {"Pa": 1.0, "hPa mbar millibar": 1e2, "kPa": 1e3, "MPa": 1e6, "bar bars": 1e5, "psi": 6894.757}
+    frequencies = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
+    groups = (
+        ("m", lengths), ("s", times), ("month", calendar), ("l", volumes), ("m²", areas), ("W", powers), ("Wh", works),
+        ("byte", bytes_), ("V", tension), ("km/h", speeds), ("Pa", pressures), ("Hz", frequencies),
+    )  # fmt: skip
+    for base, group in groups:
+        found |= {name: Reading(base, factor) for names, factor in group.items() for name in names.split()}
+    alone = "°C °F °K degrees kelvin mol mmol ppm ppb dB people persons points basis bps fathoms rpm BC AD"
+    return found | {name: Reading(name, 1.0) for name in alone.split()}
+
+
+UNITS = _units()
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+WORDS: dict[str, float] = {word: float(number) for number, word in enumerate(_SMALL.split())}
+WORDS |= {word: 10.0 * number for number, word in enumerate(_TENS.split(), 2)}
+WORDS |= {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12.0}
+
+_ORDERED = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth"
+)
+ORDINALS: dict[str, int] = {word: number for number, word in enumerate(_ORDERED.split(), 1)}
+ORDINALS |= {"twentieth": 20}
+
+FRACTIONS: dict[str, float] = {
+    "half": 0.5, "a half": 0.5, "one half": 0.5, "a third": 1 / 3, "one third": 1 / 3, "two thirds": 2 / 3,
+    "a quarter": 0.25, "one quarter": 0.25, "three quarters": 0.75, "a fifth": 0.2, "one fifth": 0.2, "two fifths": 0.4,
+    "three fifths": 0.6, "four fifths": 0.8, "a tenth": 0.1, "one tenth": 0.1,
+}  # fmt: skip
+
+
+Kind = Literal["number", "date", "time", "code", "ordinal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One figure: characters `start..end` of the text.
+
+    `value` is in the base of its `unit` ("kg" in grams); `step` is the worth of its last digit. `others` are further
+    readings of the same characters (5m: metres or millions; 1.234: a decimal or a thousand).
+    """
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+    value: float = 0.0
+    step: float = 1.0
+    unit: str = ""
+    bare: float = 0.0  # the value as written, without the factor of its unit
+    when: tuple[When, ...] = ()
+    others: tuple[tuple[float, str], ...] = ()
+    bound: str = ""  # "", "over", "under", "about"
+    weak: bool = False  # "one", "first": as often a word as a figure
+    signed: bool = True  # False: in brackets, which may mean minus
+
+
+_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:[.,·]\d+)?|\.\d+"
+_SCALE = "|".join(sorted(map(re.escape, SCALES), key=len, reverse=True))
+_UNIT = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
+_CURRENCY = "|".join(sorted(map(re.escape, CURRENCIES), key=len, reverse=True))
+_WORD = "|".join(sorted(WORDS, key=len, reverse=True))
+_ORDINAL = "|".join(sorted(ORDINALS, key=len, reverse=True))
+_FRACTION = "|".join(sorted((name.replace(" ", r"[\s-]") for name in FRACTIONS), key=len, reverse=True))
+_FIGURE = re.compile(
+    r"(?<![A-Za-z])(?:"  # no figure begins within a word; the alternatives are tried at a fifth of the places
+    + "|".join(
+        (
+            rf"(?P<date>{dates.PATTERN})",
+            r"(?P<time>\b(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?\s*(?:[ap]\.?m\b\.?)|\b(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?\b(?!:)"
+            r"|\b1?\d\s*[ap]\.?m\b\.?)",
+            r"(?P<code>\b(?!\d{1,3}(?:\.\d{3})+,\d)v?\d+(?:\.\d+){2,}\b|\bv\d+(?:\.\d+)*\b|\b[A-Za-z]{1,12}[-/]?\d++(?-i:(?:[-/.]?[A-Z0-9]++|[a-z](?![a-z]))*)\b"
+            r"|(?-i:\b\d+-?(?![MBKVWACFX]\b|[kMG]W\b|[KMGT]B\b|BC\b|AD\b)[A-Z]{1,4}(?:-?\d+)?\b))",
+            rf"(?P<plain>(?P<open>\()?(?P<sign>(?<![\w.])[-−–+](?=[\d.$€£¥]))?(?:(?P<before>{_CURRENCY})\s?(?P<open2>\()?(?P<sign2>[-−])?)?"
+            rf"(?<![\w])(?P<number>{_NUMBER})(?P<close>\))?"
+            rf"(?:[\s-]?(?P<scale>(?:{_SCALE}))(?![a-z]))?"
+            rf"(?:[\s-]?(?P<unit>%|per\s?cent(?:age\s+points?)?|percentage\s+points?|pp\b|{_UNIT}|{_CURRENCY})(?![A-Za-z]))?"
+            r"(?P<th>st|nd|rd|th)?(?![A-Za-z]*\d))",
+            rf"(?P<fraction>\b(?P<share>{_FRACTION})\b(?:\s+(?:of\s+)?an?\s+(?P<fscale>million|billion|dozen|hundred|thousand))?)",
+            rf"(?P<words>\b(?:an?\s+)?(?:{_WORD})(?:(?:[\s-]+(?:and\s+)?)(?:{_WORD}))*\b"
+            rf"(?:[\s-](?P<wunit>per\s?cent|percentage\s+points?|{_UNIT}|{_CURRENCY})(?![A-Za-z]))?)",
+            rf"(?P<ordinal>\b(?:{_ORDINAL})\b)",
+        )
+    )
+    + ")",
+    re.IGNORECASE,
+)
+_PREFIXES = frozenset(
+    ("mid", "early", "late", "pre", "post", "non", "in", "of", "and", "to", "p", "pp", "no", "vol", "rs", "us")
+)
+_OVER = re.compile(
+    r"(?:more than|over|at least|above|exceed(?:s|ed|ing)?|greater than|upwards? of|not less than|>=?|≥)\s*\Z", re.I
+)
+_UNDER = re.compile(r"(?:less than|fewer than|under|at most|below|up to|no more than|not more than|<=?|≤)\s*\Z", re.I)
+_ABOUT = re.compile(
+    r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|some|circa|ca\.?|close to|an? estimated|~|≈)\s*\Z",
+    re.I,
+)
+_OF = re.compile(r"\s+of\b", re.I)  # "a third of them" is a share, "a third cousin" is none
+_LETTERS = re.compile(r"[A-Za-z]*")
+_JOINERS, _JOINERS_AND_POINTS = re.compile(r"[\s/-]"), re.compile(r"[\s./-]")
+_POINTS_THEN_COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
+_DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}")
+_THREE_AFTER_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # may be thousands
+_PER_CENT = re.compile(r"per\s?cent", re.I)
+_POINTS = re.compile(r"per\s?cent(?:age\s+points?)|percentage\s+points?|pp", re.I)
+_RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|bis|through)\s*", re.I)
+
+
+@lru_cache(maxsize=512)  # the sentences of a passage are read again for every claim; one may have a hundred figures
+def figures(text: str) -> tuple[Quantity, ...]:
+    """The figures of a text, in order.
+
+    >>> [(one.value, one.unit) for one in figures("It cost $4.2M and weighs 350 kg.")]
+    [(4200000.0, 'USD'), (350000.0, 'g')]
+    """
+    read = ((_read(match, text), match.start()) for match in _FIGURE.finditer(text))
+    found = [replace(one, bound=_bound(text, start)) for one, start in read if one is not None]
+    return tuple(_shared_units(found, text))
+
+
+def _read(match: re.Match[str], text: str) -> Quantity | None:
+    shown, at = match.group(), match.span()
+    if match["date"] is not None:
+        when = dates.read(match)
+        if not when:
+            return None
+        return Quantity("date", shown, *at, float(when[0].year), when=when)
+    if match["time"] is not None:
+        return Quantity("time", shown, *at, _minutes(shown))
+    if match["code"] is not None:
+        return _code(shown, at)
+    if match["plain"] is not None:
+        return _plain(match)
+    if match["fraction"] is not None:
+        value = FRACTIONS[_spaced(match["share"])]
+        scale = WORDS[match["fscale"].lower()] if match["fscale"] else 1.0
+        return Quantity(
+            "number",
+            shown,
+            *at,
+            value * scale,
+            step=0.02 * scale,
+            weak=shown[0] in "aA" and not _OF.match(text, match.end()),
+        )
+    if match["ordinal"] is not None:
+        return Quantity("ordinal", shown, *at, float(ORDINALS[shown.lower()]), weak=True)
+    return _spelled(match)
+
+
+def _code(shown: str, at: tuple[int, int]) -> Quantity | None:
+    """An identifier: compared as letters, without hyphens and case. `mid-2024` is a year, `350kg` a weight."""
+    head = _LETTERS.match(shown)
+    if head and head.group().lower() in _PREFIXES and shown[head.end() :].strip("-/").isdigit():
+        digits = shown[head.end() :].strip("-/")
+        kind: Kind = "date" if len(digits) == 4 else "number"
+        when = (When(int(digits)),) if kind == "date" else ()
+        return Quantity(kind, digits, at[1] - len(digits), at[1], float(digits), when=when)
+    return Quantity("code", compact(shown), *at)
+
+
+def compact(text: str) -> str:
+    return (
+        _JOINERS_AND_POINTS.sub("", text).casefold().removeprefix("v")
+        if text[:1] in "vV" and text[1:2].isdigit()
+        else _JOINERS.sub("", text).casefold()
+    )
+
+
+def _plain(match: re.Match[str]) -> Quantity | None:
+    value, step, others = _value(match["number"])
+    scale = _scale(match["scale"])
+    unit, factor = _unit(match["unit"], match["before"])
+    in_brackets = bool(match["open"] or match["open2"]) and bool(match["close"])
+    sign = -1.0 if (match["sign"] or match["sign2"] or "+") in "-−–" and (match["sign"] or match["sign2"]) else 1.0
+    if in_brackets and ("." in match["number"] or "," in match["number"] or match["before"]):
+        sign = -1.0
+    readings = [(other * scale * factor * sign, unit) for other in others]
+    if match["scale"] in ("m", "M", "k", "K", "b", "B") and not match["before"] and not match["unit"]:
+        base, metre = UNITS.get(match["scale"], Reading(match["scale"], 1.0))
+        readings.append((value * metre * sign, base))
+    kind: Kind = "ordinal" if match["th"] else "number"
+    return Quantity(
+        kind,
+        match.group(),
+        *match.span(),
+        value * scale * factor * sign,
+        step * scale * factor,
+        unit,
+        value * scale * sign,
+        others=tuple(readings),
+        signed=not in_brackets,
+    )
+
+
+def _value(number: str) -> tuple[float, float, list[float]]:
+    """The number, the worth of its last digit, and other readings of its separators."""
+    if _POINTS_THEN_COMMA.fullmatch(number):  # 1.234,56
+        return float(number.replace(".", "").replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
+    if _DECIMAL_COMMA.fullmatch(number):  # 4,2
+        return float(number.replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
+    bare = number.replace(",", "").replace("·", ".")
+    decimals = len(bare.partition(".")[2])
+    others = [float(bare.replace(".", ""))] if _THREE_AFTER_POINT.fullmatch(number) else []
+    return float(bare), 10.0**-decimals, others
+
+
+def _scale(word: str | None) -> float:
+    if not word:
+        return 1.0
+    return SCALES.get(word, SCALES.get(word.lower(), 1.0))
+
+
+_ANY_CASE = {name.lower(): reading for name, reading in reversed(UNITS.items())}
+_MONEY = {name.lower(): code for name, code in CURRENCIES.items()}
+
+
+def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
+    if unit and (not currency or unit == "%"):
+        if unit == "%" or _PER_CENT.fullmatch(unit):
+            return "%", 1.0
+        if _POINTS.fullmatch(unit):
+            return "pp", 1.0
+        found = UNITS.get(unit) or _ANY_CASE.get(unit.lower())
+        if found:
+            return found.base, found.factor
+        currency = unit
+    return (_MONEY.get(currency.lower(), currency), 1.0) if currency else ("", 1.0)
+
+
+def _minutes(shown: str) -> float:
+    numbers = [int(part) for part in re.findall(r"\d+", shown)][:2]
+    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 0
+    if re.search(r"p\.?m", shown, re.I) and hour < 12:
+        hour += 12
+    if re.search(r"a\.?m", shown, re.I) and hour == 12:
+        hour = 0
+    return float(hour * 60 + minute)
+
+
+def _spaced(words: str) -> str:
+    return " ".join(words.lower().replace("-", " ").split())
+
+
+def _spelled(match: re.Match[str]) -> Quantity | None:
+    """`two hundred and five thousand` -> 205,000."""
+    unit_text = match["wunit"]
+    shown = match.group() if not unit_text else match.group()[: match.start("wunit") - match.start()]
+    words = [word for word in _spaced(shown).split() if word != "and"]
+    total = current = 0.0
+    for word in words:
+        value = WORDS.get(word, 1.0 if word in ("a", "an") else 0.0)
+        if word in ("a", "an"):
+            current = 1.0
+        elif value >= 1000:
+            total, current = total + (current or 1.0) * value, 0.0
+        elif value in (100, 12) and word in ("hundred", "dozen", "hundreds", "dozens"):
+            current = (current or 1.0) * value
+        else:
+            current += value
+    unit, factor = _unit(unit_text, None)
+    weak = words == ["one"] or words[-1].endswith("s") or words in (["a"], ["an"])
+    value = (total + current) * factor
+    return Quantity("number", match.group(), *match.span(), value, factor, unit, total + current, weak=weak)
+
+
+def _bound(text: str, start: int) -> str:
+    before = text[max(0, start - 24) : start]
+    return (
+        "over"
+        if _OVER.search(before)
+        else "under"
+        if _UNDER.search(before)
+        else "about"
+        if _ABOUT.search(before)
+        else ""
+    )
+
+
+def _shared_units(found: list[Quantity], text: str) -> Iterator[Quantity]:
+    """`5–10 kg`, `between 5 and 10 million`: the first takes the unit of the second, as a further reading."""
+    for place, one in enumerate(found):
+        following = found[place + 1] if place + 1 < len(found) else one
+        numbers = one.kind == following.kind == "number" and not one.unit and bool(following.unit)
+        if numbers and _RANGE.fullmatch(text[one.end : following.start]):
+            bare = _FIRST_NUMBER.search(following.text)
+            factor = following.value / (_value(bare.group())[0] or 1.0) if bare else 1.0
+            yield replace(one, others=(*one.others, (one.value * abs(factor), following.unit)))
+        else:
+            yield one
+
+
+_FIRST_NUMBER = re.compile(_NUMBER)
+
+
+def agrees(claim: Quantity, source: Quantity) -> bool:
+    """Does the source say this figure, at the claim's own precision?"""
+    if claim.kind == "code" or source.kind == "code":
+        return claim.kind == source.kind and claim.text == source.text
+    if claim.kind == "date" or source.kind == "date":
+        if claim.kind == source.kind:
+            return any(held.covers(said) for said in claim.when for held in source.when)
+        return "number" in (claim.kind, source.kind) and claim.value == source.value and not (claim.unit or source.unit)
+    if claim.kind == "time" or source.kind == "time":
+        return claim.kind == source.kind and claim.value % 720 == source.value % 720 and _same_half(claim, source)
+    if claim.kind != source.kind:  # "third" is not 3
+        return False
+    mine, theirs = [(claim.value, claim.unit), *claim.others], [(source.value, source.unit), *source.others]
+    if any(_near(claim, source, *said, *held) for said in mine for held in theirs):
+        return True
+    if bool(claim.unit) == bool(source.unit):
+        return False
+    one, other = _as_written(claim), _as_written(source)  # "350" is proved by "350 kg", "350 kg" by the 350 of a table
+    return _near(one, other, one.value, "", other.value, "")
+
+
+def _as_written(one: Quantity) -> Quantity:
+    """Without its unit: 15 days is 15, not 1,296,000 seconds."""
+    if not one.unit or not one.value:
+        return one
+    return replace(one, value=one.bare, unit="", step=one.step * abs(one.bare / one.value))
+
+
+def _same_half(claim: Quantity, source: Quantity) -> bool:
+    """12:30 and 0:30 differ where both say which; "3:00" agrees with "3 pm"."""
+    says = [bool(re.search(r"[ap]\.?m", one.text, re.I)) or one.value >= 780 for one in (claim, source)]
+    return claim.value == source.value or not all(says)
+
+
+def _near(claim: Quantity, source: Quantity, said: float, unit: str, held: float, source_unit: str) -> bool:
+    if unit and source_unit and unit != source_unit:
+        return False
+    if {unit, source_unit} == {"%", ""} and abs(said - held) > 1e-9:  # 42 % and 0.42, a half
+        share, bare = (said, held) if unit == "%" else (held, said)
+        step = claim.step if unit == "%" else 100 * claim.step
+        return 0 < abs(bare) < 1 and abs(share - 100 * bare) <= 0.5 * step * (1 + 1e-9)
+    if not source.signed or not claim.signed:
+        said, held = abs(said), abs(held)
+    if said * held < 0:
+        return False
+    if abs(said - held) <= 1e-9 * max(abs(said), abs(held)):
+        return True
+    if claim.bound == "over" and source.bound != "over" and unit == source_unit:
+        return said <= held <= 2 * said
+    if claim.bound == "under" and source.bound != "under" and unit == source_unit:
+        return said / 2 <= held <= said
+    step = claim.step
+    if claim.bound == "about" or source.bound == "about":
+        while said and said % (step * 10) == 0:
+            step *= 10
+    near = abs(said - held) <= 0.5 * step * (1 + 1e-9)
+    return near and (claim.bound == "about" or source.step < claim.step * (1 + 1e-9))

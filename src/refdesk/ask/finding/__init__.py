@@ -1,1 +1,0 @@
-"""Which chunks bear on it? Candidates, fusion, documents the question names, reranking, repeats and diversity."""

@@ -1,0 +1,407 @@
+"""Does a question lean on what was said before, and how does it read on its own? No model. Pure.
+
+A rewrite that names a wrong thing is worse than none: where it is not sure what a pronoun stands for, or where there is
+none, the question stays as it was typed, and what it may lean on is searched for beside it.
+
+>>> stand_alone("What does it cost?", [Turn("user", "How heavy is the WB-7 buoy?")]).text
+'What does the WB-7 buoy cost?'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from refdesk.answer import Turn
+from refdesk.ask.phrases import ASKING, BREAKS, Phrase, phrases
+from refdesk.terms import QUERY_STOP_WORDS, terms, words
+
+Nearness = Callable[[str], float]
+
+MOST_TURNS = 12  # messages looked back on
+# Best cosine in the documents (MiniLM): below FAR they hold nothing near a question as it was asked, so it leans on
+# what was said before; from NEAR on they answer it, whatever it points at. Tuned on half of MTRAG's conversations:
+# .40–.44 do equally well, docs/log.md.
+FAR, NEAR = 0.42, 0.5
+FEW_WORDS = 2  # content words; a question with a pronoun and no more of its own leans whatever is near it
+SOME_WORDS = 5  # with more of its own, and no sign of leaning, it is a new question that the documents do not answer
+CANDIDATES = 3  # topics tried
+NEARNESS_WEIGHT = 20.0  # of a cosine against salience
+LONGEST_BEFORE = 150  # characters of the question before that are put beside "What about installation?"
+TWO_TOPICS = 0.1  # salience that two topics in one question cost
+CLEAR_SIGNS = ("bare", "ellipsis", "pronoun")
+UNCLEAR_SIGNS = ("far", "short")
+# Cosine that a question may take from its topic and still belong to it. "Who won the chess championship? (drift)" is
+# much further from the documents than "drift" is: another matter. At .1 recall on MTRAG is what it was without this,
+# and 9 % of questions from elsewhere are completed instead of 27 % (docs/log.md).
+STRANGE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A question that stands alone, and why it did not; `why` is empty when it did.
+
+    Where it is not sure what it leans on, the text is as typed, and `beside` is what is searched for beside it.
+    """
+
+    text: str
+    why: str = ""
+    topic: str = ""
+    beside: str = ""
+
+    @property
+    def fullest(self) -> str:
+        return self.beside or self.text
+
+
+# --- does it lean? ---------------------------------------------------------------------------------------------------
+
+_THIRD = "it|its|itself|they|them|their|theirs|themselves|he|him|his|himself|she|her|hers|herself"
+_PRONOUN = re.compile(rf"\b(?:{_THIRD})\b", re.IGNORECASE)
+# "it" that stands for nothing: "is it possible to", "how long does it take to", "it is raining", "what time is it".
+_EMPTY_IT = re.compile(
+    r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might|do|not) it (?:be )?(?:\w+ly )?(?:\w+ )?"
+    r"(?:to|that|if|for|when)\b|\bis it (?:rain|snow)\w*|\bis it worth\b|\b(?:time|day) is it\b|\b(?:make|get) it\b"
+    r"|\b(?:is|was) it (?:in|on|at|by|with|from)\b.{1,60}\bthat\b"
+    r"|\bit (?:is|was|would be|takes|seems|appears|depends|turns out|rains)\b",
+    re.IGNORECASE,
+)
+# "this", "that", "these", "those" that point back: alone, or before a word that says no more than they do.
+_PRESENT = "year|month|week|day|morning|evening|quarter|document|documents|file|files|report|library|page"
+_BEFORE_THAT = (
+    "is|does|do|did|was|are|can|could|would|will|to|for|of|about|with|from|by|like|than|on|in|at|after|before|and|how|why"
+    "|what's|doing|use|using|mean"
+)
+_POINTING = re.compile(
+    rf"\b(?:this|these|those)\b(?! (?:{_PRESENT}|who|whose|with|without|which|that|in|of|from|\w+ed by)\b)"
+    rf"|(?:^|\b(?:{_BEFORE_THAT}))\s+that\b(?!\s+(?:the|a|an|i|we|you|they|it|he|she)\b)"
+    r"|\bthat (?:one|ones|mean|case|way|kind|type|time|approach|process|option|happen|happens|said)\b",
+    re.IGNORECASE,
+)
+_AGAIN = re.compile(
+    r"\bthe (?:same|other|others|former|latter|previous|above|first one|second one|last one|rest)\b|\banother one\b"
+    r"|\bwhich ones?\b|\bsuch (?:a|an|\w+s)\b|\beach one\b|\bany others?\b|\b(?:anything|something|what|who) else\b"
+    r"|(?<!is )(?<!are )(?<!was )(?<!were )\bthere\s*\??$|\b(?:from|in|near) there\b",
+    re.IGNORECASE,
+)
+_OPENERS = r"(?:(?:ok(?:ay)?|so|well|thanks?|thank you|great|oh|hmm|i see|right|sure|yes|no|but|and)[,.! ]+)*"
+_OPENING = re.compile(
+    rf"^{_OPENERS}(?:and|what about|how about|what if|or|but|also|then|what of|as for|any other|anything)\b",
+    re.IGNORECASE,
+)
+_ABOUT = re.compile(
+    rf"^{_OPENERS}(?:(?:and )?(?:what|how) about|what of|as for|and(?: (?:in|for|on|at|of|with|from|by|the))?(?=\s))"
+    r"\s*+(?P<what>.*[^?.! \n]|.)[?.! ]*+$",
+    re.IGNORECASE,
+)
+_BARE = re.compile(
+    rf"^{_OPENERS}(?:why|how|when|where|who|which|how so|how come|why not|how (?:much|many|long|often)|by whom"
+    r"|where exactly|tell me more|more details?|go on|explain|elaborate|for example|such as|like what|in what way"
+    r"|(?:any )?examples?|what else|can you (?:elaborate|explain)(?: more| further)?)[?.! ]*$",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"(?:(?<!\s)\s+)?\([^()]*\)$")  # what an earlier question was completed with
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
+# A question that names its own thing: "What is anemia?", "Tell me about makos."
+_DEFINING = re.compile(
+    rf"^{_OPENERS}(?:please |can you |could you )?(?:what(?:'s| is| are| was| were)|who(?:'s| is| are| was| were)"
+    r"|tell me (?:more )?about|describe|explain|define|what do you know about)\s++(?:a |an |the )?[^?.!]++[?.! ]*+$",
+    re.IGNORECASE,
+)
+
+
+def leans(question: str, earlier: Sequence[str]) -> str:
+    """Why a question does not stand alone, "" when it does; `earlier` are the user's questions before it."""
+    if not earlier:
+        return ""
+    text = question.strip()
+    if _BARE.match(text):
+        return "bare"
+    if _pointing_back(text):
+        return "pronoun"
+    if (about := _ABOUT.match(text)) and len(about["what"].split()) <= 8:
+        return "ellipsis"
+    if _AGAIN.search(text):
+        return "again"
+    content = _content(text)
+    if _OPENING.match(text) and len(content) <= 4:
+        return "ellipsis"
+    return "short" if len(content) <= 1 and not _names_its_thing(text) else ""
+
+
+def _names_its_thing(text: str) -> bool:
+    """A name, or a thing that is brought in: "What is anemia?", but not "What are the suppliers of the city?"."""
+    own = [one for one in phrases(text) if is_topic(one)]
+    brought_in = bool(own) and all(one.article != "the" for one in own)
+    return any(one.is_name for one in own) or (brought_in and _DEFINING.match(text) is not None)
+
+
+def _pointing_back(text: str) -> re.Match[str] | None:
+    """The first pronoun that may point at something said before."""
+    empty = [found.span() for found in _EMPTY_IT.finditer(text)]
+    for found in sorted([*_PRONOUN.finditer(text), *_POINTING.finditer(text)], key=lambda one: one.start()):
+        is_empty = any(start <= found.start() < end for start, end in empty)
+        if not is_empty and not _points_within(text, found):
+            return found
+    return None
+
+
+_BORDER = re.compile(r"[,;.?!]|\b(?:and|but|or|if|when|because|while|since|so|that|which|who)\b", re.IGNORECASE)
+
+
+def _points_within(text: str, found: re.Match[str]) -> bool:
+    """Whether the question itself names what a pronoun stands for: "What is mortadella and where is it from?"."""
+    named = [one for one in phrases(text[: found.start()]) if is_topic(one)]
+    if not named:
+        return False
+    if found.group().lower() in ("his", "her", "he", "she", "him") and any(one.is_name for one in named):
+        return True
+    return _BORDER.search(text, named[-1].end, found.start()) is not None
+
+
+def _content(text: str) -> list[str]:
+    return [word for word in words(text) if word not in BREAKS and word not in QUERY_STOP_WORDS]
+
+
+# --- what does it lean on? -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How salience comes and goes; tuned on one half of four sets of conversations, docs/log.md."""
+
+    decay: float = 0.8  # from one question to the next
+    name: float = 0.6
+    defined: float = 0.8  # "what is X"
+    about: float = 0.5  # "tell me about X"
+    first: float = 0.3  # in the first question
+    carried: float = 1.0  # a question was understood by it
+    answered: float = 0.5  # named in the answer
+    number: float = 0.4  # they: plural; it: singular
+    person: float = 1.2  # he, she: a name of a person
+
+
+WEIGHTS = Weights()
+
+
+class Topics:
+    """What a conversation speaks of, and how much at this moment."""
+
+    def __init__(self, weights: Weights = WEIGHTS) -> None:
+        self._weights = weights
+        self._salience: dict[str, float] = {}
+        self._phrases: dict[str, Phrase] = {}
+        self._asked = 0
+
+    def hear_question(self, question: str, carried: str) -> None:
+        weights = self._weights
+        self._salience = {key: value * weights.decay for key, value in self._salience.items()}
+        if carried:
+            self._salience[carried.lower()] = self._salience.get(carried.lower(), 0.0) + weights.carried
+        is_defining = _DEFINING.match(question.strip()) is not None
+        for phrase in phrases(question):
+            if is_topic(phrase):
+                gain = 1.0 + weights.name * phrase.is_name + weights.about * (phrase.after == "about")
+                gain += weights.defined * is_defining
+                gain += weights.first * (self._asked == 0)
+                self._add(phrase, gain)
+        self._asked += 1
+
+    def hear_answer(self, answer: str) -> None:
+        first = answer[:300]
+        for phrase in phrases(first):
+            key = phrase.text.lower()
+            if is_topic(phrase) and (key in self._salience or phrase.is_name):
+                self._add(phrase, self._weights.answered * (1.0 if key in self._salience else 0.5))
+
+    def _add(self, phrase: Phrase, gain: float) -> None:
+        key = phrase.text.lower()
+        self._salience[key] = self._salience.get(key, 0.0) + gain
+        self._phrases.setdefault(key, phrase)
+
+    def likely(self, asked: str, pronoun: str = "") -> list[tuple[float, Phrase]]:
+        """What may be meant by a question, or by a pronoun of it, with its salience; the most likely first."""
+        own = frozenset(terms(asked))
+        fitting = [
+            (value + self._agreement(self._phrases[key], pronoun), key)
+            for key, value in self._salience.items()
+            if key in self._phrases and not self._phrases[key].stems <= own
+        ]
+        return [(value, self._phrases[key]) for value, key in sorted(fitting, reverse=True)]
+
+    def _agreement(self, phrase: Phrase, pronoun: str) -> float:
+        is_plural = phrase.text.endswith("s") and not phrase.text.endswith(("ss", "us", "is"))
+        if pronoun in ("they", "them", "their", "theirs", "these", "those"):
+            return self._weights.number * is_plural
+        if pronoun in ("it", "its", "this", "that"):
+            return -self._weights.number * is_plural
+        if pronoun in ("he", "him", "his", "she", "her", "hers"):
+            words_of = phrase.text.split()
+            is_person = phrase.is_name and len(words_of) <= 3 and all(word[0].isupper() for word in words_of)
+            return self._weights.person * is_person
+        return 0.0
+
+
+def is_topic(phrase: Phrase) -> bool:
+    """Whether one can come back to it: not "steps", "the price", "2021", "suffering"."""
+    own = words(phrase.text)
+    is_activity = len(own) == 1 and own[0].endswith("ing") and not phrase.article
+    return not is_activity and not all(word in ASKING or word.isdigit() for word in own)
+
+
+# --- how does it read alone? -----------------------------------------------------------------------------------------
+
+
+def stand_alone(
+    question: str, turns: Sequence[Turn], nearness: Nearness | None = None, weights: Weights = WEIGHTS
+) -> Rewrite:
+    """The question with what it leans on put in; itself when it stands alone.
+
+    Earlier questions are made to stand alone first, so a topic is carried through "And its price?" "And its weight?".
+    `nearness` is the best cosine of a text in the documents: a question that they answer as it is stands alone, and one
+    that nothing in them is near to leans, whatever its words. Without it, the words alone decide.
+    """
+    topics = Topics(weights)
+    questions: list[str] = []
+    for turn in turns[-MOST_TURNS:]:
+        if turn.role == "user":
+            why = leans(turn.content, questions)
+            rewrite = _rewritten(turn.content, why, questions, topics, None) if why else Rewrite(turn.content)
+            questions.append(rewrite.fullest)
+            topics.hear_question(turn.content, rewrite.topic)
+        else:
+            topics.hear_answer(turn.content)
+    why = leans(question, questions)
+    if nearness is not None and questions:
+        why = _confirmed(question, why, nearness)
+    return _rewritten(question, why, questions, topics, nearness) if why else Rewrite(question)
+
+
+def _confirmed(question: str, why: str, nearness: Nearness) -> str:
+    """Why the question leans, after asking the documents."""
+    content = _content(question)
+    if why in CLEAR_SIGNS:
+        return why if len(content) <= FEW_WORDS or nearness(question) < NEAR else ""
+    is_new = len(content) > SOME_WORDS or _names_its_thing(question)
+    return (why or "far") if (why or not is_new) and nearness(question) < FAR else ""
+
+
+def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics, nearness: Nearness | None) -> Rewrite:
+    found = _pointing_back(question) if why == "pronoun" else None
+    likely = topics.likely(question, found.group().split()[-1].lower() if found else "")[:CANDIDATES]
+    if why in ("ellipsis", "bare"):
+        aside = _ASIDE.search(questions[-1])
+        before = _ASIDE.sub("", questions[-1])
+        topic = likely[0][1].text if likely else ""
+        if swapped := _swapped(question, before):
+            return Rewrite(swapped + (aside.group() if aside else ""), why, topic)
+        if len(before) <= LONGEST_BEFORE:
+            return Rewrite(question, why, topic, _appended(question, before))
+    if not likely:
+        return Rewrite(question)
+    written = list(_written(question, found, likely))
+    _, topic, text = max(
+        written, key=lambda one: one[0] + (NEARNESS_WEIGHT * nearness(one[2]) if nearness is not None else 0.0)
+    )
+    if nearness is not None and why in UNCLEAR_SIGNS and _is_strange(text, nearness):
+        return Rewrite(question)
+    if _ASIDE.search(text):
+        return Rewrite(question, why, topic, text)
+    rival = max((other for other, name, _ in written if name != topic), default=0.0)
+    chosen = next(phrase for _, phrase in likely if phrase.text == topic)
+    if is_sure(chosen, found, is_only=rival <= 0.0):
+        return Rewrite(text, why, topic)
+    return Rewrite(question, why, topic, _appended(question, topic))
+
+
+# --- is it sure? -----------------------------------------------------------------------------------------------------
+
+_MANY = frozenset(["they", "them", "their", "theirs", "these", "those"])
+_PERSON = frozenset(["he", "him", "his", "she", "her", "hers"])
+
+
+def is_sure(topic: Phrase, found: re.Match[str] | None, *, is_only: bool) -> bool:
+    """Whether a pronoun surely stands for this topic: a name, or the only thing there is, and one where it says one.
+
+    As good as weights fitted on ten signs (benchmarks/followups.py): CANARD .730 against .734, CAsT .800 against .781.
+    """
+    pronoun = found.group().split()[-1].lower() if found else ""
+    is_many = topic.text.endswith("s") and not topic.text.endswith(("ss", "us", "is"))
+    agrees = pronoun in _PERSON or is_many == (pronoun in _MANY)
+    return agrees and (topic.is_name or is_only)
+
+
+def _is_strange(text: str, nearness: Nearness) -> bool:
+    """Whether a question that was completed has nothing to do with what it was completed with."""
+    beside = _ASIDE.search(text)
+    return beside is not None and nearness(text) < nearness(beside.group().strip(" ()")) - STRANGE
+
+
+def _written(
+    question: str, found: re.Match[str] | None, likely: Sequence[tuple[float, Phrase]]
+) -> Iterator[tuple[float, str, str]]:
+    """(salience, topic, text) of every way to put a topic in; the most likely first."""
+    for salience, topic in likely:
+        text = _replaced(question, found, topic) if found else ""
+        yield salience, topic.text, text or _appended(question, topic.text)
+    if found is None and len(likely) > 1:
+        (salience, first), (_, second) = likely[:2]
+        yield salience - TWO_TOPICS, first.text, _appended(question, f"{first.text}, {second.text}")
+
+
+def _swapped(question: str, before: str) -> str:
+    """`And in 2023?` after `What was revenue in 2022?` -> `What was revenue in 2023?`; "" where nothing fits."""
+    about = _ABOUT.match(question.strip())
+    asked = about["what"] if about else question
+    new, old = _PERIOD.findall(asked), _PERIOD.findall(before)
+    if len(new) == 1 and len(old) <= 1 and len(_content(asked)) <= len(new[0].split()):
+        return before.replace(old[0], new[0]) if old else f"{before.rstrip(' ?.!')} in {new[0]}?"
+    if about is None or re.match(r"(?:on|in|at|with|by|from|during|after|before)\b", asked, re.IGNORECASE):
+        return ""
+    named = [one for one in phrases(f"of {asked}") if one.is_name]
+    names = [one for one in phrases(before) if one.is_name]
+    if len(named) != 1 or len(names) != 1 or not set(_content(asked)) <= set(words(named[0].text)):
+        return ""
+    (new_name,), (old_name,) = named, names
+    owner = re.split(r"['’]s\b", old_name.text)[0]  # "the WB-7's chain": another's chain is meant
+    if _has_digit(new_name.text) != _has_digit(owner):
+        return ""
+    return before[: old_name.start] + new_name.text + before[old_name.start + len(owner) :]
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
+
+
+_POSSESSIVE = frozenset(["its", "their", "his", "hers", "theirs"])
+
+
+def _replaced(question: str, found: re.Match[str], topic: Phrase) -> str:
+    word = found.group().split()[-1].lower()
+    name = _with_article(topic, is_many=word in ("they", "them", "their", "theirs", "these", "those"))
+    start = found.end() - len(word)
+    after = question[found.end() :]
+    if word in ("this", "that", "these", "those"):
+        noun = re.match(r"\s+([\w-]+)", after)
+        if noun and noun[1].lower() not in BREAKS:
+            return ""  # "this plan": the noun stays, and the topic is put beside it
+    if word == "her" and re.match(r"\s+\w", after):
+        word = "hers"
+    possessive = ("'" if name.endswith("s") else "'s") if word in _POSSESSIVE else ""
+    written = name[0].upper() + name[1:] if start == 0 else name
+    return question[:start] + written + possessive + after
+
+
+def _with_article(topic: Phrase, *, is_many: bool) -> str:
+    """`a virtual machine` is "the virtual machine" when one comes back to it, and "virtual machines" for "they"."""
+    if topic.article in ("a", "an"):
+        if is_many and topic.text[-1].isalpha() and not topic.text.endswith("s"):
+            return f"{topic.text}s"
+        return f"{topic.article} {topic.text}"
+    return f"{topic.article} {topic.text}" if topic.article else topic.text
+
+
+def _appended(question: str, topic: str) -> str:
+    return f"{question.strip()} ({topic})"

@@ -1,0 +1,357 @@
+"""Is the answer there at all? A probability from how well the best sentence fits and how far it stands out. Pure.
+
+Where the answer is, one passage stands out from the others of its topic; where it is not, several are equally near.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from refdesk.answer import Citation, Claim, Confidence, ConfidenceLevel, Context, Query, Retrieved, Sufficiency, Verdict
+from refdesk.ask.calibration import CONFIDENCE, FOUND, FOUND_INTERCEPT, RIGHT, RIGHT_INTERCEPT
+from refdesk.ask.conflicts import conflicts
+from refdesk.ask.extract import Quote
+from refdesk.ask.sentence_features import Reading, read
+from refdesk.ask.sentence_scores import (
+    COSINE,
+    COVERAGE,
+    FRAME_WEIGHT,
+    MISSING,
+    PROXIMITY,
+    Floats,
+    Table,
+    asked,
+    tabulate,
+)
+from refdesk.settings import Settings
+from refdesk.terms import as_typed, query_terms, terms
+from refdesk.types import Hit
+
+LOOKED_AT = 20  # hits that are judged
+BESIDE = 7  # next best passages that the best one is compared with
+USUAL = 0.25  # evidence of a passage about something else, where there is none to compare with
+LEXICAL = 0.3  # share of a passage's BM25 over its ceiling; plateau .2-.6
+CEILING = 2.2  # BM25 can give each term no more than k1 + 1 = 2.2 of its idf
+
+
+# Does a passage that is about it also say it? Set by hand: a question that negates is not answered by a sentence that
+# does not, nor by one that lacks its names or its heaviest word.
+SAID = {"cosine": 2.0, "lacking": -2.0, "unnamed": -2.0, "negated": -3.0, "fit": 0.3}
+SAID_INTERCEPT = 0.1
+ODDS = 2.0  # two of three questions put to a library have their answer in it; the weights were fitted at even odds
+
+_NEGATION = re.compile(r"\b(?:not|never|no longer|without|cannot|neither|nor)\b|n['’]t\b|n ['’] t\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """How likely the answer is in what was found; `missing_terms` are words of the question that nothing holds.
+
+    `missing_names` are those of them that name something: what is said of other things is no answer.
+    """
+
+    probability: float
+    features: Mapping[str, float]
+    missing_terms: tuple[str, ...]
+    missing_names: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> dict[str, float]:
+        return {"probability": round(self.probability, 3), "missing": len(self.missing_terms)}
+
+
+def judge(query: Query, retrieved: Retrieved) -> Relevance:
+    """The probability that the hits hold the answer; 0 when nothing was found."""
+    hits = _judged(retrieved)
+    table = _table(query, hits, retrieved)
+    if not len(table.cosine) or not len(table.weights):
+        return Relevance(0.0, {}, typed(query, asked(query.fullest).words))
+    found = features(query, hits, table, retrieved.idf)
+    missing = _missing(query, table)
+    names = [word for word in missing if (terms(word) or [""])[0] in asked(query.fullest).reading.names]
+    opening = query.fullest.split()[0].strip("\"'“„«([")
+    return Relevance(probability(found), found, missing, tuple(one for one in names if one != opening))
+
+
+def probability(
+    found: Mapping[str, float], weights: Mapping[str, float] = FOUND, constant: float = FOUND_INTERCEPT
+) -> float:
+    """Whether the right passage was found, times whether it says what is asked, at the odds of asking."""
+    even = logistic(constant + _sum(weights, found)) * logistic(SAID_INTERCEPT + _sum(SAID, found))
+    return ODDS * even / (ODDS * even + 1.0 - even)
+
+
+def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, float]) -> dict[str, float]:
+    """What the probability is made of."""
+    ceiling = CEILING * max(sum(idf.get(term, 0.0) for term in query.terms), 1e-6)
+    lexical = np.array([hit.lexical_score / ceiling for hit in hits], dtype=np.float32)
+    evidence = COSINE * table.cosine + COVERAGE * table.coverage + PROXIMITY * table.proximity
+    evidence = evidence + LEXICAL * lexical[table.chunk]
+    best = int(evidence.argmax())
+    passages = np.full(len(hits), -1.0, dtype=np.float32)
+    np.maximum.at(passages, table.chunk, evidence)
+    ranked = np.sort(passages[passages > -1.0])[::-1]
+    others = ranked[1 : 1 + BESIDE]
+    place = int(table.chunk[best])
+    return {
+        "best": float(ranked[0]),
+        "gap": float(ranked[0] - (others.mean() if len(others) else USUAL)),
+        "cosine": float(table.cosine.max()),
+        "coverage": float(_union(table, place) @ table.weights),
+        "lacking": float(((1.0 - table.credit[best]) * table.weights).max()),
+        "fit": float(table.fit[best]),
+        "passage_cosine": float(hits[place].cosine),
+        "lexical": float(lexical.max()),
+        "unnamed": float(table.unnamed[best]),
+        "negated": float(_is_negated(query.fullest) and not _is_negated(table.readings[best].text)),
+    }
+
+
+def _is_negated(text: str) -> bool:
+    return _NEGATION.search(text) is not None
+
+
+def _judged(retrieved: Retrieved) -> tuple[Hit, ...]:
+    """What was looked at and has its sentences at hand, best first; the hits themselves are always among them."""
+    own = {hit.chunk.id for hit in retrieved.hits}
+    beside = sorted(retrieved.considered, key=lambda hit: -hit.score)
+    more = [hit for hit in beside if hit.chunk.id not in own and hit.chunk.id in retrieved.sentence_vectors]
+    return (*retrieved.hits, *more)[: max(LOOKED_AT, len(retrieved.hits))]
+
+
+def _table(query: Query, hits: Sequence[Hit], retrieved: Retrieved) -> Table:
+    placed = [(number, hit.chunk, hit.score) for number, hit in enumerate(hits)]
+    documents = {hit.document.id: hit.document for hit in hits}
+    return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
+
+
+def _union(table: Table, place: int) -> Floats:
+    """How much of each word a passage holds."""
+    found: Floats = table.credit[table.chunk == place].max(axis=0)
+    return found
+
+
+def _missing(query: Query, table: Table) -> tuple[str, ...]:
+    """Words of the question that no passage and no heading holds."""
+    question = asked(query.fullest)
+    held = table.credit.max(axis=0)
+    lacking = [w for w, part in zip(question.words, held, strict=True) if part < MISSING and not question.frames(w)]
+    return typed(query, [word for word in lacking if len(word) > 1])
+
+
+def typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
+    """The words as they were typed, once each: `fundy` -> `Fundy`, `2019` -> `FY2019`."""
+    shown = as_typed(query.fullest)
+    return tuple(dict.fromkeys(shown.get(word, word) for word in found))
+
+
+def _sum(weights: Mapping[str, float], found: Mapping[str, float]) -> float:
+    return sum(weight * found[name] for name, weight in weights.items())
+
+
+def logistic(value: float) -> float:
+    return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, value))))
+
+
+# Is the answer enough? What of the question it covers, where its sources disagree, what is missing.
+
+ENOUGH = 0.5  # share of the question's words that the quotes and their headings hold
+DOUBTFUL = 0.5
+MOST_TOPICS = 3
+
+
+def sufficiency(
+    query: Query, relevance: Relevance, context: Context, claims: Sequence[Claim], citations: Sequence[Citation]
+) -> Sufficiency:
+    """How much of the question the cited sentences cover, and what they leave open."""
+    if not claims or not citations:
+        return Sufficiency(is_sufficient=False, coverage_score=0.0, missing_aspects=relevance.missing_terms)
+    titles = {passage.document.id: passage.document.title for passage in context.passages}
+    held = _held(citations, titles)
+    missing = _sufficiency_missing(query, relevance, held)
+    coverage = _coverage(query, held)
+    found = conflicts(query, context, citations)
+    grounded = any(claim.verdict == "supported" for claim in claims)
+    sides_missing = any(part in missing for part in query.parts)
+    return Sufficiency(
+        is_sufficient=grounded and coverage >= ENOUGH and not sides_missing,
+        coverage_score=round(coverage, 3),
+        has_conflicts=bool(found),
+        conflicts=found,
+        missing_aspects=missing,
+    )
+
+
+def nearest_topics(retrieved: Retrieved) -> tuple[str, ...]:
+    """Up to three headings or titles of what the library does hold near the question, best first.
+
+    ("Travel and expenses", "Service price list 2026")
+    """
+    found: list[str] = []
+    for hit in retrieved.hits:
+        path = hit.chunk.heading_path
+        topic = (path[-1] if path else "") or hit.document.title or hit.document.name
+        if topic and topic not in found:
+            found.append(topic)
+    return tuple(found[:MOST_TOPICS])
+
+
+# --- coverage --------------------------------------------------------------------------------------------------------
+
+
+def _held(citations: Sequence[Citation], titles: dict[str, str]) -> Reading:
+    """All that is quoted, with the headings it stands under."""
+    texts = [f"{one.quote} {' '.join(one.heading_path)} {titles.get(one.document_id, '')}" for one in citations]
+    return read(" ".join(texts))
+
+
+def _coverage(query: Query, held: Reading) -> float:
+    question = asked(query.fullest)
+    weights = [FRAME_WEIGHT if question.frames(word) else 1.0 for word in question.words]
+    found = sum(w for word, w in zip(question.words, weights, strict=True) if _has(held, word))
+    return found / sum(weights) if weights else 0.0
+
+
+def _has(held: Reading, word: str) -> bool:
+    stem = (terms(word) or [word])[0]
+    if stem in held.places:
+        return True
+    head = stem[: max(4, len(stem) - 2)]
+    return len(stem) >= 4 and any(term.startswith(head) for term in held.content)
+
+
+def _sufficiency_missing(query: Query, relevance: Relevance, held: Reading) -> tuple[str, ...]:
+    """Sides of a comparison, names and numbers that no quote holds; where the answer is doubtful, every word.
+
+    A good answer may well say "weighs" where the question says "heavy".
+    """
+    sides = [part for part in query.parts if not any(term in held.places for term in query_terms(part))]
+    question = asked(query.fullest)
+    absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
+    doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
+    covered = " ".join(sides).lower()
+    found = dict.fromkeys((*absent, *doubtful))
+    return (*sides, *(word for word in found if word.lower() not in covered))
+
+
+# How sure may a reader be? Relevance times grounding, calibrated on data, with the reason in plain words.
+
+HIGH, MEDIUM = 0.85, 0.5  # "high" is right at least so often
+HOLDS = 0.5  # how well a quote must hold a thing of the kind asked for (sought.py) to be sure of it
+# What a claim with this verdict is worth; an unsupported one may still be true, a contradicted one is not.
+WORTH: Mapping[Verdict, float] = {"supported": 1.0, "partly": 0.6, "unsupported": 0.2, "contradicted": 0.0}
+
+
+def confidence(
+    relevance: Relevance,
+    claims: Sequence[Claim],
+    citations: Sequence[Citation],
+    settings: Settings,
+    quotes: Sequence[Quote] = (),
+) -> Confidence:
+    """The chance that the answer shown is right, and why. `quotes` are those of an answer that no model wrote."""
+    if not claims:
+        return Confidence(0.0, "low", "nothing was found that answers it")
+    if quotes:
+        return quoted_confidence(relevance, quotes)
+    score = round(calibrated(relevance.probability) * grounding(claims), 3)
+    if relevance.probability < settings.answer_floor:
+        score = min(score, MEDIUM - 0.001)
+    return Confidence(score, level(score), _reason(relevance, claims, citations))
+
+
+def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confidence:
+    """The chance that one of the quotes answers, from what they hold: is the answer there, do these stand out, do they
+    hold a thing of the kind asked for, and the names and numbers of the question?
+    """
+    found = right_features(relevance, quotes)
+    score = logistic(RIGHT_INTERCEPT + sum(weight * found[name] for name, weight in RIGHT.items()))
+    doubts = []
+    if found["fit"] < HOLDS:
+        doubts.append("no quoted sentence holds the kind of thing that is asked for")
+    if found["unnamed"] > 0:
+        doubts.append("the passage does not hold every name and number of the question")
+    if doubts:
+        score = min(score, HIGH - 0.001)
+    return Confidence(round(score, 3), level(score), "; ".join(doubts) or _standing(found, score))
+
+
+def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
+    """What the confidence in quotes is made of."""
+    likely = min(max(relevance.probability, 0.001), 0.999)
+    return {
+        "there": math.log(likely / (1.0 - likely)),
+        "share": sum(quote.evidence.share for quote in quotes),
+        "fit": max((quote.evidence.fit for quote in quotes), default=0.0),
+        "unnamed": min((quote.evidence.unnamed for quote in quotes), default=1.0),
+    }
+
+
+def _standing(found: Mapping[str, float], score: float) -> str:
+    if score >= HIGH:
+        return "one passage stands out, with the question's names and the kind of thing that is asked for"
+    if found["share"] < 0.5:
+        return "other sentences answer it almost as well"
+    return "the best passage does not stand far above the others"
+
+
+def grounding(claims: Sequence[Claim]) -> float:
+    """The mean worth of the claims, the longer ones counting more."""
+    weights = [max(1, len(claim.text)) for claim in claims]
+    total = sum(weight * WORTH[claim.verdict] for claim, weight in zip(claims, weights, strict=True))
+    return total / sum(weights)
+
+
+def calibrated(probability: float) -> float:
+    """The share of right answers among those with this probability, between fitted points."""
+    given, share = zip(*CONFIDENCE, strict=True)
+    return float(np.interp(probability, given, share))
+
+
+def level(score: float) -> ConfidenceLevel:
+    return "high" if score >= HIGH else "medium" if score >= MEDIUM else "low"
+
+
+def _reason(relevance: Relevance, claims: Sequence[Claim], citations: Sequence[Citation]) -> str:
+    supported = sum(claim.verdict == "supported" for claim in claims)
+    documents = len({citation.document_id for citation in citations})
+    parts = [_grounds(supported, len(claims), documents)]
+    if against := sum(claim.verdict == "contradicted" for claim in claims):
+        parts.append(f"{_count(against, 'sentence')} {'is' if against == 1 else 'are'} contradicted")
+    parts.append(_confidence_coverage(relevance))
+    return "; ".join(part for part in parts if part)
+
+
+def _grounds(supported: int, claims: int, documents: int) -> str:
+    if supported == claims:
+        verb = "is" if claims == 1 else "are"
+        return f"{_count(claims, 'sentence')} {verb} found in {_count(documents, 'document')}"
+    if supported == 0:
+        return "no sentence is fully supported by what it cites"
+    return f"{supported} of {claims} sentences are supported by what they cite"
+
+
+def _confidence_coverage(relevance: Relevance) -> str:
+    if relevance.missing_terms:
+        return f"no passage mentions {_quoted(relevance.missing_terms)}"
+    if relevance.features.get("unnamed", 0.0) > 0:
+        return "the best passage does not hold every name and number of the question"
+    if relevance.features.get("coverage", 0.0) >= 0.9:
+        return "one passage holds all of the question's words"
+    if relevance.features.get("coverage", 0.0) < 0.5:
+        return "no single passage has most of the question's words"
+    return "most of the question's words stand in one passage"
+
+
+def _quoted(found: Sequence[str]) -> str:
+    shown = [f"'{word}'" for word in found[:3]]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

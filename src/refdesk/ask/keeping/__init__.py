@@ -1,1 +1,0 @@
-"""What is known already, and what is kept? Cache, conversation, memory."""

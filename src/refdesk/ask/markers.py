@@ -1,0 +1,449 @@
+"""Which markers does the streamed text carry, and what may be shown of it now? Pure; works at any token boundary.
+
+    "Growth was 4 % [Source 3, 9]. It is warm [12]."  ->  "Growth was 4 % [1]. It is warm."   order == (3,)
+
+Known markers are written as `[1][2]`, numbered by first use, none twice in a row of them; unknown ones go, and the
+space before them. Text is held back only while it may still become a marker: a bracket, an inline code span, the
+first characters of a line.
+
+Decisions (each has its test):
+- Code (fences, and spans that close on their line) stays as it is; brackets in it are not citations.
+- Markdown links and images stay whole, unless their text is a marker: then both go, for a link is no passage.
+- `[1]: http…` and `[^1]: …` at the start of a line are definitions of notes: the line goes. So does a closing list
+  of "Sources:", which the answer carries itself, checked.
+- A number right after a word (`growth[1].`) is a marker; an index (`rows[3] = x`, `a_b[3]`, `list[3]`) is not and is
+  written `rows[ 3 ]`, so that every `[n]` outside code is a citation.
+- `(Source 1)` is a marker; `(1)` is not.
+- A bracketed title that no passage owns goes at the end of a clause, and loses its brackets within one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from refdesk.answer import Context
+from refdesk.ask.citations import FENCE, LONGEST, Owners, closes_fence, outside_code, run_length, span_end
+
+# What has been shown of an answer, and what waits until the next character is known?
+
+AFTER_DROPPED = ".,;:!?)]}»”’…。、"
+
+
+class Shown:
+    """The writing half of the marker stream."""
+
+    def __init__(self) -> None:
+        self.order: dict[int, int] = {}  # passage -> marker
+        self.group: set[int] = set()  # markers in the row that is being written
+        self.space = ""  # before the next character, unless that is a marker which goes
+        self.dropped = False  # a marker went right before
+        self.opened: str | None = None  # shown since a bracket that was no marker
+        self.in_angle = False  # after a "<" of this line: an address there may hold a back-tick
+        self._tail = ""  # the last characters shown
+        self._parts: list[str] = []
+
+    def take(self) -> str:
+        """What was written since the last time."""
+        text = "".join(self._parts)
+        self._parts.clear()
+        return text
+
+    def finish(self) -> str:
+        return self.take() + ("" if self.dropped else self.space)
+
+    # --- where it stands ----------------------------------------------------------------------------------------------
+
+    @property
+    def at_line_start(self) -> bool:
+        return self._tail[-1:] in ("", "\n")
+
+    @property
+    def is_attached(self) -> bool:
+        """Would the next character follow a word without a space?"""
+        return not self.space and (self._tail[-1:].isalnum() or self._tail[-1:] == "_")
+
+    @property
+    def is_after_sentence(self) -> bool:
+        return bool(self.space) and self._tail[-1:] in (".", "!", "?", "…")
+
+    @property
+    def word(self) -> str:
+        found = re.search(r"(?<!\w)\w+\Z", self._tail)
+        return found.group() if found else ""
+
+    # --- what comes ---------------------------------------------------------------------------------------------------
+
+    def text(self, text: str) -> None:
+        """Text that is no marker, after the space that waits."""
+        if self.dropped and self.space and (text[0] == "\n" or text[0] in AFTER_DROPPED):
+            self.space = ""
+        if self.dropped and not self.space and text[0] == "`" and self._tail[-1:] == "`":
+            self.space = " "  # two runs of back-ticks would become one
+        text = self.space + text
+        self.space, self.dropped = "", False
+        self.group.clear()
+        self.raw(text)
+        if self.opened is not None:
+            self.opened += text
+
+    def spaces(self, spaces: str) -> None:
+        if not self.dropped:
+            self.space += spaces
+        elif not self.space and not self.at_line_start:
+            self.space = " "
+
+    def markers(self, owned: tuple[int, ...]) -> None:
+        """The markers of these passages, or nothing and no space before it."""
+        fresh = []
+        for passage in owned:
+            marker = self.order.setdefault(passage, len(self.order) + 1)
+            if marker not in self.group:
+                self.group.add(marker)
+                fresh.append(f"[{marker}]")
+        if not fresh:
+            self.dropped = True
+            return
+        text = self.space + "".join(fresh)
+        self.space, self.dropped = "", False
+        self.raw(text)
+        if self.opened is not None:
+            self.opened += text
+
+    def raw(self, text: str) -> None:
+        """As it is: code."""
+        self._parts.append(text)
+        self._tail = (self._tail + text)[-48:]
+        opened, closed = text.rfind("<"), max(text.rfind(">"), text.rfind("\n"))
+        if opened != closed:  # one of them is there
+            self.in_angle = opened > closed
+
+
+_LONGEST_LINK = 600
+_LONGEST_LABEL = 40
+_OPEN, _CLOSE = (
+    r"\\?\[|【|［|〔|⟦|&#0{0,3}91;|&#[xX]0{0,3}5[bB];|&lbrack;|&lsqb;",
+    r"\\?\]|】|］|〕|⟧|&#0{0,3}93;|&#[xX]0{0,3}5[dD];|&rbrack;|&rsqb;",
+)
+_OPENER, _CLOSER = re.compile(_OPEN), re.compile(_CLOSE)
+_EDGE = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})|(?P<blank>\n[^\S\n]*\n)")
+_PARTIAL_ENTITY = re.compile(r"&(?:#[xX]?[0-9a-fA-F]{0,6}|[lr][a-z]{0,6})?\Z")
+_PLAIN = re.compile(r"[^\s\\\[\]【】［］〔〕⟦⟧&`(!]+")
+_SPACES = re.compile(r"[^\S\n]+")
+_GAP = r"[^\S\n]"
+_TITLE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\))"
+_LINK = re.compile(
+    rf"\({_GAP}*+(?:(?:<[^<>\n]*>|(?:[^\s()]|\([^\s()]*\))++)(?:{_GAP}++{_TITLE})?|(?<!\(){_TITLE}|){_GAP}*+\)"
+)
+_ROUND_WORDS = ("sources", "source", "passages", "passage")
+_ROUND = re.compile(
+    r"\((?:sources?|passages?)\s*+(?:[:#]\s*+)?\d++(?:\s*+(?:,|;|and|&|-|–)\s*+(?:(?:source|passage)s?\s*+)?\d++)*\s*+\)",
+    re.I,
+)
+_LISTED = re.compile(
+    r"[#*_\s]*(?:sources?(?: used| cited)?|references?|bibliography|citations?|works cited)[\s:*_]*", re.IGNORECASE
+)
+_LISTED_WORDS = ("sources used", "sources cited", "source", "references", "bibliography", "citations", "works cited")
+_INDEXED = frozenset(
+    ("array", "arr", "list", "args", "argv", "matrix", "vec", "vector", "tuple", "dict", "buf", "rows")
+)
+_ADDRESS = re.compile(r"[^\S\n]*(?:https?:|www\.|ftp:|mailto:|file:|<|#|/|\.)", re.IGNORECASE)
+_ENCODED = {ord(character): f"%{ord(character):02X}" for character in "[]`"}
+
+_WRITTEN = re.compile(r"\[(\d{1,4})\]")
+_MORE = -1  # the buffer does not yet decide
+
+
+class MarkerStream:
+    """Reads the markers of one answer. `feed` gives what may be shown now, `finish` what was still held back."""
+
+    def __init__(self, context: Context) -> None:
+        self._owners = Owners(context)
+        self._shown = Shown()
+        self._buffer = ""
+        self._final = False
+        self._fence = ""  # of the code block that is open
+        self._doubled = 0  # brackets around a marker that went: [[1]]
+        self._in_sources = False
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Passages by first use: marker i + 1 is passage order[i]."""
+        return tuple(self._shown.order)
+
+    def feed(self, text: str) -> str:
+        self._buffer += text
+        self._drain()
+        return self._shown.take()
+
+    def finish(self) -> str:
+        self._final = True
+        self._drain()
+        return self._shown.finish()
+
+    def _drain(self) -> None:
+        while self._buffer:
+            taken = self._step()
+            if taken == _MORE:
+                break
+            self._buffer = self._buffer[taken:]
+
+    # --- one step: characters taken from the buffer, or _MORE ---------------------------------------------------------
+
+    def _step(self) -> int:
+        buffer = self._buffer
+        if self._fence:
+            return self._fenced()
+        if (
+            self._shown.at_line_start
+            and not self._shown.space
+            and not self._shown.dropped
+            and (taken := self._line_start())
+        ):
+            return taken
+        if match := _SPACES.match(buffer):
+            self._shown.spaces(match.group())
+            return match.end()
+        if buffer[0] == "\n":
+            self._show("\n")
+            return 1
+        if buffer[0] == "`":
+            return self._code_span()
+        if buffer[0] == "(":
+            return self._round_bracket()
+        if buffer[0] == "&" and not self._final and _PARTIAL_ENTITY.match(buffer):
+            return _MORE
+        if buffer[0] == "\\" and len(buffer) < 2 and not self._final:
+            return _MORE
+        if match := _OPENER.match(buffer):
+            return self._bracket(match.end())
+        if match := _CLOSER.match(buffer):
+            return self._stray_closer(match.group())
+        if buffer[0] == "\\":
+            taken = 2 if buffer[1:2] == "`" else 1  # an escaped back-tick opens no code
+            self._show(buffer[:taken])
+            return taken
+        if buffer[0] == "!" and not self._final and len(buffer) < 2:
+            return _MORE
+        if buffer.startswith("!["):
+            return self._image()
+        if match := _PLAIN.match(buffer):
+            self._show(match.group())
+            return match.end()
+        self._show(buffer[0])
+        return 1
+
+    def _fenced(self) -> int:
+        """A line of a code block, as it is."""
+        line, newline, _ = self._buffer.partition("\n")
+        if self._shown.at_line_start:  # only here may the fence close
+            if not newline and not self._final and not line.strip(f" {self._fence[0]}"):
+                return _MORE
+            if (newline or self._final) and closes_fence(line, self._fence):
+                self._fence = ""
+        self._shown.raw(line + newline)
+        return len(line) + len(newline)
+
+    def _line_start(self) -> int:
+        """A fence, the answer's own list of sources, or nothing special (0)."""
+        line, newline, _ = self._buffer.partition("\n")
+        whole = bool(newline) or self._final
+        if self._in_sources:
+            first = line.lstrip(" \t*_")[:1]
+            if not first and not whole:
+                return _MORE
+            if not first or first in "-•[【(<" or first.isdigit() or line.lstrip()[:1] == "*":
+                return self._skip_line()
+            self._in_sources = False
+        return self._fence_start(line, newline, whole) or self._sources_start(line, newline, whole)
+
+    def _fence_start(self, line: str, newline: str, whole: bool) -> int:
+        bare = line.lstrip(" ")
+        if len(line) - len(bare) > 3 or bare[:1] not in ("", "`", "~"):
+            return 0
+        if not whole and (bare == "" or (len(bare) < 3 and set(bare) == {bare[0]})):
+            return _MORE
+        if bare[:3] not in ("```", "~~~"):
+            return 0
+        if not whole and len(line) < LONGEST:
+            return _MORE
+        match = FENCE.match(line + newline)
+        if not match:
+            return 0
+        self._fence = match[1]
+        self._shown.raw(line + newline)
+        return len(line) + len(newline)
+
+    def _sources_start(self, line: str, newline: str, whole: bool) -> int:
+        """`**Sources:**` alone on its line; the list below it goes too."""
+        if len(line) >= _LONGEST_LABEL:
+            return 0
+        if whole:
+            self._in_sources = bool(_LISTED.fullmatch(line))
+            return len(line) + len(newline) if self._in_sources else 0
+        letters = line.strip(" \t#*_:").lower()
+        may_be = any(word.startswith(letters) for word in _LISTED_WORDS) or letters == "sources"
+        return _MORE if line and may_be else 0
+
+    def _skip_line(self) -> int:
+        end = self._buffer.find("\n")
+        if end >= 0:
+            return end + 1
+        return len(self._buffer) if self._final else _MORE
+
+    def _code_span(self) -> int:
+        """A span of code, or else back-ticks that are text."""
+        line = self._buffer.partition("\n")[0]
+        end = span_end(line, 0, ended=self._final or len(line) < len(self._buffer))
+        if end == _MORE:
+            return _MORE
+        if end and not self._shown.in_angle:
+            self._show(line[:end])
+            return end
+        run = run_length(line, 0)
+        self._show("\\`" * run if run < 3 else line[:run])  # escaped, so that no reader pairs it with another
+        return run
+
+    def _round_bracket(self) -> int:
+        """`(Source 1)`."""
+        head = self._buffer[:LONGEST]
+        end = next((i for i, c in enumerate(head[1:], 1) if c in "()\n"), -1)
+        inner = (head[1:] if end < 0 else head[1:end]).lower()
+        may_be = any(inner.startswith(word) or word.startswith(inner) for word in _ROUND_WORDS)
+        if end < 0 and not self._final and may_be and len(head) < LONGEST:
+            return _MORE
+        if end > 0 and (match := _ROUND.match(head)):
+            self._shown.markers(self._owners.named(match.group()[1:-1]) or ())
+            return match.end()
+        self._show("(")
+        return 1
+
+    # --- brackets -----------------------------------------------------------------------------------------------------
+
+    def _bracket(self, start: int) -> int:
+        buffer = self._buffer
+        edge = _EDGE.search(buffer, start, start + LONGEST)
+        if edge is None:
+            if len(buffer) - start < LONGEST and not self._final:
+                return _MORE
+            return self._literal(start)
+        if edge.lastgroup != "close":
+            if edge.start() == start and edge.lastgroup == "open":  # [[1]]
+                self._doubled += 1
+                return start
+            return self._literal(start)
+        inner = buffer[start : edge.start()]
+        if "`" in inner and not self._owners.looks_cited(inner):
+            return self._literal(start)  # code binds tighter than brackets
+        return self._closed(start, inner, edge.end())
+
+    def _literal(self, length: int) -> int:
+        """A bracket that is none of ours; what follows it is watched, so that no marker comes about."""
+        self._show(self._buffer[:length])
+        self._shown.opened = ""
+        return length
+
+    def _closed(self, start: int, inner: str, end: int) -> int:
+        """A whole bracket: a link, a definition, an index, a marker, or text."""
+        buffer, final = self._buffer, self._final
+        if end == len(buffer) and not final:
+            return _MORE
+        following = buffer[end : end + 1]
+        if following == "(":
+            link = _LINK.match(buffer, end, end + _LONGEST_LINK)
+            if link is None and not final and "\n" not in buffer[end:] and len(buffer) - end < _LONGEST_LINK:
+                return _MORE
+            if link:
+                return self._link(inner, buffer[: link.end()], end)
+        cited = self._owners.looks_cited(inner)
+        if following == ":" and cited and self._shown.at_line_start:
+            rest = buffer[end + 1 : end + 12]
+            if len(rest) < 11 and "\n" not in rest and not final:
+                return _MORE
+            if inner.startswith("^") or _ADDRESS.match(rest):
+                return self._skip_line()
+        if cited and self._shown.is_attached and self._owners.is_numeric(inner):
+            if end + 2 > len(buffer) and not final:
+                return _MORE
+            if self._is_index(buffer[end : end + 2]):
+                self._show(f"[ {inner.strip()} ]")
+                return end
+        rest = buffer[end : end + LONGEST]
+        if not cited and not final and not rest.strip() and "\n" not in rest and len(rest) < LONGEST:
+            return _MORE
+        ends = cited or rest.lstrip(" \t")[:1] in ("", "\n", "[", "【", *AFTER_DROPPED) or self._shown.is_after_sentence
+        owned = self._owners.named(inner, ends=ends)
+        if owned is None:
+            self._shown.opened = None
+            self._show(buffer[:end])
+        elif not owned and not ends:
+            self._show(inner.strip() or " ")  # a title within a sentence keeps its words
+        else:
+            self._shown.markers(owned)
+        return end
+
+    def _link(self, inner: str, link: str, end: int) -> int:
+        if self._owners.looks_cited(inner):
+            self._shown.markers(())
+        else:
+            self._show(link[:end] + link[end:].translate(_ENCODED))
+        self._shown.opened = None
+        return len(link)
+
+    def _image(self) -> int:
+        """`![alt](url)` stays whole; an exclamation mark before a marker is one."""
+        buffer = self._buffer
+        edge = _EDGE.search(buffer, 2, 2 + LONGEST)
+        if edge is None and len(buffer) < 2 + LONGEST and not self._final:
+            return _MORE
+        if edge and edge.lastgroup == "close":
+            link = _LINK.match(buffer, edge.end(), edge.end() + _LONGEST_LINK)
+            rest = buffer[edge.end() :]
+            partial = rest[:1] in ("", "(") and "\n" not in rest and len(rest) < _LONGEST_LINK
+            if link is None and partial and not self._final:
+                return _MORE
+            if link:
+                if not self._owners.looks_cited(buffer[2 : edge.start()]):
+                    self._show("!")
+                return 1
+        self._show("!")
+        return 1
+
+    def _is_index(self, following: str) -> bool:
+        name = self._shown.word
+        is_name = (
+            "_" in name
+            or (len(name) == 1 and name.islower())
+            or name.lower() in _INDEXED
+            or bool(re.search(r"[a-z][A-Z]", name))
+        )
+        goes_on = following[:1].isalnum() or following[:1] in ("=", "_", "(") or bool(re.match(r"\.\w", following))
+        return is_name or goes_on
+
+    def _stray_closer(self, closer: str) -> int:
+        if self._doubled and (self._shown.group or self._shown.dropped):
+            self._doubled -= 1
+            return len(closer)
+        if self._shown.opened is not None and self._owners.looks_cited(self._shown.opened + self._shown.space):
+            return len(closer)  # what is left would read as a marker
+        self._show(closer)
+        self._shown.opened = None
+        return len(closer)
+
+    def _show(self, text: str) -> None:
+        self._doubled = 0
+        self._shown.text(text)
+
+
+def numbered_by_passage(content: str, order: Sequence[int]) -> str:
+    """The content with the passages' own numbers again, so that it can be read once more.
+
+    >>> numbered_by_passage("Growth was 4 % [1].", (3,))
+    'Growth was 4 % [3].'
+    """
+    visible = outside_code(content)
+    for match in reversed(list(_WRITTEN.finditer(visible))):
+        marker = int(match[1])
+        if 1 <= marker <= len(order):
+            content = f"{content[: match.start()]}[{order[marker - 1]}]{content[match.end() :]}"
+    return content

@@ -1,1 +1,0 @@
-"""Which sentence proves which claim? Markers, figures, wording, verdicts, second opinions."""

@@ -1,0 +1,432 @@
+"""How well do these sentences support this claim? Wording, figures, names, negation, opposites and meaning. Pure.
+
+Each is a number; a logistic model with few coefficients joins them (fitted by `python -m benchmarks.claims --fit`).
+Figures, negations and opposites that clash are also reasons of their own: they name what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import Claim, Verdict
+from refdesk.ask.figures import Quantity, agrees, compact, figures
+from refdesk.ask.negation import content_stems, denied, is_negated, names, opposites, words
+from refdesk.terms import terms
+from refdesk.text import fold
+
+# Does the source state the figures of a claim? What it says otherwise or not at all, in plain words.
+
+_DECREASE = re.compile(
+    r"\b(?:loss|lost|fell|fall|decline|drop|decrease|negative|minus|down|deficit|below|reduc|shrank)", re.I
+)
+_TABLE_SCALE = re.compile(
+    r"\bin\s+(?:[A-Z$€£]{1,4}\s+)?(thousands|millions|billions)\b|[$€£](?:in\s+)?(000|m|mn|bn)\b", re.I
+)
+_NO_DIGIT = re.compile(r"\D")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[,.\s]+(?=\d)")
+_TABLE_FACTOR = {"thousands": 1e3, "000": 1e3, "millions": 1e6, "m": 1e6, "mn": 1e6, "billions": 1e9, "bn": 1e9}
+
+
+def check_figures(claim: str, stated: Sequence[Quantity], near: str, everything: str) -> tuple[list[str], list[str]]:
+    """(what the source says otherwise, what it does not say), each in plain words.
+
+    A figure is looked for in the chosen lines; where these say another in its place that is a clash, else the rest of
+    the cited passages may say it.
+    """
+    if not stated:
+        return [], []
+    held = figures(near)
+    factor = _table_factor(everything)
+    free, open_figures = list(held), []
+    for figure in stated:  # each figure of the source proves one of the claim, unless it is said twice
+        proof = next((one for one in free if _agrees(claim, figure, one, factor)), None)
+        if proof is not None:
+            free.remove(proof)
+        elif not any(_agrees(claim, figure, one, factor) for one in held) and not _is_spelled(figure, near):
+            open_figures.append(figure)
+    beyond: tuple[Quantity, ...] | None = None
+    wrong, missing = [], []
+    for figure in open_figures:
+        shown = claim[figure.start : figure.end].strip()
+        rival = _rival(claim, figure, free, near)
+        if rival is not None:
+            wrong.append(f"says {shown} where the source says {near[rival.start : rival.end].strip()}")
+            continue
+        if figure.weak:
+            continue
+        beyond = figures(everything) if beyond is None else beyond
+        if not any(_agrees(claim, figure, one, factor) for one in beyond) and not _is_spelled(figure, everything):
+            missing.append(f"the source does not say {shown}")
+    return wrong, missing
+
+
+def _agrees(claim: str, figure: Quantity, held: Quantity, factor: float) -> bool:
+    if agrees(figure, held):
+        return True
+    if held.kind != "number" or figure.kind != "number":
+        return figure.kind == "ordinal" == held.kind and figure.value == held.value
+    if figure.value * held.value < 0 and _DECREASE.search(claim):
+        return agrees(_positive(figure), _positive(held))
+    if factor > 1 and not held.unit:
+        scaled = Quantity(
+            "number", held.text, held.start, held.end, held.value * factor, held.step * factor, figure.unit
+        )
+        return agrees(figure, scaled)
+    return False
+
+
+def _positive(one: Quantity) -> Quantity:
+    return Quantity(one.kind, one.text, one.start, one.end, abs(one.value), one.step, one.unit, abs(one.bare))
+
+
+def _table_factor(text: str) -> float:
+    match = _TABLE_SCALE.search(text)
+    return _TABLE_FACTOR[(match[1] or match[2]).lower()] if match else 1.0
+
+
+def _is_spelled(figure: Quantity, text: str) -> bool:
+    """The same letters or digits, written in another way: `12 345`, `56, 000`, `TG 4`."""
+    if figure.kind == "code":
+        return _stands(figure.text, _compacted(text), lambda before: before.isascii() and before.isalnum())
+    digits = _NO_DIGIT.sub("", figure.text)
+    if figure.kind != "number" or len(digits) < 4 or figure.unit:
+        return False
+    return _stands(digits, _joined(text), str.isdecimal)
+
+
+def _stands(part: str, text: str, is_joined: Callable[[str], bool]) -> bool:
+    """Whether it stands there as a whole. Not by a pattern made for it: to make one takes longer than all the rest."""
+    at = text.find(part)
+    while at >= 0:
+        end = at + len(part)
+        if not is_joined(text[max(0, at - 1) : at]) and not text[end : end + 1].isdecimal():
+            return True
+        at = text.find(part, at + 1)
+    return False
+
+
+# A claim may have a hundred figures, and all of them are looked for in the same passages.
+@lru_cache(maxsize=8)
+def _compacted(text: str) -> str:
+    return compact(text)
+
+
+@lru_cache(maxsize=8)
+def _joined(text: str) -> str:
+    """Digits with nothing between them."""
+    return _BETWEEN_DIGITS.sub("", text)
+
+
+def _rival(claim: str, figure: Quantity, free: Sequence[Quantity], near: str) -> Quantity | None:
+    """The figure of the source that stands where the claim has another: its unit, or the same word beside it."""
+    for one in free:
+        if figure.kind == "date" and one.kind == "date":
+            if any(held.clashes(said) for said in figure.when for held in one.when):
+                return one
+        elif figure.kind == "code" or one.kind == "code":
+            if figure.kind == one.kind and figure.text[:2] == one.text[:2]:
+                return one
+        elif (figure.unit and figure.unit == one.unit and not figure.weak) or (
+            _beside(claim, figure) & _beside(near, one)
+        ):
+            return one
+    return None
+
+
+def _beside(text: str, figure: Quantity) -> set[tuple[str, str]]:
+    """The content word after the figure, and the one before it."""
+    after, before = (
+        content_stems(text[figure.end : figure.end + 40]),
+        content_stems(text[max(0, figure.start - 40) : figure.start]),
+    )
+    return {("after", stem) for stem in after[:1]} | {("before", stem) for stem in before[-1:]}
+
+
+MOST_LINES = 3  # sentences that may support a claim together
+CONSIDERED = 12  # of the lines that fit best, for their figures
+FIGURES_WEIGHT = 0.5
+NEAR_GAIN, FAR_GAIN = 0.08, 0.15  # words, by weight, that a further line must add
+CELLS = " | "  # between the cells of a table's row
+# "According to the handbook, …" says where it stands, not what.
+_LEAD = re.compile(
+    r"\A\s*(?:according to|based on|as (?:stated|described|noted) in|in) the [^,.]{1,60},\s+", re.IGNORECASE
+)
+# What speaks of itself is no document's.
+_PERSONAL = frozenset(("i", "me", "my", "we", "you", "your", "i'm", "i've", "i'd"))
+
+
+class Line(NamedTuple):
+    """A sentence that may prove something: where it stands and what it says."""
+
+    passage: int
+    chunk: int  # place of the chunk in its passage
+    sentence: int
+    text: str
+    stems: frozenset[str]
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A claim read once: its content stems with their weights, its names and figures."""
+
+    text: str
+    stems: tuple[str, ...]
+    names: tuple[str, ...]
+    figures: tuple[Quantity, ...]
+    denied: frozenset[str]
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What was found: the lines that fit best, the features, and in plain words what does not fit."""
+
+    lines: tuple[Line, ...]
+    features: Mapping[str, float]
+    covered: float  # share of the claim's words that stand in these lines or in their opposites, by weight
+    clashes: tuple[str, ...]  # figures, negations and opposites that contradict
+    gaps: tuple[str, ...]  # what the sources do not name
+
+
+def read(text: str, language: str = "en") -> Reading:
+    stated = figures(text)
+    stems = content_stems(_LEAD.sub("", _without(text, stated)), language)
+    return Reading(
+        text,
+        stems,
+        names(text, stated),
+        stated,
+        denied(text, language),
+        tuple(words(text)),
+    )
+
+
+def _without(text: str, stated: Sequence[Quantity]) -> str:
+    """The words beside the figures: those are compared by what they mean, not by how they are written."""
+    kept, position = [], 0
+    for one in stated:
+        if not one.weak:
+            kept.append(text[position : one.start])
+            position = one.end
+    return " ".join([*kept, text[position:]])
+
+
+def weights(claim: Reading, lines: Sequence[Line]) -> dict[str, float]:
+    """A word that few of the sentences have says more; one that none has says most."""
+    count = len(lines)
+    held = {stem: sum(stem in line.stems for line in lines) for stem in claim.stems}
+    return {stem: math.log(1 + (count + 1) / (held[stem] + 0.5)) for stem in claim.stems}
+
+
+def choose(
+    claim: Reading, lines: Sequence[Line], weight: Mapping[str, float], around: frozenset[str] = frozenset()
+) -> list[Line]:
+    """The best line, then those that add the most words to it: a neighbour may help, any other line must add more.
+
+    Rows of a table often differ in their figures alone: of the best lines, those that state the claim's come first.
+    """
+    total = sum(weight.values()) or 1.0
+
+    def covered(stems: frozenset[str]) -> float:
+        return sum(value for stem, value in weight.items() if stem in stems) / total
+
+    scored = sorted(((covered(line.stems) + line.cosine, line) for line in lines), key=lambda one: -one[0])
+    if claim.figures:
+        best = [(score + FIGURES_WEIGHT * _stated_share(claim, line.text), line) for score, line in scored[:CONSIDERED]]
+        scored[:CONSIDERED] = sorted(best, key=lambda one: -one[0])
+    ranked = [line for _, line in scored]
+    if not ranked:
+        return []
+    chosen, seen = [ranked[0]], ranked[0].stems | around
+    while len(chosen) < MOST_LINES:
+        best_line, gain = None, 0.0
+        for line in ranked[: 2 * CONSIDERED]:
+            if line in chosen:
+                continue
+            added = covered(seen | line.stems) - covered(seen) - (NEAR_GAIN if _is_near(line, chosen) else FAR_GAIN)
+            if added > gain:
+                best_line, gain = line, added
+        if best_line is None:
+            break
+        chosen.append(best_line)
+        seen = seen | best_line.stems
+    return chosen
+
+
+def _stated_share(claim: Reading, text: str) -> float:
+    held = figures(text)
+    return sum(any(agrees(one, other) for other in held) for one in claim.figures) / len(claim.figures)
+
+
+def _is_near(line: Line, chosen: Sequence[Line]) -> bool:
+    return any(
+        line.passage == other.passage and line.chunk == other.chunk and abs(line.sentence - other.sentence) <= 2
+        for other in chosen
+    )
+
+
+def support(claim: Reading, lines: Sequence[Line], surroundings: str = "", language: str = "en") -> Support:
+    """`lines` are all sentences of the cited passages; `surroundings` their titles and headings."""
+    weight = weights(claim, lines)
+    around = frozenset(terms(surroundings, language)) if surroundings else frozenset()
+    chosen = choose(claim, lines, weight, around)
+    if not chosen:
+        return Support((), {}, 0.0, (), ())
+    total = sum(weight.values()) or 1.0
+    best = chosen[0]
+    joined = " ".join(line.text for line in chosen)
+    near = frozenset().union(*(line.stems for line in chosen))
+
+    def covered(stems: frozenset[str]) -> float:
+        return sum(value for stem, value in weight.items() if stem in stems) / total
+
+    beyond = [surroundings, *(line.text for line in lines if CELLS not in line.text)]  # another row is another thing
+    wrong, missing_figures = check_figures(claim.text, claim.figures, joined, "\n".join(beyond))
+    text_of_all = fold(" ".join([*(line.text for line in lines), surroundings]))
+    unnamed = [name for name in claim.names if not _is_named(name, text_of_all) and not _is_figure(name)]
+    opposed = opposites(claim.words, words(joined))
+    turned = _turned(claim, best.text, joined, language)
+    together = covered(near | around)
+    features = {
+        "coverage": (covered(best.stems | around) + together) / 2,
+        "cosine": best.cosine,
+        "names": len(unnamed) / max(1, len(claim.names)),
+        "figures": float(bool(wrong or missing_figures)),
+        "negation": float(bool(turned)),
+        "opposites": float(bool(opposed)),
+        "personal": float(bool(_PERSONAL & set(claim.words) and not _PERSONAL & set(words(joined)))),
+        "length": math.log(1 + len(claim.stems)),
+    }
+    clashes = [*wrong]
+    if turned:
+        clashes.append(turned)
+    clashes += [f"says “{one}” where the source says “{other}”" for one, other in opposed]
+    gaps = [*missing_figures, *(f"the source does not name {name}" for name in unnamed)]
+    opposing = frozenset(terms(" ".join(one for one, _ in opposed), language))
+    return Support(tuple(chosen), features, covered(near | around | opposing), tuple(clashes), tuple(gaps))
+
+
+def _is_figure(name: str) -> bool:
+    return any(character.isdigit() for character in name)
+
+
+def _is_named(name: str, folded: str) -> bool:
+    wanted = fold(name).strip(".")
+    return wanted in folded or wanted.replace("-", " ") in folded or wanted.replace("-", "") in folded
+
+
+def _turned(claim: Reading, best: str, joined: str, language: str) -> str:
+    """Is something denied on one side only?"""
+    own, theirs = is_negated(claim.text), is_negated(best)
+    if own == theirs:
+        return ""
+    held = frozenset(terms(joined, language))
+    if own and claim.denied & held and not claim.denied & denied(joined, language):
+        return "says “not” where the source does not"
+    if theirs and denied(best, language) & frozenset(claim.stems) and not denied(best, language) & claim.denied:
+        return "leaves out a “not” of the source"
+    return ""
+
+
+def cosines(vector: NDArray[np.float32], rows: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Of a unit vector with rows of unit vectors scaled by 127."""
+    found: NDArray[np.float32] = np.vecdot(rows.astype(np.float32), vector) / np.float32(127)
+    return found
+
+
+# What is said of a claim, given what was found for it? The fitted model and the rules that overrule it.
+
+FEATURES = ("coverage", "cosine", "names", "figures", "negation", "opposites", "personal", "length")
+# Fitted by `python -m benchmarks.claims --fit` on one half of nine sets of labelled claims, each set and each label
+# weighing the same; figures in docs/evals.md. Above .5 is supported.
+COEFFICIENTS = {
+    "intercept": -1.741, "coverage": 1.755, "cosine": 2.63, "names": -0.318, "figures": -0.209, "negation": -0.933,
+    "opposites": -0.588, "personal": -2.093, "length": -0.154,
+}  # fmt: skip
+SUPPORTED, PARTLY = 0.5, 0.3
+_SAME_MATTER, _SAME_MEANING = 0.5, 0.6  # words or cosine from which a clash is about the same thing
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict with its reason and the (passage, chunk, sentence) it rests on."""
+
+    verdict: Verdict
+    score: float
+    note: str
+    lines: tuple[tuple[int, int, int], ...]
+
+
+def judge_claim(found: Support) -> Judged:
+    """The verdict, a score in 0..1, and what does not fit in plain words."""
+    lines = tuple((line.passage, line.chunk, line.sentence) for line in found.lines)
+    if not found.lines:
+        return Judged("unsupported", 0.0, "the passage has no sentences", ())
+    score = probability(found.features, COEFFICIENTS)
+    verdict, note = _verdict(found, score)
+    return Judged(verdict, _most(verdict, score), note, lines)
+
+
+def _most(verdict: Verdict, score: float) -> float:
+    if verdict == "contradicted":
+        return 0.2 * score
+    return score if verdict == "supported" else min(score, 0.49)
+
+
+def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
+    note = "; ".join((*found.clashes, *found.gaps)[:3])
+    if found.clashes and (found.covered >= _SAME_MATTER or found.features["cosine"] >= _SAME_MEANING):
+        return "contradicted", note
+    if found.gaps or found.clashes:
+        return ("partly" if score >= SUPPORTED else "unsupported"), note
+    if score >= SUPPORTED:
+        return "supported", ""
+    if score >= PARTLY:
+        return "partly", "only part of it stands in the source"
+    return "unsupported", "the source does not say this"
+
+
+def probability(features: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
+    total = coefficients["intercept"] + sum(coefficients[name] * features[name] for name in FEATURES)
+    return 1 / (1 + math.exp(-total))
+
+
+# --- two checks of one claim ------------------------------------------------------------------------------------------
+
+_WORSE: Mapping[Verdict, int] = {verdict: place for place, verdict in enumerate(get_args(Verdict))}
+
+
+def stricter(claims: Sequence[Claim], said: Sequence[tuple[Verdict, str]], by: str) -> tuple[Claim, ...]:
+    """The claims with the worse of two verdicts each: their own, and (verdict, reason) of another reader, if any."""
+    if not said:
+        return tuple(claims)
+    return tuple(_worse(claim, verdict, reason, by) for claim, (verdict, reason) in zip(claims, said, strict=True))
+
+
+def _worse(claim: Claim, verdict: Verdict, reason: str, by: str) -> Claim:
+    if verdict == "supported":
+        return claim
+    note = "; ".join(filter(None, (claim.note, f"{by}: {verdict}{f' ({reason})' if reason else ''}")))
+    if _WORSE[verdict] <= _WORSE[claim.verdict]:
+        return replace(claim, note=note)
+    return replace(claim, verdict=verdict, score=round(_most(verdict, claim.score), 4), note=note)
+
+
+def kept_verdicts(claims: Sequence[Claim], before: Sequence[Claim]) -> tuple[Claim, ...]:
+    """Claims that were read again, each with its verdict of before where that was worse: only its place has changed."""
+    known = {claim.text: claim for claim in before}
+    return tuple(
+        replace(claim, verdict=old.verdict, score=old.score, note=old.note)
+        if (old := known.get(claim.text)) is not None and _WORSE[old.verdict] > _WORSE[claim.verdict]
+        else claim
+        for claim in claims
+    )

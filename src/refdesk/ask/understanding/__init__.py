@@ -1,1 +1,0 @@
-"""What is asked? Spelling, slips, follow-ups, route, intent, comparisons, and whether two questions mean the same."""

@@ -1,1 +1,0 @@
-"""Who writes the answer, and what of it is shown? Drafts, trimming, the writers."""

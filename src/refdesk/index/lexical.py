@@ -1,0 +1,266 @@
+"""BM25 over tantivy's files. Terms come ready-made from `refdesk.terms`, so every index analyses text alike."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import tantivy
+from tantivy import FieldType, Occur, Query
+
+from refdesk.errors import IndexDamaged
+from refdesk.files.local import is_closed
+from refdesk.ports import Scored
+from refdesk.terms import VERSION
+from refdesk.types import EVERYTHING, Range, Scope
+
+TERMS = "terms.version"  # which of `refdesk.terms` the index was made with
+WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
+SMALL_HEAP = 15_000_000  # the least that tantivy takes; it fills a third of it with an empty table at each commit
+FEW = 1_000  # entries that find room in the small one
+K3 = 2.0  # a word that the query says twice counts 1.5 times, and never more than 3 times
+SMALL_SEGMENT = 10_000  # chunks; tantivy's merge policy takes all below this for one size …
+MERGED_AT = 8  # … and joins segments from eight of a size on. Each one costs a search some 20 µs.
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalEntry:
+    """A chunk as the lexical index holds it."""
+
+    chunk_id: int
+    document_id: str
+    collection: str
+    kind: str
+    first_page: int
+    last_page: int
+    date: str
+    metadata: Sequence[tuple[str, str]]
+    terms: Sequence[str]
+
+
+class LexicalIndex:
+    """One folder of tantivy files; the caller holds the library's lock while writing."""
+
+    def __init__(self, folder: Path, *, create: bool) -> None:
+        self.folder = folder
+        self._schema = _schema()
+        if not create and not (folder / "meta.json").is_file():
+            raise IndexDamaged(f"the BM25 index {folder} is missing")
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "meta.json").is_file():
+            (folder / TERMS).write_text(f"{VERSION}\n", encoding="ascii")
+        try:
+            self._index = tantivy.Index(self._schema, path=str(self._readable(folder)), reuse=True)
+            self._index.register_tokenizer("terms", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
+            self._index.config_reader(reload_policy="manual")
+        except ValueError as error:  # what tantivy raises for everything
+            raise IndexDamaged(f"the BM25 index {folder} does not open: {error}") from error
+        self.reload()
+
+    def _readable(self, folder: Path) -> Path:
+        """The folder; where it cannot be written, one of links to its files: tantivy takes a lock to read, too."""
+        if not is_closed(folder):
+            return folder
+        self._links = tempfile.TemporaryDirectory(prefix="refdesk-index-")
+        for path in folder.iterdir():
+            if not path.name.endswith(".lock"):
+                Path(self._links.name, path.name).symlink_to(path)
+        return Path(self._links.name)
+
+    def reload(self) -> None:
+        """Sees what has been committed by any process."""
+        try:
+            self._index.reload()
+        except ValueError as error:  # a file of it is missing or damaged
+            raise IndexDamaged(f"the BM25 index {self.folder} does not open: {error}") from error
+        self._searcher = self._index.searcher()
+
+    @property
+    def has_current_terms(self) -> bool:
+        """Whether its terms are made as those of questions are now; indexes of version 1 do not say theirs."""
+        try:
+            return (self.folder / TERMS).read_text(encoding="ascii").strip() == str(VERSION)
+        except (OSError, ValueError):
+            return False
+
+    @property
+    def count(self) -> int:
+        return int(self._searcher.num_docs)
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether tantivy begins to merge at each commit: in vain, unless somebody waits for it."""
+        segments = orjson.loads((self.folder / "meta.json").read_bytes())["segments"]
+        return len([one for one in segments if one["max_doc"] < SMALL_SEGMENT]) >= MERGED_AT
+
+    # writing
+
+    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
+        """Drops ranges of chunk ids, adds entries, and makes both durable in one commit."""
+        new = list(entries)
+        writer = self._open_writer(SMALL_HEAP if len(new) <= FEW else WRITER_HEAP)
+        try:
+            for first, last in drop:
+                writer.delete_documents_by_query(
+                    Query.range_query(self._schema, "id", FieldType.Unsigned, first, last, True, True)
+                )
+            for entry in new:
+                writer.add_document(_document(entry))
+            writer.commit()
+        finally:
+            del writer  # gives tantivy's own lock back, which a traceback would hold on to
+
+    def merge(self) -> None:
+        """Joins small segments, when there are many, into larger ones."""
+        if self.is_scattered:
+            writer = self._open_writer(SMALL_HEAP)
+            try:
+                writer.commit()
+                writer.wait_merging_threads()
+            finally:
+                del writer  # a failure's traceback would keep tantivy's own lock
+
+    def _open_writer(self, heap: int) -> Any:
+        """A writer, after clearing what one that was killed in its commit has left.
+
+        Lists of deleted chunks are named by the commit they belong to; the next commit counts on from the last whole
+        one, takes the same name, and fails on a file that is there. No reader knows a list as new as that.
+        """
+        meta = orjson.loads((self.folder / "meta.json").read_bytes())
+        living = {
+            f"{one['segment_id'].replace('-', '')}.{one['deletes']['opstamp']}.del"
+            for one in meta["segments"]
+            if one["deletes"]
+        }
+        for path in self.folder.glob("*.del"):
+            stamp = path.name.split(".")[1]
+            if path.name not in living and stamp.isdigit() and int(stamp) >= meta["opstamp"]:
+                path.unlink()
+        return self._index.writer(heap_size=heap, num_threads=1)
+
+    # searching
+
+    def search(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
+        if not terms or k < 1:
+            return []
+        return self._run(_filtered(self._terms(terms), self._filters(scope)), k)
+
+    def scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
+        if not terms or not chunk_ids:
+            return {}
+        # A union of single terms is five times faster here than a term set query.
+        wanted = Query.boolean_query(
+            [(Occur.Should, Query.term_query(self._schema, "id", chunk_id)) for chunk_id in chunk_ids]
+        )
+        return dict(self._run(_filtered(self._terms(terms), [wanted]), len(chunk_ids)))
+
+    def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
+        """Chunks that hold a term within an edit distance (2 at most; two letters swapped count once)."""
+        alike = [Query.fuzzy_term_query(self._schema, "body", term, distance=distance) for term in terms]
+        query = Query.boolean_query([(Occur.Should, one) for one in alike])
+        return [chunk_id for chunk_id, _ in self._run(_filtered(query, self._filters(scope)), k)] if alike else []
+
+    def frequency(self, term: str, scope: Scope | None = None) -> int:
+        """The number of chunks, of those in scope, that hold a term."""
+        if scope is None or scope.is_open:
+            return int(self._searcher.doc_freq("body", term))
+        query = _filtered(self._terms([term]), self._filters(scope))
+        return int(self._searcher.search(query, 1, count=True).count or 0)
+
+    def ids(self) -> set[int]:
+        """Every chunk id in the index; for checks, not for searching."""
+        searcher = self._searcher
+        found = searcher.search(Query.all_query(), max(1, searcher.num_docs), count=False).hits
+        return {int(value) for value in searcher.fast_field_values("id", [address for _, address in found])}
+
+    def _terms(self, terms: Sequence[str]) -> Query:
+        """Any of these; one that is there twice counts more, by BM25's own rule for words of the query.
+
+        Weights are taken relative to their mean, so that scores can be compared with those of distinct terms.
+        """
+        weights = {term: count * (K3 + 1) / (K3 + count) for term, count in Counter(terms).items()}
+        mean = sum(weights.values()) / max(1, len(weights))
+        wanted = [(Query.term_query(self._schema, "body", term), weight / mean) for term, weight in weights.items()]
+        return Query.boolean_query(
+            [(Occur.Should, one if weight == 1.0 else Query.boost_query(one, weight)) for one, weight in wanted]
+        )
+
+    def _run(self, query: Query, k: int) -> list[Scored]:
+        searcher = self._searcher
+        # tantivy reserves room for k hits, and ends the process when there is not that much memory.
+        hits = searcher.search(query, min(k, max(1, searcher.num_docs)), count=False).hits
+        ids = searcher.fast_field_values("id", [address for _, address in hits])
+        return [(int(chunk_id), float(score)) for chunk_id, (score, _) in zip(ids, hits, strict=True)]
+
+    def _filters(self, scope: Scope) -> list[Query]:
+        filters = [] if scope.access is EVERYTHING else [self._any_of("collection", scope.access)]
+        for field, values in (("collection", scope.collections), ("document", scope.documents), ("kind", scope.kinds)):
+            if values:
+                filters.append(self._any_of(field, values))
+        filters.extend(self._any_of("metadata", [_pair(name, value)]) for name, value in scope.metadata)
+        if scope.pages is not None:
+            filters.append(self._between("first_page", 0, scope.pages[1]))
+            filters.append(self._between("last_page", scope.pages[0], _MOST))
+        if scope.date_from or scope.date_to:
+            filters.append(self._between("date", _day(scope.date_from) or 1, _day(scope.date_to) or _MOST))
+        return filters
+
+    def _any_of(self, field: str, values: Sequence[str]) -> Query:
+        return Query.boolean_query([(Occur.Should, Query.term_query(self._schema, field, value)) for value in values])
+
+    def _between(self, field: str, low: int, high: int) -> Query:
+        return Query.range_query(self._schema, field, FieldType.Unsigned, low, high, True, True)
+
+
+_MOST = 2**53
+
+
+def _schema() -> Any:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("id", indexed=True, fast=True)
+    for name in ("collection", "document", "kind", "metadata"):
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    for name in ("first_page", "last_page", "date"):
+        builder.add_unsigned_field(name, fast=True)
+    builder.add_text_field("body", tokenizer_name="terms", index_option="freq")
+    return builder.build()
+
+
+def _document(entry: LexicalEntry) -> Any:
+    document = tantivy.Document()
+    document.add_unsigned("id", entry.chunk_id)
+    document.add_text("document", entry.document_id)
+    document.add_text("kind", entry.kind)
+    parts = entry.collection.split("/")
+    for depth in range(1, len(parts) + 1):  # "finance/2024" is found under "finance" too
+        document.add_text("collection", "/".join(parts[:depth]))
+    for name, value in entry.metadata:
+        document.add_text("metadata", _pair(name, value))
+    document.add_unsigned("first_page", entry.first_page)
+    document.add_unsigned("last_page", entry.last_page)
+    if day := _day(entry.date):
+        document.add_unsigned("date", day)
+    document.add_text("body", " ".join(entry.terms))
+    return document
+
+
+def _filtered(query: Query, filters: Sequence[Query]) -> Query:
+    if not filters:
+        return query
+    unscored = [(Occur.Must, Query.const_score_query(one, 0.0)) for one in filters]
+    return Query.boolean_query([(Occur.Must, query), *unscored])
+
+
+def _pair(name: str, value: str) -> str:
+    return f"{name}\x1f{value}"
+
+
+def _day(date: str) -> int:
+    """`2024-03-01` -> 20240301; 0 for no date."""
+    digits = date[:10].replace("-", "")
+    return int(digits) if len(digits) == 8 and digits.isdigit() else 0

@@ -1,0 +1,165 @@
+"""A worker process: parses, chunks and embeds what it is told to, under a memory limit. The engine's other half.
+
+parent -> Setup, then one Task after the other          worker -> Said(): it has started; then progress …, the result
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path, PurePath
+from typing import Any
+
+from refdesk.errors import DocumentError, ParserDied, RefdeskError, TooLarge, UnreadableFile
+from refdesk.files.local import hash_bytes, put_aside
+from refdesk.ingest.chunk import ChunkLimits
+from refdesk.ingest.flow import prepare
+from refdesk.ingest.workers import (
+    EmbedTask,
+    PreparedFile,
+    PrepareTask,
+    Said,
+    Setup,
+    Spooled,
+    Task,
+    decode,
+    encode,
+    failure,
+)
+from refdesk.parsers.build import ParseOptions
+from refdesk.ports import Embedded, Embedder
+from refdesk.providers.ocr import load_ocr
+from refdesk.providers.registry import make_embedder
+from refdesk.settings import Settings
+
+
+class Desk:
+    """What a worker needs to do its tasks; also used in process for texts, which cannot be hostile."""
+
+    def __init__(self, setup: Setup, embedder: Embedder) -> None:
+        self._settings = setup.settings
+        self._embedder = embedder
+        self._ocr = load_ocr() if setup.settings.ocr else None
+
+    def prepare(self, task: PrepareTask, progress: Any) -> PreparedFile:
+        settings = self._settings
+        data = task.text.encode() if task.text is not None else self._read(task.path)
+        options = ParseOptions(
+            password=task.password,
+            ocr=self._ocr,
+            progress=progress,
+            max_pages=settings.max_pages,
+            max_characters=settings.max_characters,
+            max_unpacked_bytes=settings.max_unpacked_mb << 20,
+        )
+        document = replace(task.document, content_hash=hash_bytes(data), size=len(data))
+        prepared = prepare(data, document, options, chunk_limits(settings, self._embedder), self._embedder.count_tokens)
+        original, children = None, []
+        if task.spool is not None:
+            original = put_aside(data, task.spool)
+            for name, child in zip(
+                _distinct([child.name for child in prepared.children]), prepared.children, strict=True
+            ):
+                children.append(Spooled(name, put_aside(child.data, task.spool), hash_bytes(child.data)))
+        return PreparedFile(replace(prepared, children=()), original, tuple(children))
+
+    def embed(self, task: EmbedTask) -> list[Embedded]:
+        return self._embedder.embed_chunks(task.chunks)
+
+    def _read(self, path: Path | None) -> bytes:
+        assert path is not None
+        limit = self._settings.max_file_mb << 20
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size  # looked at first: 2 GB are refused without being read
+                data = b"" if size > limit else file.read()
+        except OSError as error:
+            raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
+        if size > limit or len(data) > limit:
+            raise TooLarge(f"it is larger than {self._settings.max_file_mb} MB")
+        return data
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """`a.png, a.png` -> `a.png, a (2).png`: attachments are told apart by name."""
+    found: list[str] = []
+    for name in names:
+        suffix = PurePath(name).suffix
+        stem = name.removesuffix(suffix)
+        number, one = 1, name
+        while one in found:
+            number += 1
+            one = f"{stem} ({number}){suffix}"
+        found.append(one)
+    return found
+
+
+def chunk_limits(settings: Settings, embedder: Embedder) -> ChunkLimits:
+    return ChunkLimits(
+        target=settings.chunk_target,
+        minimum=settings.chunk_minimum,
+        maximum=min(settings.chunk_maximum, embedder.max_tokens),
+        overlap=settings.chunk_overlap,
+    )
+
+
+def serve(connection: Connection) -> None:
+    """Does tasks until the parent goes away."""
+
+    def say(said: Said) -> None:
+        connection.send_bytes(encode(said))
+
+    setup: Setup = decode(connection.recv_bytes(), Setup)
+    _limit_memory(setup.settings.memory_limit_mb)
+    desk = Desk(setup, make_embedder(setup.config, threads=1))
+    say(Said())
+    while True:
+        task: Task = decode(connection.recv_bytes(), Task)
+        try:
+            say(_done(desk, task, lambda done, total: say(Said(progress=(done, total)))))
+        except RefdeskError as error:
+            say(Said(failed=failure(error)))
+        except MemoryError:
+            limit = setup.settings.memory_limit_mb
+            say(Said(failed=failure(ParserDied(f"it needs more than {limit} MB of memory"))))
+        except (EOFError, BrokenPipeError, ConnectionError):
+            return
+        except Exception as error:  # a parser met something its author did not think of: this document only
+            reason = f"reading it failed: {type(error).__name__}: {error}"[:300]
+            say(Said(failed=failure(DocumentError(reason))))
+
+
+def _done(desk: Desk, task: Task, progress: Callable[[int, int], None]) -> Said:
+    if task.prepare is not None:
+        return Said(prepared=desk.prepare(task.prepare, progress))
+    assert task.embed is not None
+    return Said(embedded=tuple(desk.embed(task.embed)))
+
+
+def _limit_memory(megabytes: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows; the time limit still holds
+        return
+    limit = megabytes << 20
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _leave_with_parent() -> None:
+    """Nothing is ever written to standard input; it ends when the parent does, even by kill -9."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    with suppress(EOFError, ConnectionError, KeyboardInterrupt):
+        serve(Connection(int(sys.argv[1])))

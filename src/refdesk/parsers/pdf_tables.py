@@ -1,0 +1,486 @@
+"""Which rows of a page are a table? Ruled grids from the page's lines, borderless ones from cells that align."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refdesk.parsers.pdf_columns import Region, Row, group_rows
+from refdesk.parsers.pdf_page import Floats, Run, Words
+
+Cell = list[Run]  # the lines of a cell, top to bottom
+
+ALIGNED = 4.0  # points: cells of one column start, end or centre this close
+MIN_ROWS = 3
+_NUMBER = re.compile(
+    r"^[($€£¥+\-–—−]*+(?:\s++[($]*+)?\d[\d.,]*+\s*+[)%xX*]*+(\s*+\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I
+)
+_YEAR = re.compile(r"^(19|20)\d\d$")
+_MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\])$")
+_LEADER = re.compile(r"^[.·…_ ]{3,}$")
+_ENTRY = re.compile(r"(?<![.·…_])(?<![.·…_]\s)(?:\s?[.·…_]){5,}\s*\d{1,4}$")  # "Metric spaces . . . . . . 12"
+_OPENERS = frozenset("$€£¥(") | {"$(", "US$"}
+_CLOSERS = frozenset({")", "%", ")%", "pp", "bps", "x", "*", "(1)", "(2)", "(a)", "(b)"})
+
+
+@dataclass(slots=True, eq=False)
+class Table:
+    """Rows of cells; `edges` are the left and right edges of the columns, to know a continuation on the next page."""
+
+    rows: list[list[Cell]]
+    header_rows: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+    columns: tuple[float, ...]
+    ruled: bool
+    words: Words
+    page: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """One row of text that is not part of a table."""
+
+    runs: Row
+    words: Words
+    left: float
+    top: float
+    right: float
+    bottom: float
+    contents: bool = False  # an entry of a table of contents
+    page: int = 0
+
+    @property
+    def figure(self) -> bytes | None:
+        return self.runs[0].figure
+
+    @property
+    def main(self) -> Run:
+        return self.runs[0] if len(self.runs) == 1 else max(self.runs, key=lambda run: run.letters)
+
+    @property
+    def size(self) -> float:
+        return self.main.size
+
+    @property
+    def bold(self) -> bool:
+        return all(run.bold for run in self.runs)
+
+    @property
+    def mono(self) -> bool:
+        return all(run.mono for run in self.runs)
+
+    @property
+    def text(self) -> str:
+        return text_of(self.runs, self.words)
+
+
+Item = Line | Table
+
+
+def text_of(runs: list[Run], words: Words) -> str:
+    parts: list[str] = []
+    for run in runs:
+        for index in range(run.first, run.last):
+            if parts and not (words.glued[index] and index > run.first):
+                parts.append(" ")
+            parts.append(words.text[index])
+            if words.hyphen[index]:
+                parts.append("-")
+    return "".join(parts)
+
+
+def make_line(row: Row, words: Words) -> Line:
+    return Line(
+        row,
+        words,
+        min(run.left for run in row),
+        min(run.top for run in row),
+        max(run.right for run in row),
+        max(run.bottom for run in row),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Cells:
+    """A row as cells with their texts."""
+
+    row: Row
+    cells: list[Row]
+    texts: list[str]
+
+    @property
+    def left(self) -> float:
+        return self.row[0].left
+
+    @property
+    def is_tabular(self) -> bool:
+        return len(self.cells) > 1 and not (len(self.cells) == 2 and bool(_MARKER.match(self.texts[0])))
+
+
+def find_tables(region: Region, words: Words) -> list[Item]:
+    """The rows of a column as lines and tables, in order."""
+    items: list[Item] = []
+    rows = [_cells(row, words) for row in region]
+    index = 0
+    while index < len(rows):
+        ruled = rows[index].row[0].table
+        if ruled is not None:
+            items.append(ruled)
+            index += 1
+            continue
+        stop = _table_end(rows, index)
+        table = _borderless(rows[index:stop], words) if stop - index >= MIN_ROWS else None
+        if table is not None:
+            items.append(table)
+            index = stop
+            continue
+        if stop - index >= MIN_ROWS and _is_contents(rows[index:stop]):
+            for cells in rows[index:stop]:
+                line = make_line(cells.row, words)
+                line.contents = True
+                items.append(line)
+            index = stop
+            continue
+        line = make_line(rows[index].row, words)
+        line.contents = bool(_ENTRY.search(line.text))
+        items.append(line)
+        index += 1
+    return items
+
+
+def _cells(row: Row, words: Words) -> _Cells:
+    """Adjoining runs of a row; `$`, `(`, `)` and `%` stay with their number."""
+    if len(row) == 1:
+        return _Cells(row, [row], [text_of(row, words)] if row[0].table is None else [""])
+    cells: list[Row] = []
+    texts: list[str] = []
+    for run in row:
+        text = text_of([run], words)
+        if _LEADER.match(text):
+            continue
+        if cells:
+            previous = cells[-1][-1]
+            gap = max(run.left - previous.right, previous.left - run.right)
+            near = gap < 0.6 * run.size
+            closes = text in _CLOSERS and gap < 3 * run.size
+            if near or texts[-1] in _OPENERS or closes:
+                cells[-1].append(run)
+                texts[-1] = f"{texts[-1]} {text}"
+                continue
+        cells.append([run])
+        texts.append(text)
+    return _Cells(row, cells or [row], texts or [""])
+
+
+def _table_end(rows: list[_Cells], start: int) -> int:
+    """Where the rows that may form one table end: rows of cells, with labels of the first column between them."""
+    if not rows[start].is_tabular and not _heads_columns(rows, start):
+        return start
+    stop, single = start, 0
+    second = min((cells.cells[1][0].left for cells in rows[start : start + 4] if cells.is_tabular), default=0.0)
+    for index in range(start, len(rows)):
+        cells = rows[index]
+        if cells.row[0].table is not None:
+            break
+        if index > start:
+            previous = rows[index - 1].row[0]
+            if cells.row[0].top - previous.bottom > 2.2 * max(cells.row[0].size, previous.size):
+                break
+        if cells.is_tabular:
+            second = min(second, cells.cells[1][0].left) if second else cells.cells[1][0].left
+            stop, single = index + 1, 0
+            continue
+        single += 1
+        inside_first = second and cells.row[-1].right < second + 60
+        if single > 3 or not (inside_first or index == start or stop == start):
+            break
+    return stop
+
+
+def _heads_columns(rows: list[_Cells], start: int) -> bool:
+    """A single cell over the number columns ("Years ended December 31,") right above a row of cells."""
+    if start + 1 >= len(rows) or not rows[start + 1].is_tabular or rows[start].row[0].table is not None:
+        return False
+    below = rows[start + 1]
+    close = below.row[0].top - rows[start].row[0].bottom < below.row[0].size
+    return close and rows[start].left > min(below.left, rows[min(start + 2, len(rows) - 1)].left) + 60
+
+
+def _is_contents(rows: list[_Cells]) -> bool:
+    """Entries that end in a rising page number: "Item 1. Business ..... 4"."""
+    numbers = []
+    for cells in rows:
+        last = cells.texts[-1].strip(". ")
+        if cells.is_tabular and last.isdigit() and len(last) <= 4:
+            numbers.append(int(last))
+    rising = sum(a <= b for a, b in itertools.pairwise(numbers))
+    enough = len(numbers) >= max(3, 0.5 * len(rows)) and rising >= 0.8 * (len(numbers) - 1)
+    words = sum(text.count(" ") + 1 for cells in rows for text in cells.texts[:-1])
+    return enough and words > 1.5 * len(numbers) and all(len(cells.cells) <= 4 for cells in rows)
+
+
+def _borderless(rows: list[_Cells], words: Words) -> Table | None:
+    """A table if most cells after the first line up with a cell of another row."""
+    tabular = [cells for cells in rows if cells.is_tabular]
+    if len(tabular) < MIN_ROWS or (_is_contents(rows) and not _looks_financial(rows)):
+        return None
+    aligned = total = 0
+    for position, cells in enumerate(tabular):
+        near = tabular[max(0, position - 6) : position] + tabular[position + 1 : position + 7]
+        for cell in cells.cells[1:]:
+            total += 1
+            left, right = cell[0].left, cell[-1].right
+            aligned += any(
+                abs(other[0].left - left) < ALIGNED
+                or abs(other[-1].right - right) < ALIGNED + 4  # a closing bracket hangs out to the right
+                or abs((other[0].left + other[-1].right) - (left + right)) < 2 * ALIGNED
+                for peer in near
+                for other in peer.cells[1:]
+            )
+    if aligned < 0.7 * total:
+        return None
+    numeric = sum(bool(_NUMBER.match(text)) for cells in tabular for text in cells.texts[1:])
+    if numeric < 0.4 * total and not _regular(tabular):
+        return None
+    every = [run for cells in rows for run in cells.row]
+    return Table(
+        [cells.cells for cells in rows],
+        _header_rows(rows),
+        min(run.left for run in every),
+        min(run.top for run in every),
+        max(run.right for run in every),
+        max(run.bottom for run in every),
+        _column_edges(tabular),
+        False,
+        words,
+    )
+
+
+def _looks_financial(rows: list[_Cells]) -> bool:
+    return any(_NUMBER.match(text) and any(c in text for c in "$%,") for cells in rows for text in cells.texts[1:])
+
+
+def _regular(tabular: list[_Cells]) -> bool:
+    """The same number of cells in nearly every row: a table of words."""
+    counts = [len(cells.cells) for cells in tabular]
+    common = max(set(counts), key=counts.count)
+    return common >= 2 and counts.count(common) >= 0.75 * len(counts) and len(tabular) >= MIN_ROWS
+
+
+def _header_rows(rows: list[_Cells]) -> int:
+    """Rows before the first that holds amounts: years and words over the columns are the header."""
+    for index, cells in enumerate(rows):
+        amounts = [text for text in cells.texts[1:] if _NUMBER.match(text) and not _YEAR.match(text)]
+        if amounts and not _YEAR.match(cells.texts[0]):
+            return index if index <= 5 else 0
+        if not cells.is_tabular and index and rows[index - 1].is_tabular:
+            return index if index <= 5 else 0  # a label of the first column opens the body
+    bold = all(run.bold for run in rows[0].row) and not all(run.bold for run in rows[1].row)
+    return 1 if bold else 0
+
+
+def _column_edges(tabular: list[_Cells]) -> tuple[float, ...]:
+    """The right edges that columns share, left to right."""
+    edges = sorted(cell[-1].right for cells in tabular for cell in cells.cells[1:])
+    found: list[float] = []
+    index = 0
+    while index < len(edges):
+        stop = index
+        while stop < len(edges) and edges[stop] - edges[index] < 3 * ALIGNED:
+            stop += 1
+        if stop - index >= max(2, 0.3 * len(tabular)):
+            found.append(edges[stop - 1])
+        index = stop
+    return tuple(found)
+
+
+def same_columns(upper: Table, lower: Table) -> bool:
+    """Does `lower`, at the top of the next page, go on with `upper`?"""
+    if upper.ruled != lower.ruled or len(upper.columns) != len(lower.columns) or not upper.columns:
+        return False
+    tolerance = 3.0 if upper.ruled else 6.0
+    shifts = [a - b for a, b in zip(upper.columns, lower.columns, strict=True)]
+    # Mirrored margins move the whole table; the widths stay.
+    middle = sorted(shifts)[len(shifts) // 2]
+    return abs(middle) < 60 and all(abs(shift - middle) < tolerance for shift in shifts)
+
+
+def header_text(table: Table) -> list[str]:
+    return [" ".join(text_of(cell, table.words) for cell in row) for row in table.rows[: table.header_rows]]
+
+
+def row_text(table: Table, index: int) -> str:
+    return " ".join(text_of(cell, table.words) for cell in table.rows[index])
+
+
+def first_is_data(table: Table) -> bool:
+    """The first row holds amounts, so the table has no header of its own."""
+    return any(
+        _NUMBER.match(text) and not _YEAR.match(text) for text in (text_of(cell, table.words) for cell in table.rows[0])
+    )
+
+
+def leader(text: str) -> bool:
+    return bool(_LEADER.match(text))
+
+
+def marker(text: str) -> bool:
+    return bool(_MARKER.match(text))
+
+
+def is_number(text: Any) -> bool:
+    return bool(_NUMBER.match(str(text)))
+
+
+# Which cells do the ruling lines of a page enclose? pdfplumber's cell finder on the lines pdfium has already read.
+
+SNAP = 3.0  # points; pdfplumber's own default
+MIN_LINE = 6.0  # points: shorter than a line of text is decoration
+MAX_LINES = 1200  # after merging: more is a drawing
+
+MAX_CROSSINGS = 2500  # pdfplumber compares each with each: a second at this number
+
+Box4 = tuple[float, float, float, float]
+
+
+def ruled_tables(lines: Floats, runs: list[Run], words: Words) -> tuple[list[Table], list[Run]]:
+    """Tables inside a grid of lines, and the runs that are left outside them."""
+    widths, heights = lines[:, 2] - lines[:, 0], lines[:, 3] - lines[:, 1]
+    across = lines[(widths > MIN_LINE) & (heights < SNAP)]
+    upright = lines[(heights > MIN_LINE) & (widths < SNAP)]
+    # A grid needs two lines each way that really cross: rules under totals do not make a table.
+    if len(across) < 2 or len(upright) < 2 or not _cross(across, upright):
+        return [], runs
+    tables = []
+    for cells in _grids(across, upright):
+        table, runs = _fill(cells, runs, words)
+        if table is not None:
+            tables.append(table)
+    return tables, runs
+
+
+def _cross(across: Floats, upright: Floats) -> bool:
+    touches = (
+        (upright[:, None, 0] >= across[None, :, 0] - SNAP)
+        & (upright[:, None, 0] <= across[None, :, 2] + SNAP)
+        & (across[None, :, 1] >= upright[:, None, 1] - SNAP)
+        & (across[None, :, 1] <= upright[:, None, 3] + SNAP)
+    )
+    return int(touches.sum()) >= 6
+
+
+def _edge(box: list[float], orientation: str) -> dict[str, Any]:
+    left, top, right, bottom = box
+    if orientation == "h":
+        top = bottom = (top + bottom) / 2
+    else:
+        left = right = (left + right) / 2
+    return {
+        "x0": left, "x1": right, "top": top, "bottom": bottom, "width": right - left, "height": bottom - top,
+        "orientation": orientation, "object_type": "line",
+    }  # fmt: skip
+
+
+def _grids(across: Floats, upright: Floats) -> list[list[Box4]]:
+    from pdfplumber import table as finder  # heavy; most documents have no grid
+
+    if len(across) + len(upright) > 4 * MAX_LINES:
+        return []
+    edges = [_edge(box, "h") for box in across.tolist()] + [_edge(box, "v") for box in upright.tolist()]
+    edges = finder.merge_edges(edges, SNAP, SNAP, SNAP, SNAP)
+    if len(edges) > MAX_LINES:
+        return []
+    intersections = finder.edges_to_intersections(edges, SNAP, SNAP)
+    if len(intersections) > MAX_CROSSINGS:
+        return []
+    grids: list[list[Box4]] = finder.cells_to_tables(finder.intersections_to_cells(intersections))
+    return [cells for cells in grids if len(cells) >= 4]
+
+
+def _fill(cells: list[Box4], runs: list[Run], words: Words) -> tuple[Table | None, list[Run]]:
+    """Puts the words inside the grid into its cells; a frame around running text is not a table."""
+    left, top = min(cell[0] for cell in cells), min(cell[1] for cell in cells)
+    right, bottom = max(cell[2] for cell in cells), max(cell[3] for cell in cells)
+    inside: list[Run] = []
+    outside: list[Run] = []
+    for run in runs:
+        middle = (run.left + run.right) / 2
+        within = left - SNAP <= middle <= right + SNAP and top - SNAP <= run.middle <= bottom + SNAP
+        (inside if within and run.table is None else outside).append(run)
+    tops = sorted({round(cell[1], 1) for cell in cells})
+    lefts = sorted({round(cell[0], 1) for cell in cells})
+    if not inside or len(tops) < 2 or len(lefts) < 2:
+        return None, runs
+    rows: list[list[Cell]] = []
+    filled = 0
+    boxes = np.array(cells)
+    placed: dict[int, list[Run]] = {}
+    for run in inside:
+        for part in _parts(run, boxes, words):
+            placed.setdefault(part[0], []).append(part[1])
+    for row_top in tops:
+        row: list[Cell] = []
+        for index in sorted(
+            (i for i, cell in enumerate(cells) if round(cell[1], 1) == row_top), key=lambda i: cells[i][0]
+        ):
+            lines = [run for level in group_rows(placed.get(index, [])) for run in level]
+            filled += bool(lines)
+            row.append(lines)
+        if any(row):
+            rows.append(row)
+    if len(rows) < 2 or filled < 0.3 * len(cells) or filled < 4 or max(len(row) for row in rows) < 2:
+        return None, runs
+    # A frame that holds most of the text in one cell is decoration or a form: its text flows.
+    largest = max((cell for row in rows for cell in row), key=lambda cell: sum(run.letters for run in cell))
+    total = sum(run.letters for row in rows for cell in row for run in cell)
+    dominated = len(largest) > 8 and sum(run.letters for run in largest) > 0.4 * total
+    if dominated or (max(len(cell) for row in rows for cell in row) > 12 and filled < 12):
+        return None, runs
+    table = Table(rows, _header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
+    size = inside[0].size
+    item = Run(
+        0, 0, left, top, right, bottom, size, False, False, False, sum(run.letters for run in inside), 0, table=table
+    )
+    return table, [*outside, item]
+
+
+def _parts(run: Run, boxes: Any, words: Words) -> list[tuple[int, Run]]:
+    """A run may go over a line between two cells: its words go to the cells they stand in."""
+    middle = run.middle
+    level = np.flatnonzero((boxes[:, 1] - SNAP <= middle) & (middle <= boxes[:, 3] + SNAP))
+    crossed = [i for i in level.tolist() if boxes[i, 0] < run.right - 1 and boxes[i, 2] > run.left + 1]
+    if not crossed:
+        centre = (run.left + run.right) / 2
+        distance = np.abs((boxes[:, 0] + boxes[:, 2]) / 2 - centre) + np.abs((boxes[:, 1] + boxes[:, 3]) / 2 - middle)
+        return [(int(distance.argmin()), run)]
+    inner = [i for i in crossed if boxes[i, 1] <= middle <= boxes[i, 3]] or crossed
+    if len(inner) == 1 or run.words == 1:
+        overlap = [min(run.right, boxes[i, 2]) - max(run.left, boxes[i, 0]) for i in inner]
+        return [(inner[overlap.index(max(overlap))], run)]
+    parts: list[tuple[int, Run]] = []
+    for index, (x0, x1) in enumerate(words.spans[run.first : run.last].tolist(), run.first):
+        centre = (x0 + x1) / 2
+        owner = min(inner, key=lambda i: max(boxes[i, 0] - centre, centre - boxes[i, 2], 0))
+        if parts and parts[-1][0] == owner:
+            parts[-1][1].last, parts[-1][1].right = index + 1, x1
+        else:
+            part = Run(index, index + 1, x0, run.top, x1, run.bottom, run.size, run.bold, run.mono, run.italic, 1, 1)
+            parts.append((owner, part))
+    return parts
+
+
+def _header(rows: list[list[Cell]], words: Words) -> int:
+    """The first row, unless it holds amounts itself."""
+    texts = [text_of(cell, words) for cell in rows[0]]
+    filled = [text for text in texts if text]
+    if len(rows) < 2 or not filled or sum(is_number(text) and len(text) != 4 for text in filled) > len(filled) / 3:
+        return 0
+    # One merged cell over the columns is a title; the row below it names the columns.
+    return 2 if len(filled) == 1 and len(rows) > 2 and len(rows[1]) > 1 and len(rows[0]) == 1 else 1

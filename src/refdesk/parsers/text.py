@@ -1,0 +1,316 @@
+"""Plain text of any encoding: paragraphs by blank lines, headings only where there is no doubt, form feeds as pages."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+
+from refdesk.parsers.build import Builder, Item, ParseOptions, write
+from refdesk.types import Kind, Parsed
+
+# Which encoding are these bytes? Byte order mark, then UTF-8, then statistics.
+
+MARKS = (  # UTF-32 first: its little-endian mark begins with the one of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# What people's files are written in; without this list charset-normalizer also proposes EBCDIC and Macintosh tables.
+CANDIDATES = [
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258"),
+    *("iso8859_2", "iso8859_5", "iso8859_7", "koi8_r", "koi8_u", "cp932", "euc_jp", "iso2022_jp"),
+    *("gb18030", "big5", "cp949", "tis_620", "mac_roman", "cp850"),
+]
+# What browsers read under these names (encoding.spec.whatwg.org): the larger set that writers really use.
+SUPERSETS = {
+    **{"gb2312": "gb18030", "gbk": "gb18030", "shift-jis": "cp932", "ks-c-5601-1987": "cp949", "euc-kr": "cp949"},
+    **{"big5": "big5hkscs", "iso-8859-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252", "iso-8859-9": "cp1254"},
+    **{"tis-620": "cp874", "iso-8859-8-i": "iso-8859-8"},
+}
+SAMPLE = 1 << 16
+# UTF-8 read as Latin-1 and written as UTF-8 again leaves control characters behind letters: "1986â\x80\x931990".
+CONTROLS = re.compile("[\x80-\x9f]")
+TWICE_ENCODED = re.compile("[\xc2-\xf4][\x80-\xbf]{1,3}")
+HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+
+
+def decode(data: bytes, declared: str = "") -> str:
+    """Text of any encoding, with line ends as "\\n"; `declared` is what the file says of itself.
+
+    >>> decode("žluťoučký".encode("utf-16"))
+    'žluťoučký'
+    """
+    text = _decode(data, declared).replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+    return TWICE_ENCODED.sub(_once, text) if CONTROLS.search(text) else text
+
+
+def _once(found: re.Match[str]) -> str:
+    try:
+        return found.group().encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return found.group()
+
+
+def wide_encoding(data: bytes) -> str:
+    """UTF-16 or UTF-32 by its mark, or without one by where the zero bytes stand; "" if it is neither."""
+    for mark, encoding in MARKS:
+        if data.startswith(mark):
+            return encoding if encoding != "utf-8-sig" else ""
+    sample = data[:4096]
+    if len(sample) < 4 or 0 not in sample:
+        return ""
+    quarters = [sample[offset::4].count(0) / max(1, len(sample[offset::4])) for offset in range(4)]
+    if min(quarters[1:]) > 0.7 and quarters[0] < 0.1:
+        return "utf-32-le"
+    if min(quarters[:3]) > 0.7 and quarters[3] < 0.1:
+        return "utf-32-be"
+    even, odd = (quarters[0] + quarters[2]) / 2, (quarters[1] + quarters[3]) / 2
+    # Prose in Latin letters has zeros in nearly every other byte; .4 leaves room for other scripts beside them.
+    if odd > 0.4 and even < 0.05:
+        return "utf-16-le"
+    if even > 0.4 and odd < 0.05:
+        return "utf-16-be"
+    return ""
+
+
+def _decode(data: bytes, declared: str) -> str:
+    for mark, encoding in MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, errors="replace")
+    if wide := wide_encoding(data):
+        return data.decode(wide, errors="replace")
+    declared = SUPERSETS.get(declared.lower().replace("_", "-"), declared)
+    # Encodings of seven bits are valid UTF-8 as they stand, so what the file says goes first there.
+    seven_bits = declared.lower().startswith(("iso-2022", "hz", "utf-7"))
+    if b"\x1b$" in data[:SAMPLE] or b"\x1b(" in data[:SAMPLE]:
+        seven_bits, declared = True, declared if seven_bits else "iso2022_jp_2"
+    for encoding in (declared, "utf-8") if seven_bits else ("utf-8", declared):
+        if encoding:
+            try:
+                return data.decode(encoding)
+            except (UnicodeDecodeError, LookupError):
+                continue
+    return data.decode(_guess(data), errors="replace")
+
+
+def _guess(data: bytes) -> str:
+    """The most likely encoding of bytes that are not UTF-8."""
+    from charset_normalizer import from_bytes  # 30 ms to import; most files are UTF-8
+
+    sample = _around_high_bytes(data)
+    if _mostly_utf8(data):
+        return "utf-8"
+    runs = HIGH_RUN.findall(sample)
+    lonely = sum(1 for run in runs if len(run) == 1)
+    if runs and lonely >= 0.9 * len(runs) and len(runs) < 40:
+        return "cp1252"  # single accented letters among ASCII; too few of them for statistics
+    best = from_bytes(sample, cp_isolation=CANDIDATES, preemptive_behaviour=True).best()
+    if best is not None:
+        return best.encoding
+    return "cp1252"
+
+
+def _mostly_utf8(data: bytes) -> bool:
+    """One damaged character in a long UTF-8 text does not make it something else."""
+    sample = data[: SAMPLE * 4]
+    high = sum(len(run) for run in HIGH_RUN.findall(sample))
+    wrong = sample.decode("utf-8", errors="replace").count("\ufffd")
+    return high > 20 and wrong <= high * 0.05
+
+
+def _around_high_bytes(data: bytes) -> bytes:
+    """Up to 64 KiB from the first line that is not ASCII on, so that statistics see what matters."""
+    found = HIGH_RUN.search(data)
+    if found is None or len(data) <= SAMPLE:
+        return data[:SAMPLE]
+    begin = max(data.rfind(b"\n", 0, found.start()) + 1, found.start() - 1000)
+    sample = data[begin : begin + SAMPLE]
+    return sample[: sample.rfind(b"\n") + 1] or sample
+
+
+MAX_HEADING = 80  # characters; a longer line is a sentence
+BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
+LONG_BLOCK = 20_000  # lines are not judged one by one in a longer paragraph
+
+CHAPTER = re.compile(
+    r"(?:chapter|part|book|section|article|appendix|act|scene|volume|annex|prologue|epilogue|preface|introduction|contents|"
+    r"kapitel|chapitre|cap[ií]tulo|глава)(?:\s+(?:[IVXLC]+|\d+|[A-Z]|[a-zà-ÿ]+))?(?:[.:—–-]\s*.{0,60}|\s*)",
+    re.I,
+)
+NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?\s+[^\W\d_].*")
+BULLET = re.compile(r"\s*(?:[-*•‣◦–·o+]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\[\d{1,3}\]|#\.)\s+\S")
+UNDERLINE = re.compile(r"\s*([=\-~^\"'`#*+_:.])\1{2,}\s*")
+ORG_HEADING = re.compile(r"(\*{1,6}) (\S.*)")
+ORG_BELOW = re.compile(r"\n(?=\*{2,6} \w[^\n]{0,80}\n)")
+COLUMNS = re.compile(r"\S {3,}\S|\t|\|.*\|")
+CODE_START = re.compile(
+    r"(?:def|class|import|from|function|const|let|var|public|private|static|return|package|using|fn|func|struct)\b"
+    r"|#include|<\?|</?\w+[^<>]{0,200}>|[{}\[\]]|\"[^\"]{1,80}\"\s*:|//|/\*|\$ "
+)
+
+
+def parse(data: bytes, options: ParseOptions) -> Parsed:
+    """Text of an unknown kind: JSON, XML and program code are kept line by line, prose is put into paragraphs.
+
+    Form feeds end pages; a text without them gets a page for every heading of level 1, "CHAPTER I" for one.
+    """
+    text = decode(data).rstrip("\x1a")
+    builder = Builder()
+    if is_structured(text):
+        # Blocks end at blank lines, so that a long file is not one block.
+        for part in BLANK_LINES.split(text):
+            builder.block("code", part)
+        return builder.build("text")
+    pages = text.split("\f")
+    while len(pages) > 1 and not pages[-1].strip():
+        pages.pop()
+    underlines: list[str] = []
+    read = [items_of(page, underlines) for page in pages]
+    for items in read:
+        if len(read) > 1:
+            builder.page()
+        write(builder, items, paged=len(read) == 1)
+    first = read[0][0] if read[0] else Item("text")
+    return builder.build("text", title=first.text.strip() if first.kind == "heading" else "")
+
+
+def is_structured(text: str) -> bool:
+    """JSON, XML or program code: its lines mean something as they stand."""
+    beginning = text[:4000].lstrip()
+    if re.match(r"<\?xml|<!DOCTYPE|<svg|<rss|<\w[\w:.-]*(?:\s[^<>]{0,500})?>", beginning):
+        return text.rstrip()[-1:] == ">"
+    if beginning[:1] in ("{", "["):
+        try:
+            json.loads(text)
+            return True
+        except (ValueError, RecursionError):
+            return re.match(r'\{\s*"[^"]{0,200}"\s*:|\[\s*(?:\{\s*"|\[|-?\d+\s*,)', beginning) is not None
+    lines = [line for line in beginning.split("\n")[:80] if line.strip()]
+    return len(lines) >= 5 and sum(1 for line in lines if _is_code(line)) >= 0.6 * len(lines)
+
+
+def _is_code(line: str) -> bool:
+    line = line.strip()
+    return line.endswith(("{", "}", ";")) or CODE_START.match(line) is not None
+
+
+def items_of(text: str, underlines: list[str]) -> list[Item]:
+    """Paragraphs and headings; `underlines` remembers which RST underline stands for which level."""
+    items: list[Item] = []
+    # Org needs no blank line before a heading below the first level.
+    text = ORG_BELOW.sub("\n\n", text)
+    for paragraph in BLANK_LINES.split(text):
+        if not paragraph.strip():
+            continue
+        headings, lines = _headings(paragraph.strip("\n").split("\n"), underlines)
+        items.extend(headings)
+        if lines:
+            kind, joined = _shape(lines)
+            items.append(Item(kind, joined))
+    return items
+
+
+def _headings(lines: list[str], underlines: list[str]) -> tuple[list[Item], list[str]]:
+    """The headings a paragraph begins with, and the rest of it."""
+    found: list[Item] = []
+    while lines:
+        first = lines[0].strip()
+        if len(lines) >= 3 and UNDERLINE.fullmatch(lines[0]) and _underlined(lines[1:3]):
+            found.append(Item("heading", lines[1], level=_level(lines[2].strip()[0] * 2, underlines)))
+            lines = lines[3:]
+        elif len(lines) >= 2 and _underlined(lines[:2]):
+            found.append(Item("heading", first, level=_level(lines[1].strip()[0], underlines)))
+            lines = lines[2:]
+        elif org := ORG_HEADING.fullmatch(lines[0].rstrip()) if len(first) <= MAX_HEADING else None:
+            if len(org.group(1)) == 1 and any(line.startswith("* ") for line in lines[1:]):
+                break  # "* item" after "* item" is a list
+            found.append(Item("heading", org.group(2), level=len(org.group(1))))
+            lines = lines[1:]
+        else:
+            break
+    if len(lines) == 1 and (level := heading_level(lines[0].strip())):
+        return [*found, Item("heading", lines[0], level=level)], []
+    return found, lines
+
+
+def _underlined(lines: list[str]) -> bool:
+    title, line = lines[0].strip(), lines[1]
+    if not title or len(title) > 200 or not UNDERLINE.fullmatch(line) or UNDERLINE.fullmatch(lines[0]):
+        return False
+    # RST asks for an underline at least as long as the title; a table's ruling is much longer.
+    return len(title) - 2 <= len(line.strip()) <= len(title) + 12 and any(c.isalnum() for c in title)
+
+
+def _level(mark: str, underlines: list[str]) -> int:
+    if mark not in underlines:
+        underlines.append(mark)
+    return min(6, underlines.index(mark) + 1)
+
+
+def heading_level(line: str) -> int:
+    """The level of a line that stands alone between blank lines, 0 when it is no heading.
+
+    >>> heading_level("CHAPTER I"), heading_level("2.1 Methods"), heading_level("He left.")
+    (1, 2, 0)
+    """
+    if not 2 < len(line) <= MAX_HEADING or line[-1] in ".,;!?…" or not any(c.isalpha() for c in line):
+        return 1 if 2 < len(line) <= MAX_HEADING and re.fullmatch(r"CHAPTER [IVXLC\d]+\.", line) else 0
+    if CHAPTER.fullmatch(line):
+        return 1
+    numbered = NUMBERED.fullmatch(line)
+    if numbered and len(line.split()) <= 10 and line[line.find(" ") :].lstrip()[:1].isupper():
+        return numbered.group(1).count(".") + 1
+    letters = [c for c in line if c.isalpha()]
+    # Scripts without capitals have no upper(); "NASA" alone is a word, not a heading.
+    if len(letters) >= 5 and all(c.isupper() for c in letters) and len(line.split()) <= 10 and not COLUMNS.search(line):
+        return 2
+    return 0
+
+
+def _shape(lines: list[str]) -> tuple[Kind, str]:
+    """Joins hard-wrapped lines of prose; keeps the lines of lists, tables, verse and code."""
+    if len(lines) == 1:
+        return (
+            ("list", lines[0])
+            if BULLET.match(lines[0]) and len(lines[0]) < 300 and lines[0].lstrip()[0] in "-*•‣◦"
+            else ("text", lines[0])
+        )
+    if len(lines) > LONG_BLOCK:
+        return "text", "\n".join(line.rstrip() for line in lines)
+    bullets = sum(1 for line in lines if BULLET.match(line))
+    if BULLET.match(lines[0]) and (bullets >= 2 or lines[0].lstrip()[0] in "-*•‣◦"):
+        return "list", _joined_items(lines)
+    if sum(1 for line in lines if COLUMNS.search(line.strip())) >= max(2, 0.6 * len(lines)):
+        return "table", "\n".join(line.expandtabs(4).rstrip() for line in lines)
+    if sum(1 for line in lines if _is_code(line)) >= max(3, 0.7 * len(lines)):
+        return "code", "\n".join(lines)
+    if all(line.startswith(("    ", "\t")) for line in lines):
+        return "text", "\n".join(line.strip() for line in lines)
+    if _hard_wrapped(lines):
+        return "text", " ".join(line.strip() for line in lines)
+    return "text", "\n".join(line.strip() for line in lines)
+
+
+def _joined_items(lines: list[str]) -> str:
+    """A list item that goes on in the next line is one line."""
+    items: list[str] = []
+    for line in lines:
+        if BULLET.match(line) or not items:
+            items.append(line.rstrip())
+        else:
+            items[-1] += " " + line.strip()
+    return "\n".join(items)
+
+
+def _hard_wrapped(lines: list[str]) -> bool:
+    """Prose wrapped at a margin fills its lines, save the last; verse, addresses and logs do not."""
+    lengths = [len(line.strip()) for line in lines[:-1]]
+    width = max(len(line.strip()) for line in lines)
+    if width > 200:
+        return False  # lines this long are paragraphs of their own
+    full = sum(1 for length in lengths if length >= 0.7 * width)
+    lower = sum(1 for line in lines[1:] if line.strip()[:1].islower())
+    return width >= 40 and (full >= 0.7 * len(lengths) or lower >= 0.5 * len(lengths))

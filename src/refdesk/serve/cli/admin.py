@@ -1,0 +1,345 @@
+"""`refdesk keys`: who may use the library when it is served, in which collections."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import platform
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from refdesk.access import ROLES
+from refdesk.desk import Refdesk
+from refdesk.errors import RefdeskError, UsageError
+from refdesk.serve.cli.show import AsJson, desk_of, escape, messages, out, print_json, styled
+from refdesk.settings import PRESETS, Settings, specs
+from refdesk.types import Finding
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.", show_default=False)]
+
+
+@app.callback()
+def keys() -> None:
+    """Say who may use the library when it is served. Without a key it is open, on this machine alone."""
+
+
+@app.command("add")
+def add_key(
+    context: typer.Context,
+    name: Name,
+    role: Annotated[str, typer.Option(metavar="ROLE", help="One of " + ", ".join(ROLES) + ".")] = "reader",
+    collection: Annotated[
+        list[str] | None,
+        typer.Option("--collection", "-c", metavar="PATH", help="Only this one and below; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key. Its secret is shown this once."""
+    with desk_of(context) as desk:
+        key, secret = desk.keys.add(name, role, collection)
+    if as_json:
+        print_json(key.to_dict() | {"secret": secret})
+    else:
+        out.print(secret, soft_wrap=True, highlight=False)
+        messages.print(
+            f"The key of {escape(key.name)}, {role} of {escape(_where(key.collections))}. It is not shown again."
+        )
+
+
+@app.command("list")
+def list_keys(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the keys, without their secrets."""
+    with desk_of(context) as desk:
+        found = desk.keys.list()
+    if as_json:
+        print_json([key.to_dict() for key in found])
+    elif not found:
+        messages.print("There are no keys: refdesk keys add NAME --role reader")
+    else:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("name", "role", "collections", "made", "last used", "id"):
+            table.add_column(column, overflow="fold")
+        for key in found:
+            where = ", ".join(key.collections) if key.collections is not None else "all"
+            used = key.last_used[:16].replace("T", " ") or "never"
+            table.add_row(escape(key.name), key.role, escape(where), key.created_at[:10], used, key.id)
+        out.print(table)
+
+
+@app.command("change")
+def change_key(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="NAME", help="Its name or id.", show_default=False)],
+    role: Annotated[str | None, typer.Option(metavar="ROLE", help="One of " + ", ".join(ROLES) + ".")] = None,
+    collection: Annotated[
+        list[str] | None,
+        typer.Option("--collection", "-c", metavar="PATH", help="From now on only this one and below; repeatable."),
+    ] = None,
+    every_collection: Annotated[bool, typer.Option("--every-collection", help="From now on all of them.")] = False,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="What it is called from now on.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a key's role, collections or name. Its secret and what belongs to it stay."""
+    with desk_of(context) as desk:
+        changed = desk.keys.change(
+            key, name=name, role=role, collections=collection or None, every_collection=every_collection
+        )
+    if as_json:
+        print_json(changed.to_dict())
+    else:
+        messages.print(f"The key of {escape(changed.name)}: {changed.role} of {escape(_where(changed.collections))}.")
+
+
+@app.command("revoke")
+def revoke_key(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name or id.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Take a key back. Nobody gets in with it from now on."""
+    with desk_of(context) as desk:
+        key = desk.keys.revoke(name)
+    if as_json:
+        print_json(key.to_dict())
+    else:
+        messages.print(f"The key of {escape(key.name)} is revoked.")
+
+
+def _where(collections: Sequence[str] | None) -> str:
+    return "every collection" if collections is None else ", ".join(collections)
+
+
+# `refdesk settings`: what is set, where it comes from, and how it is changed for good.
+
+settings_command_app = typer.Typer(rich_markup_mode=None, no_args_is_help=False)
+
+SettingsCommandName = Annotated[str, typer.Argument(metavar="NAME", help="For example rag.top_k.", show_default=False)]
+
+
+@settings_command_app.callback(invoke_without_command=True)
+def settings(
+    context: typer.Context,
+    changed: Annotated[bool, typer.Option("--changed", help="Only those that are not at their default.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the settings, or change them for this library. Programs that run see a change at their next question."""
+    if context.invoked_subcommand is not None:
+        return
+    with desk_of(context) as desk:
+        rows = [row for row in _rows(desk, context) if row["from"] != "default" or not changed]
+        notes = desk.settings_store.notes
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        messages.print("Every setting is at its default.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "setting", "value", "default", "from", "what it does"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        is_changed = row["from"] != "default"
+        default = _written(row["default"]) if is_changed else ""
+        place = row["from"] if is_changed else ""
+        value = styled((_written(row["value"]), "bold" if is_changed else ""))
+        table.add_row("*" if is_changed else "", row["name"], value, escape(default), place, escape(row["help"]))
+    out.print(table)
+    for note in notes:
+        messages.print(escape(f"{note[0].upper()}{note[1:]}."))
+
+
+@settings_command_app.command("get")
+def get_setting(context: typer.Context, name: SettingsCommandName, as_json: AsJson = False) -> None:
+    """Print the value of one setting."""
+    with desk_of(context) as desk:
+        found = [row for row in _rows(desk, context) if row["name"] == name]
+    if not found:
+        raise _unknown(name)
+    if as_json:
+        print_json(found[0])
+    else:
+        out.print(escape(_written(found[0]["value"])))
+
+
+@settings_command_app.command("set")
+def set_setting(
+    context: typer.Context,
+    name: SettingsCommandName,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.", show_default=False)],
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Whether a model is looked for at its provider first.")
+    ] = True,
+) -> None:
+    """Change a setting of this library for good."""
+    with desk_of(context) as desk:
+        before = desk.settings_store.current()
+        new = desk.settings.changed({name: value})
+        asyncio.run(desk.asking.check_models({name: value}, new, online=check))
+        desk.settings_store.set(name, value)
+        _say_changes(before, desk.settings_store.current())
+
+
+@settings_command_app.command("reset")
+def reset_setting(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which one; all of them if not said.", show_default=False)
+    ] = None,
+) -> None:
+    """Reset one setting, or all, to what refdesk.toml says, else to the default."""
+    with desk_of(context) as desk:
+        before = desk.settings_store.current()
+        desk.settings_store.reset(name)
+        _say_changes(before, desk.settings_store.current())
+
+
+@settings_command_app.command("preset")
+def use_preset(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="PRESET", help="One of " + ", ".join(PRESETS) + ".", show_default=False)
+    ],
+) -> None:
+    """Change several settings at once. What other presets set is reset, the rest stays.
+
+    Only balanced resets llm.enabled: no other preset lets models be asked again after offline.
+    """
+    with desk_of(context) as desk:
+        before = desk.settings_store.current()
+        desk.settings_store.use_preset(name)
+        _say_changes(before, desk.settings_store.current())
+
+
+def _rows(desk: Refdesk, context: typer.Context) -> list[dict[str, Any]]:
+    values = {name: value for name, value, _ in desk.settings.items()}
+    places = dict.fromkeys(desk.config.settings, "refdesk.toml")
+    places |= dict.fromkeys(desk.settings_store.load(), "library") | dict.fromkeys(context.obj["settings"], "--set")
+    return [
+        {
+            "name": spec.name,
+            "value": values[spec.name],
+            "default": spec.default,
+            "from": places.get(spec.name, "default"),
+            "allowed": spec.allowed,
+            "choices": list(spec.choices),
+            "minimum": spec.minimum,
+            "maximum": spec.maximum,
+            "per_request": spec.per_request,
+            "help": spec.help,
+        }
+        for spec in specs()
+    ]
+
+
+def _say_changes(before: Settings, after: Settings) -> None:
+    was = {name: value for name, value, _ in before.items()}
+    lines = [
+        f"{name}: {escape(_written(was[name]))} → {escape(_written(value))}"
+        for name, value, _ in after.items()
+        if value != was[name]
+    ]
+    messages.print("\n".join(lines) or "Nothing has changed.")
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown(name: str) -> UsageError:
+    return UsageError(f"there is no setting '{name}'", hint="`refdesk settings` shows them all")
+
+
+# What `refdesk doctor` looks at: versions, models, the data folder, the indexes against SQL, free disk.
+
+LOW_DISK = 1 << 30  # bytes free under which a library cannot grow much
+_PACKAGES = ("sqlalchemy", "tantivy", "usearch", "onnxruntime", "tokenizers", "pypdfium2")
+
+
+def examine(desk: Refdesk) -> Iterator[Finding]:
+    """Every finding, the most general first; nothing is changed."""
+    versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
+    yield _embedder(desk)
+    yield from _models(desk)
+    has_ocr = importlib.util.find_spec("rapidocr") is not None
+    yield Finding(
+        "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"
+    )
+    usage = shutil.disk_usage(desk.folder)
+    yield Finding(
+        "disk",
+        usage.free > LOW_DISK,
+        f"{_size(usage.free)} free; the library {desk.folder} takes {_size(_folder_size(desk))}",
+        "free some space, or move the library",
+    )
+    yield _rights(desk)
+    counts = desk.catalogue.counts(desk.catalogue.standing().space)
+    said = [f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")]
+    yield Finding("documents", True, ", ".join(said) or "none yet")
+    waiting = counts.get("documents_pending", 0) + counts.get("documents_processing", 0)
+    if waiting:
+        yield Finding(
+            "unfinished", True, f"{waiting} documents wait: `refdesk add --resume` finishes what a killed run began"
+        )
+    try:
+        yield from desk.maintenance.check()
+        yield from desk.maintenance.check_files(desk.spool)
+    except RefdeskError as error:
+        yield Finding("indexes", False, str(error), error.hint)
+
+
+def _embedder(desk: Refdesk) -> Finding:
+    try:
+        vector = desk.embedder.embed_query("Refdesk")
+        well = vector.shape == (desk.embedder.dimensions,) and bool(np.isfinite(vector).all())
+    except RefdeskError as error:
+        return Finding("embedder", False, error.sentence, error.hint)
+    space = desk.catalogue.standing().space
+    if space not in ("", desk.embedder.name):
+        text = f"the library was made with '{space}', the embedder is '{desk.embedder.name}'"
+        return Finding("embedder", False, text, "run `refdesk reindex`, or name the old embedder in REFDESK_EMBEDDER")
+    return Finding(
+        "embedder", well, f"{desk.embedder.name}, {desk.embedder.dimensions} dimensions", "install Refdesk anew"
+    )
+
+
+def _rights(desk: Refdesk) -> Finding:
+    """Who else may read the library: opening it has closed what could be closed."""
+    if left := desk.open_to_others():
+        text = f"{len(left)} files or folders can be reached by others, {left[0]} for one"
+        return Finding("rights", False, text, f"run `chmod -R go= {desk.folder}` as their owner")
+    closed = desk.closed_to_others
+    said = f"; {closed} files and folders that others could reach were closed just now" if closed else ""
+    return Finding("rights", True, f"only the owner can read the library{said}")
+
+
+def _models(desk: Refdesk) -> Iterator[Finding]:
+    """Every model that is named: whether it can be used, and its provider lists it."""
+    for name, error in asyncio.run(desk.asking.examine_models(desk.settings)):
+        text = f"{name} answers at its address" if error is None else f"{name}: {error}"
+        yield Finding("model", error is None, text, "" if error is None else error.hint)
+
+
+def _folder_size(desk: Refdesk) -> int:
+    total = 0
+    for path in desk.folder.rglob("*"):
+        with suppress(OSError):  # gone a moment later
+            total += path.stat().st_size
+    return total
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

@@ -1,0 +1,366 @@
+"""What the commands do: each parses, calls the engine, prints. `commands.py` lists them without importing this.
+
+Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from refdesk.desk import DEFAULT_COLLECTION, METHODS, STATUSES, Refdesk
+from refdesk.errors import LibraryError, UsageError
+from refdesk.serve.cli import show
+from refdesk.serve.cli.admin import app as keys_app
+from refdesk.serve.cli.admin import examine
+from refdesk.serve.cli.admin import settings_command_app as settings_app
+from refdesk.serve.cli.ask import ask, chat, run_demo
+from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
+from refdesk.serve.cli.serving import mcp, serve
+from refdesk.serve.cli.show import (
+    AddProgress,
+    AsJson,
+    Collection,
+    CountProgress,
+    DocumentNames,
+    TopK,
+    desk_of,
+    escape,
+    messages,
+    out,
+    print_json,
+    styled,
+)
+from refdesk.types import Document
+
+# `refdesk rename`, `move` and `remove`: what is done to documents and collections that are there.
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="DOCUMENT", help="Names or ids.", show_default=False)]
+Whole = Annotated[
+    str | None,
+    typer.Option(
+        "--collection", "-c", metavar="NAME", help="A whole collection, with those inside it.", show_default=False
+    ),
+]
+
+
+def rename(
+    context: typer.Context,
+    document: Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its name or id.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it shall be called.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Give a document another name."""
+    with desk_of(context) as desk:
+        found = desk.rename(document, name)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        out.print(f"it is called {escape(found.name)}")
+
+
+def move(
+    context: typer.Context,
+    to: Annotated[str, typer.Option("--to", metavar="NAME", help="The collection they go to.", show_default=False)],
+    names: Names = None,
+    collection: Whole = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put documents into another collection, or give a collection another name. All go, or none when one cannot."""
+    _one_of_both(names, collection)
+    with desk_of(context) as desk:
+        moved = desk.rename_collection(collection, to) if collection else desk.move_all(names or [], to)
+    _say("moved", moved, as_json)
+
+
+def remove(
+    context: typer.Context,
+    names: Names = None,
+    collection: Whole = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a whole collection goes.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove documents, and what was attached to them. The files that they were added from stay."""
+    _one_of_both(names, collection)
+    with desk_of(context) as desk:
+        if collection and not yes:
+            count = len(desk.documents(collection=collection))
+            amount = "1 document" if count == 1 else f"{count:,} documents"
+            if count:
+                typer.confirm(f"Remove {amount} of {collection}?", abort=True, err=True)
+        gone = desk.remove_collection(collection) if collection else desk.remove(*names or ())
+    _say("removed", gone, as_json)
+
+
+def _one_of_both(names: list[str] | None, collection: str | None) -> None:
+    if bool(names) == bool(collection):
+        raise UsageError("name documents, or a collection", hint="`refdesk list` shows what there is")
+
+
+def _say(done: str, documents: list[Document], as_json: bool) -> None:
+    if as_json:
+        print_json([one.to_dict() for one in documents])
+        return
+    for one in documents:
+        place = f" to {escape(one.collection)}" if done == "moved" else ""
+        out.print(f"{done} {escape(one.name)}{place}")
+
+
+__all__ = ["app", "main"]
+
+app.command()(ask)
+app.command()(chat)
+app.command()(serve)
+app.command()(mcp)
+app.add_typer(settings_app, name="settings")
+app.add_typer(keys_app, name="keys")
+
+DocumentName = Annotated[
+    str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.", show_default=False)
+]
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATHS", help="Files and folders.", show_default=False)
+    ] = None,
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", metavar="PATH", help="Where the documents live, e.g. finance/2024.")
+    ] = DEFAULT_COLLECTION,
+    metadata: Annotated[
+        list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Metadata of all of them; may be repeated.")
+    ] = None,
+    password: Annotated[str | None, typer.Option(metavar="TEXT", help="Opens encrypted PDFs.")] = None,
+    sync: Annotated[
+        bool, typer.Option("--sync", help="Also remove documents whose file is gone from these folders.")
+    ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Also add what symbolic links lead to outside of these folders.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow every change (Ctrl-C ends it).")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish what a run that was killed had begun.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add files and folders. What is unchanged is left alone; one bad file does not stop the others."""
+    if not paths and (watch or not resume):
+        raise UsageError("nothing to add", hint="name files or folders, or say --resume")
+    with desk_of(context) as desk, AddProgress(messages, quiet=as_json) as progress:
+        desk.writer.on_wait = lambda: messages.print("Another process is adding; waiting for it …")
+        options: dict[str, Any] = {
+            "collection": collection,
+            "metadata": pairs(metadata or [], "--meta"),
+            "password": password,
+            "follow_links": follow_links,
+            "on_progress": progress.update,
+            "on_added": progress.added,
+        }
+        try:
+            if watch:
+                for round_results in desk.watch(*(paths or []), **options):
+                    progress.round_done(round_results)
+            results = desk.add(*(paths or []), sync=sync, **options)
+        except KeyboardInterrupt:
+            progress.stop()
+            messages.print("Stopped. What was finished is in the library; the rest is not.")
+            raise typer.Exit(130) from None
+    if as_json:
+        print_json([one.to_dict() for one in results])
+    else:
+        show.added(out, results)
+    raise typer.Exit(FAILED if any(one.outcome == "failed" for one in results) else DONE)
+
+
+@app.command()
+def search(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)],
+    k: TopK = None,
+    method: Annotated[str, typer.Option(metavar="METHOD", help="One of " + ", ".join(METHODS) + ".")] = "hybrid",
+    collection: Collection = None,
+    document: DocumentNames = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="Only text, table, list, code, figure …; may be repeated.")
+    ] = None,
+    pages: Annotated[str | None, typer.Option(metavar="PAGES", help="Only these pages: 7, or 3-12.")] = None,
+    date_from: Annotated[
+        str, typer.Option(metavar="DATE", help="Only documents of this day or later: 2024-01-31.")
+    ] = "",
+    date_to: Annotated[str, typer.Option(metavar="DATE", help="Only documents of this day or earlier.")] = "",
+    metadata: Annotated[
+        list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Only documents with this.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the chunks that fit best, with page and lines. The exit code is 3 when there are none."""
+    with desk_of(context) as desk:
+        hits = desk.search(
+            text,
+            k=k,
+            method=method,  # type: ignore[arg-type]  # checked by the engine, which names the choices
+            collection=collection,
+            document=document,
+            kind=kind,  # type: ignore[arg-type]
+            pages=_page_range(pages),
+            date_from=date_from,
+            date_to=date_to,
+            metadata=pairs(metadata or [], "--meta"),
+        )
+        if as_json:
+            print_json([hit.to_dict() for hit in hits])
+        elif hits:
+            show.hits(out, text, hits)
+        else:
+            is_empty = not desk.documents(status="ready")
+            messages.print("The library is empty: refdesk add FILE …" if is_empty else "Nothing was found.")
+    raise typer.Exit(DONE if hits else NOTHING)
+
+
+@app.command("list")
+def list_documents(
+    context: typer.Context,
+    collection: Collection = None,
+    status: Annotated[
+        str | None, typer.Option(metavar="STATUS", help="Only those that are " + ", ".join(STATUSES) + ".")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the documents."""
+    with desk_of(context) as desk:
+        found = desk.documents(collection=collection, status=status)
+    if as_json:
+        print_json([document.to_dict() for document in found])
+    elif found:
+        show.documents(out, found)
+    elif collection or status:
+        messages.print("There are no such documents.")
+    else:
+        messages.print("The library is empty: refdesk add FILE …")
+
+
+@app.command("show")
+def show_document(
+    context: typer.Context,
+    name: DocumentName,
+    page: Annotated[int | None, typer.Option("--page", "-p", metavar="NUMBER", help="Show this page's text.")] = None,
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the page as a PNG image to this file.")
+    ] = None,
+    chunks: Annotated[bool, typer.Option("--chunks", help="Show how it was cut into chunks.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a document: what is known of it, a page, or its chunks."""
+    with desk_of(context) as desk:
+        document = desk.document(name)
+        if image is not None:
+            _write(image, desk.page_image(document.id, page or 1))
+            messages.print(f"Page {page or 1} of {escape(document.name)} is in {escape(str(image))}.")
+        elif page is not None:
+            found = desk.pages(document.id, page)
+            if not found:
+                raise UsageError(f"{document.name} has pages 1 to {document.page_count}, not {page}")
+            if as_json:
+                print_json({"page": page, "label": found[0].page.label, "text": found[0].text})
+            else:
+                out.print(escape(found[0].text, lines=True))
+        elif chunks:
+            pieces = desk.chunks(document.id)
+            if as_json:
+                print_json([piece.to_dict() for piece in pieces])
+            else:
+                show.chunks(out, pieces)
+        elif as_json:
+            print_json(document.to_dict())
+        else:
+            show.document(out, document)
+
+
+app.command()(rename)
+app.command()(move)
+app.command()(remove)
+
+
+@app.command()
+def doctor(context: typer.Context, as_json: AsJson = False) -> None:
+    """Check that everything is well. Says what to do where it is not."""
+    with desk_of(context) as desk:
+        findings = list(examine(desk))
+    if as_json:
+        print_json([{"name": f.name, "well": f.well, "text": f.text, "advice": f.advice} for f in findings])
+    else:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for finding in findings:
+            mark = styled(("well", "green") if finding.well else ("ill ", "red"))
+            advice = "" if finding.well or not finding.advice else f"\n→ {escape(finding.advice)}"
+            table.add_row(mark, finding.name, escape(finding.text) + advice)
+        out.print(table)
+    raise typer.Exit(DONE if all(finding.well for finding in findings) else FAILED)
+
+
+@app.command()
+def reindex(context: typer.Context) -> None:
+    """Build the search indexes anew. With another embedder, the vectors too."""
+    with desk_of(context) as desk, CountProgress(messages, "reindexing", "chunks") as progress:
+        count = desk.reindex(progress.update)
+    messages.print(f"{count} chunks are indexed.")
+
+
+@app.command()
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
+) -> None:
+    """Write the whole library into one file. Others may go on using it meanwhile."""
+    damaged: list[str] = []
+    with desk_of(context) as desk:
+        written = desk.backup(file, on_damage=damaged.append)
+    messages.print(f"The library is in {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
+    for one in damaged:
+        messages.print(f"[red]damaged[/]   {escape(one)}: the backup does not hold it as it came", soft_wrap=True)
+    raise typer.Exit(FAILED if damaged else DONE)
+
+
+@app.command()
+def restore(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file that `refdesk backup` has written.", show_default=False)
+    ],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the library that is there.")] = False,
+) -> None:
+    """Make a library from a backup."""
+    folder = Refdesk.restore(file, context.obj["library"], replace=replace)
+    messages.print(f"The library is restored in {escape(str(folder))}.")
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    documents: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder of documents to use instead of the examples.")
+    ] = None,
+) -> None:
+    """Add the example documents and ask three questions about them."""
+    with desk_of(context) as desk:
+        raise typer.Exit(run_demo(desk, out, messages, documents))
+
+
+def _page_range(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", text.strip())
+    if found is None:
+        raise UsageError(f"--pages takes a page or a range such as 3-12, not '{text}'")
+    return int(found[1]), int(found[2] or found[1])
+
+
+def _write(file: Path, data: bytes) -> None:
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise LibraryError(f"{file} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,287 @@
+"""How documents, hits and results look in a terminal; in a pipe each thing has a line of its own, however long."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Annotated, Any, get_args
+
+import orjson
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+from rich.text import Text
+
+from refdesk.desk import Refdesk
+from refdesk.serve.cli.main import DONE, FAILED, NOTHING, USAGE
+from refdesk.terms import query_terms, terms
+from refdesk.types import Added, Chunk, Document, Hit, Outcome
+from refdesk.types import Progress as State
+
+_QUOTED = 2  # sentences of a hit that are shown
+_COLOURS = {"ready": "green", "failed": "red", "pending": "yellow", "processing": "yellow"}
+_UNBROKEN = 100_000  # columns of a pipe: nothing is folded, so that grep and cut work
+_MARKERS = "-*•·– "  # what a list puts before an item
+# What would steer the terminal or show letters in another order than they stand: control characters, line separators,
+# what turns text about, and halves of surrogate pairs, which no terminal can be sent (bytes of file names become them).
+_STEERING = (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_STEERING += tuple(range(0xD800, 0xE000))
+_CONTROLS = {code: "\ufffd" for code in _STEERING if chr(code) not in "\n\t"}
+_ONE_LINE = _CONTROLS | {10: "\ufffd"}
+CONTROL = re.compile("[" + "".join(f"\\u{code:04x}" for code in _STEERING if 126 < code < 0xD800) + "]")
+_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """As wide as the terminal, or as COLUMNS says; colours on a terminal only.
+
+    No text is read as markup: ":x:" and "[red]" are what a document says. What has a style is a `styled` text.
+    """
+    found = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not found.is_terminal and "COLUMNS" not in os.environ:
+        found.width = _UNBROKEN
+    return found
+
+
+def escape(text: str, *, lines: bool = False) -> str:
+    """A text to the letter, but for control characters, which would steer the terminal: they are shown as "�".
+
+    >>> escape("[red]a:x:\\x1b[31m")
+    '[red]a:x:�[31m'
+    """
+    return text.translate(_CONTROLS if lines else _ONE_LINE)
+
+
+def styled(*parts: str | tuple[str, str], lines: bool = False) -> Text:
+    """One text of several, each alone or with its style: `styled(("failed", "red"), "  ", name)`."""
+    made = Text()
+    for part in parts:
+        text, style = (part, "") if isinstance(part, str) else part
+        made.append(escape(text, lines=lines), style=style or None)
+    return made
+
+
+def added(out: Console, results: Sequence[Added]) -> None:
+    """One line that sums up; the failures, with reasons, have been shown as they happened."""
+    counts = Counter(one.outcome for one in results)
+    out.print(", ".join(f"{counts[name]} {name}" for name in _OUTCOMES if counts[name]) or "nothing to add")
+
+
+def hits(out: Console, text: str, found: Sequence[Hit]) -> None:
+    for number, hit in enumerate(found, 1):
+        out.print(styled((str(number), "bold"), "  ", (hit.document.name, "cyan"), f", {pages(hit.chunk.pages)}"))
+        if hit.heading_path:
+            _indented(out, styled((" › ".join(hit.heading_path), "dim")))
+        for quote in quotes(text, hit):
+            _indented(out, styled(quote))
+        scores = f"score {hit.score:.3f} · BM25 {hit.lexical_score:.2f} · cosine {hit.cosine:.2f}"
+        _indented(out, styled((scores, "dim")))
+
+
+def pages(numbers: Sequence[int]) -> str:
+    """`(3,)` -> `page 3`, `(3, 4, 5)` -> `pages 3–5`."""
+    return f"page {numbers[0]}" if len(numbers) == 1 else f"pages {numbers[0]}–{numbers[-1]}"
+
+
+def quotes(text: str, hit: Hit, most: int = _QUOTED) -> list[str]:
+    """The best sentences in quotation marks; rows of a table and lines of code as they are."""
+    found = best_sentences(text, hit.chunk, hit.document.language or "en", most)
+    if hit.chunk.kind in ("table", "code"):
+        return found
+    return [f"“{quote.lstrip(_MARKERS) or quote}”" for quote in found]
+
+
+def best_sentences(text: str, chunk: Chunk, language: str = "en", most: int = _QUOTED) -> list[str]:
+    """The sentences of a chunk that share most with a text, in the order they stand; headings only if nothing else."""
+    wanted = set(query_terms(text, (language,)))
+    headings = {" ".join(heading.split()) for heading in chunk.heading_path}
+    scored = []
+    for place, sentence in enumerate(chunk.sentences):
+        quote = " ".join(chunk.text[sentence.start : sentence.end].split())
+        shared = len(wanted.intersection(terms(quote, language)))
+        scored.append((quote in headings, -shared, place, quote))
+    scored.sort()
+    best = [one for one in scored[:most] if one[1] < 0 and not one[0]] or scored[:1]
+    return [quote for _, _, _, quote in sorted(best, key=lambda one: one[2])]
+
+
+def documents(out: Console, found: Sequence[Document]) -> None:
+    """A table, then the reasons of those that failed; the collection is named where there are several."""
+    several = len({one.collection for one in found}) > 1
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("id", "name", "collection", "format", "pages", "chunks", "status"):
+        if name != "collection" or several:
+            is_name = name in ("name", "collection")
+            justify = "right" if name in ("pages", "chunks") else "left"
+            table.add_column(name, justify=justify, overflow="fold", no_wrap=not is_name)  # type: ignore[arg-type]
+    for one in found:
+        row = [one.id[:8], one.name, *([one.collection] if several else [])]
+        row += [one.format, str(one.page_count), str(one.chunk_count)]
+        table.add_row(*map(styled, row), styled((one.status, _COLOURS[one.status])))
+    out.print(table)
+    for one in found:
+        if one.error:
+            said = "failed" if one.status == "failed" else "kept as it was"  # the new version cannot be read
+            out.print(styled((said, "red"), f"  {one.name}: {one.error}"))
+
+
+def document(out: Console, one: Document) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in one.to_dict().items():
+        if value not in ("", None, (), {}, []):
+            shown = "; ".join(value) if isinstance(value, (tuple, list)) else str(value)
+            if isinstance(value, dict):
+                shown = "\n".join(f"{key}: {content}" for key, content in value.items())
+            table.add_row(styled((name, "bold")), styled(shown, lines=True))
+    out.print(table)
+
+
+def chunks(out: Console, found: Sequence[Chunk]) -> None:
+    for one in found:
+        head = f"  {one.kind}, {pages(one.pages)}, {one.token_count} tokens"
+        path = (("  " + " › ".join(one.heading_path), "dim"),) if one.heading_path else ()
+        out.print(styled((str(one.sequence), "bold"), head, *path))
+        out.print(styled(one.text, "\n", lines=True))
+
+
+def _indented(out: Console, text: Text) -> None:
+    out.print(Padding(text, (0, 0, 0, 3), expand=False))
+
+
+# Progress in the terminal: documents, pages, chunks a second, time left.
+
+
+class AddProgress:
+    """Bars while an add runs, failures as they happen; silent when nobody looks or JSON is wanted."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._bars = Bars(
+            TextColumn("{task.description:<10}", markup=False),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[more]}", markup=False),  # names of files are no markup
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._documents = self._bars.add_task("documents", total=None, more="")
+        self._pages = self._bars.add_task("pages", total=None, more="")
+        self._chunks = self._bars.add_task("chunks", total=None, more="")
+
+    def __enter__(self) -> AddProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def stop(self) -> None:
+        self._bars.stop()
+
+    def update(self, state: State) -> None:
+        left = "" if state.seconds_left is None else f"about {_duration(state.seconds_left)} left"
+        names = ", ".join(state.working_on)
+        self._bars.update(self._documents, completed=state.documents_done, total=state.documents_total, more=left)
+        self._bars.update(self._pages, completed=state.pages_done, total=state.pages_total, more=escape(names[:60]))
+        self._bars.update(
+            self._chunks,
+            completed=state.chunks_done,
+            total=state.chunks_total,
+            more=f"{state.chunks_per_second:.0f} a second",
+        )
+
+    def added(self, one: Added) -> None:
+        if self._quiet:
+            return
+        if one.outcome == "failed":
+            self._console.print(styled(("failed", "red"), f"    {one.name}: {one.reason}"), soft_wrap=True)
+        elif one.reason:
+            self._console.print(styled((one.outcome, "dim"), f" {one.name}: {one.reason}"), soft_wrap=True)
+        for note in one.document.notes if one.document and one.outcome in ("added", "replaced") else ():
+            self._console.print(styled(("note", "yellow"), f"      {one.name}: {note}"), soft_wrap=True)
+
+    def round_done(self, results: Sequence[Added]) -> None:
+        counts = Counter(one.outcome for one in results)
+        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        if said and not self._quiet:
+            self._console.print(f"{time.strftime('%H:%M:%S')}  {said}")
+
+
+class CountProgress:
+    """One bar for work that knows how much there is."""
+
+    def __init__(self, console: Console, title: str, unit: str) -> None:
+        self._bars = Bars(
+            TextColumn(title, markup=False),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn(unit, markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bars.add_task(title, total=None)
+
+    def __enter__(self) -> CountProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def update(self, done: int, total: int) -> None:
+        self._bars.update(self._task, completed=done, total=total)
+
+
+def _duration(seconds: float) -> str:
+    """`125` -> `2 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+# What every command shares: the library it works on, one JSON value on standard output, the two consoles.
+
+__all__ = ["DONE", "FAILED", "NOTHING", "USAGE", "escape", "styled"]
+
+out = console()
+messages = console(stderr=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
+Collection = Annotated[
+    str | None, typer.Option("--collection", "-c", metavar="PATH", help="Only this collection and those below it.")
+]
+DocumentNames = Annotated[
+    list[str] | None,
+    typer.Option("--document", "-d", metavar="DOCUMENT", help="Only this document; may be repeated."),
+]
+TopK = Annotated[int | None, typer.Option("-k", metavar="K", help="How many chunks; rag.top_k, 10, if not said.")]
+
+
+def desk_of(context: typer.Context) -> Refdesk:
+    """The library and the settings that the options before the command name."""
+    return Refdesk(context.obj["library"], settings=context.obj["settings"])
+
+
+def print_json(value: Any) -> None:
+    """Control characters that JSON lets stand (DEL, C1) and those that turn text about are written as `\\u009b`.
+
+    The value is the same; the terminal is not steered by what a document says.
+    """
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")

@@ -1,0 +1,371 @@
+"""Keys over HTTP, for admins; signing in and out; who one is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request
+from starlette.responses import Response
+
+from refdesk.access import Caller
+from refdesk.config import IN_SETTINGS, Config, Entered
+from refdesk.desk import Refdesk
+from refdesk.errors import NotFound, NotSignedIn, UsageError
+from refdesk.models import PROVIDERS, Provider
+from refdesk.providers.registry import CHECK_S, answering, check_model, entered_for, listed_by, make_model, save_entered
+from refdesk.serve.http.errors import reply
+from refdesk.serve.http.guard import COOKIE, Who, is_counted
+from refdesk.serve.http.openapi import failures, gives
+from refdesk.serve.http.requests import ConnectIn, KeyChange, KeyIn, ModelIn, PresetIn, ProviderIn, SessionIn
+from refdesk.serve.http.responses import (
+    ChangedKey,
+    Key,
+    KeyList,
+    Me,
+    ModelNames,
+    ModelReply,
+    ModelState,
+    NewKey,
+    ProviderState,
+    RevokedKey,
+    Setting,
+    SettingList,
+    SignedOut,
+)
+from refdesk.serve.http.service import Library, Serving
+from refdesk.settings import PRESETS, specs
+from refdesk.trace import aside
+
+router = APIRouter(prefix="/api", tags=["access"])
+KEY: Key = {
+    "id": "3c9a1f",
+    "name": "anna",
+    "role": "reader",
+    "collections": ["finance"],
+    "created_at": "2026-01-31T09:00:00.000+00:00",
+    "last_used": "",
+}
+ME: Me = {
+    "id": "3c9a1f",
+    "name": "anna",
+    "role": "reader",
+    "collections": ["finance"],
+    "signed_in": True,
+    "may": {
+        "add": False,
+        "settings": False,
+        "keys": False,
+        "traces": False,
+        "analytics": False,
+        "clear_cache": False,
+    },
+    "model": True,
+}
+
+
+@router.get("/keys", summary="Every key, without its secret", responses=gives(KeyList, {"keys": [KEY]}))
+def keys(desk: Library, caller: Who) -> Response:
+    caller.require("keys")
+    return reply({"keys": [one.to_dict() for one in desk.keys.list()]})
+
+
+@router.post(
+    "/keys", status_code=201, summary="Make a key", responses=gives(NewKey, {"key": KEY, "secret": "rd_…"}, 201)
+)
+def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
+    """The secret is in this answer and nowhere else."""
+    caller.require("keys")
+    if body.collections == []:  # a program that found none to name does not mean all of them
+        raise UsageError("a key without any collection opens nothing", hint="leave `collections` out for all of them")
+    if not desk.keys.exist() and (body.role != "admin" or body.collections is not None):
+        said = "the first key must be that of an admin of every collection"
+        raise UsageError(said, hint="with it the library is closed, and only an admin can make more keys")
+    key, secret = desk.keys.add(body.name, body.role, body.collections)
+    return reply({"key": key.to_dict(), "secret": secret}, 201)
+
+
+@router.patch("/keys/{key_id}", summary="Change a key", responses=gives(ChangedKey, {"key": KEY}) | failures(404))
+def change_key(desk: Library, caller: Who, key_id: str, body: KeyChange) -> Response:
+    """Its name, its role or its collections; `null` is every collection. In force at once, for sign-ins with it too.
+
+    Its secret stays, and so do the conversations and answers of whoever holds it.
+    """
+    caller.require("keys")
+    every = "collections" in body.model_fields_set and body.collections is None
+    key = desk.keys.change(
+        key_id,
+        name=body.name,
+        role=body.role,
+        collections=body.collections,
+        every_collection=every,
+        keep_owner=True,
+    )
+    return reply({"key": key.to_dict()})
+
+
+@router.delete("/keys/{key_id}", summary="Revoke a key", responses=gives(RevokedKey, {"revoked": KEY}) | failures(404))
+def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
+    """From now on nobody gets in with it, nor with a sign-in that used it."""
+    caller.require("keys")
+    return reply({"revoked": desk.keys.revoke(key_id, keep_owner=True).to_dict()})
+
+
+@router.post("/session", summary="Sign in with a key", responses=gives(Me, ME))
+async def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
+    """Sets a cookie that no script can read and no other site can send."""
+    desk = service.desk
+    caller = await aside(desk.keys.verify, body.key)
+    if caller is None:
+        raise NotSignedIn("this key is not known")
+    if is_counted(caller, request.url.path):  # the guard did not know yet whose request it is
+        service.limits.count(caller, await aside(lambda: desk.settings))
+    if known := request.cookies.get(COOKIE):
+        await aside(desk.sessions.end, known)
+    token, seconds = await aside(desk.sessions.begin, caller)
+    answer = reply(await aside(_me, desk, caller))
+    answer.set_cookie(
+        COOKIE, token, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+    )
+    return answer
+
+
+@router.delete("/session", summary="Sign out", responses=gives(SignedOut, {"signed_in": False}))
+def sign_out(request: Request, desk: Library) -> Response:
+    if token := request.cookies.get(COOKIE):
+        desk.sessions.end(token)
+    answer = reply({"signed_in": False})
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return answer
+
+
+@router.get("/me", summary="The caller: name, role and rights", responses=gives(Me, ME))
+def me(desk: Library, caller: Who) -> Response:
+    return reply(_me(desk, caller))
+
+
+def _me(desk: Refdesk, caller: Caller) -> dict[str, Any]:
+    allowed = None if caller.collections is None else list(caller.collections)
+    own = {"id": caller.id, "name": caller.name, "role": caller.role, "collections": allowed}
+    may = {name: caller.may(name) for name in ("add", "settings", "keys", "traces", "analytics", "clear_cache")}
+    return own | {"signed_in": bool(caller.id), "may": may, "model": desk.asking.has_model(desk.settings)}
+
+
+# Settings over HTTP, for admins: every one with its help, default and bounds; presets.
+
+settings_router = APIRouter(prefix="/api", tags=["settings"])
+SETTING: Setting = {
+    "name": "rag.top_k",
+    "section": "rag",
+    "value": 5,
+    "default": 10,
+    "changed": True,
+    "from": "library",
+    "help": "Chunks that a search gives",
+    "allowed": "1 to 1000",
+    "choices": [],
+    "minimum": 1,
+    "maximum": 1000,
+    "kind": "int",
+    "per_request": True,
+}
+SETTINGS: SettingList = {"settings": [SETTING], "presets": {"speed": {"rag.top_k": 5}}, "notes": []}
+Check = Annotated[bool, Query(description="Whether a model that is named is looked for at its provider.")]
+Values = Annotated[
+    dict[str, bool | int | float | str], Body(examples=[{"rag.top_k": 5}], description="Names and their new values.")
+]
+
+
+@settings_router.get("/settings", summary="Every setting", responses=gives(SettingList, SETTINGS))
+def settings(desk: Library, caller: Who) -> Response:
+    caller.require("settings")
+    return reply(listed(desk))
+
+
+@settings_router.patch(
+    "/settings", summary="Change some, or none when one is wrong", responses=gives(SettingList, SETTINGS)
+)
+async def change(desk: Library, caller: Who, values: Values, check: Check = True) -> Response:
+    """A model is looked for at its provider first; `check=false` saves a name that cannot be reached now."""
+    caller.require("settings")
+    current = await asyncio.to_thread(lambda: desk.settings)
+    await desk.asking.check_models(values, current.changed(values), online=check)
+    await asyncio.to_thread(desk.settings_store.change, values)
+    return reply(await asyncio.to_thread(listed, desk))
+
+
+@settings_router.post("/settings/preset", summary="Change several at once", responses=gives(SettingList, SETTINGS))
+def preset(desk: Library, caller: Who, body: PresetIn) -> Response:
+    caller.require("settings")
+    desk.settings_store.use_preset(body.name)
+    return reply(listed(desk))
+
+
+@settings_router.delete(
+    "/settings/{name}", summary="Reset one to its default", responses=gives(SettingList, SETTINGS) | failures(404)
+)
+def reset(desk: Library, caller: Who, name: str) -> Response:
+    caller.require("settings")
+    desk.settings_store.reset(name)
+    return reply(listed(desk))
+
+
+def listed(desk: Refdesk) -> dict[str, Any]:
+    """Each setting as it is now, where that comes from, and what it may be."""
+    values = {name: value for name, value, _ in desk.settings.items()}
+    places = dict.fromkeys(desk.config.settings, "refdesk.toml") | dict.fromkeys(desk.settings_store.load(), "library")
+    rows = [
+        {
+            "name": spec.name,
+            "section": spec.section,
+            "value": values[spec.name],
+            "default": spec.default,
+            "changed": values[spec.name] != spec.default,
+            "from": places.get(spec.name, "default" if values[spec.name] == spec.default else "program"),
+            "help": spec.help,
+            "allowed": spec.allowed,
+            "choices": list(spec.choices),
+            "minimum": spec.minimum,
+            "maximum": spec.maximum,
+            "kind": type(spec.default).__name__,
+            "per_request": spec.per_request,
+        }
+        for spec in specs()
+    ]
+    presets = {name: dict(preset) for name, preset in PRESETS.items()}
+    return {"settings": rows, "presets": presets, "notes": list(desk.settings_store.notes)}
+
+
+# Connecting a model over HTTP, for admins: its provider's address and key, the names it lists, a word from it.
+
+models_router = APIRouter(prefix="/api/models", tags=["settings"])
+PROVIDER: ProviderState = {
+    "name": "openai",
+    "base_url": "https://api.openai.com/v1",
+    "default_base_url": "https://api.openai.com/v1",
+    "address_from": "provider",
+    "needs_key": True,
+    "key": "…4f2a",
+    "key_from": "settings",
+}
+STATE: ModelState = {"answer": "openai:gpt-4o-mini", "enabled": True, "providers": [PROVIDER], "problems": []}
+SHOWN_OF_KEY = 4
+LONG_KEY = 16  # characters; of a shorter one, four are too many to show
+
+
+@models_router.get("", summary="Which model writes, and which providers are known", responses=gives(ModelState, STATE))
+def models(desk: Library, caller: Who) -> Response:
+    caller.require("settings")
+    return reply(_state(desk))
+
+
+@models_router.post(
+    "/list", summary="The models of a provider", responses=gives(ModelNames, {"models": ["gpt-4o"], "is_listed": True})
+)
+async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
+    """As it is saved, or at an address and with a key that are not saved yet."""
+    caller.require("settings")
+    _require_enabled(desk)
+    provider = _provider(body.provider)
+    found = await listed_by(provider, desk.config, _entered(desk.config, provider, body.base_url, body.api_key))
+    return reply({"models": found or [], "is_listed": found is not None})
+
+
+@models_router.post(
+    "/connect", summary="Save a provider's address and key, and a model", responses=gives(ModelState, STATE)
+)
+async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
+    """Nothing is saved when the provider cannot be reached, refuses the key or does not list the model."""
+    caller.require("settings")
+    _require_enabled(desk)
+    provider, model = _provider(body.provider), body.model.strip()
+    name = f"{provider.name}:{model}"
+    entered = _entered(desk.config, provider, body.base_url, body.api_key)
+    make_model(f"{provider.name}:{model or 'any'}", desk.config, CHECK_S, entered)  # says what is missing or malformed
+    if body.check and model:
+        await check_model(name, desk.config, entered)
+    elif body.check:
+        await listed_by(provider, desk.config, entered)
+
+    def save() -> dict[str, Any]:
+        save_entered(provider, entered, desk.config)
+        if model:
+            desk.settings_store.change({"llm.answer": name})
+        return _state(desk)
+
+    return reply(await asyncio.to_thread(save))
+
+
+@models_router.delete(
+    "/providers/{name}",
+    summary="Forget the address and key that were entered for a provider",
+    responses=gives(ModelState, STATE) | failures(404),
+)
+def forget(desk: Library, caller: Who, name: str) -> Response:
+    caller.require("settings")
+    save_entered(_provider(name), Entered(), desk.config)
+    return reply(_state(desk))
+
+
+@models_router.post(
+    "/test",
+    summary="Ask a model for one word",
+    responses=gives(ModelReply, {"model": "ollama:qwen2.5:14b", "reply": "Ready", "ms": 412.0}) | failures(502),
+)
+async def test_model(desk: Library, caller: Who, body: ModelIn) -> Response:
+    """Also one that is being skipped after failures; when it answers, it is asked again from now on."""
+    caller.require("settings")
+    provider = PROVIDERS.get(body.model.partition(":")[0].strip())
+    entered = _entered(desk.config, provider, body.base_url, body.api_key) if provider else None
+    return reply(await desk.asking.test_model(body.model, desk.settings, entered))
+
+
+def _provider(name: str) -> Provider:
+    if name not in PROVIDERS:
+        raise NotFound(f"there is no provider '{name}'", hint=f"use one of {', '.join(PROVIDERS)}")
+    return PROVIDERS[name]
+
+
+def _require_enabled(desk: Refdesk) -> None:
+    if not desk.settings.llm_enabled:
+        raise UsageError("models are switched off", hint="set llm.enabled to true first")
+
+
+def _entered(config: Config, provider: Provider, base_url: str | None, api_key: str | None) -> Entered:
+    """What is saved with what was said now; a saved key goes to the address it was saved for and to no other."""
+    known = entered_for(provider, config)
+    address = known.base_url if base_url is None else base_url.strip()
+    if address.rstrip("/") == provider.base_url:
+        address = ""
+    kept = known.api_key if address == known.base_url else ""
+    return replace(known, base_url=address, api_key=kept if api_key is None else api_key.strip())
+
+
+def _state(desk: Refdesk) -> dict[str, Any]:
+    settings = desk.settings
+    return {
+        "answer": answering(desk.config, settings),
+        "enabled": settings.llm_enabled,
+        "providers": [_shown(desk.config, provider) for provider in PROVIDERS.values()],
+        "problems": list(desk.asking.model_problems(settings)),
+    }
+
+
+def _shown(config: Config, provider: Provider) -> ProviderState:
+    known = entered_for(provider, config)
+    try:
+        access = config.access(provider, known)
+        base_url, key, variable = access.base_url, access.api_key, access.key_variable
+    except UsageError:  # no key yet, or an address that is none
+        base_url, key, variable = known.base_url or provider.base_url, "", ""
+    is_own = base_url == provider.base_url
+    return {
+        "name": provider.name,
+        "base_url": base_url,
+        "default_base_url": provider.base_url,
+        "address_from": "settings" if known.base_url else "provider" if is_own else "environment",
+        "needs_key": provider.needs_key,
+        "key": ("…" + key[-SHOWN_OF_KEY:] if len(key) >= LONG_KEY else "…") if key else "",
+        "key_from": "" if not key else "settings" if variable == IN_SETTINGS else "environment",
+    }

@@ -1,0 +1,403 @@
+"""Opens the database: one engine per library, SQLite in WAL mode, migrated when it is older than this program."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import shutil
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from filelock import FileLock
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Delete,
+    Dialect,
+    Engine,
+    Insert,
+    PoolProxiedConnection,
+    Select,
+    Update,
+    create_engine,
+    event,
+    inspect,
+    text,
+)
+from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.pool import QueuePool
+
+from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
+from refdesk.files.local import FILE
+
+# Is there a library in this folder? A database that is gone must not pass for a library that was never begun.
+
+DATABASE = "library.db"
+_SIGNS = {
+    "library.db-wal": "changes that were not yet in the database",
+    "files/??/*": "originals",
+    "uploads/*.data": "uploads",
+    "index/lexical-*": "search indexes",
+    "index/vectors-*": "search indexes",
+}
+ADVICE = (
+    "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
+    "to begin anew, move the folder away first"
+)
+
+
+def traces(folder: Path) -> list[str]:
+    """What of a library lies in a folder: the database by its name, all else in words; empty of a folder without."""
+    found = [DATABASE] if _size(folder / DATABASE) else []
+    for pattern, words in _SIGNS.items():
+        if words not in found and any(path.is_dir() or _size(path) for path in folder.glob(pattern)):
+            found.append(words)
+    return found
+
+
+def check_database(path: Path, *, is_blank: bool = False) -> None:
+    """Raises `LibraryDamaged` when the database is missing, or holds nothing, and other files of a library are there.
+
+    It must be asked before SQLite opens the file: beside an empty one SQLite removes the changes that wait in
+    library.db-wal. `is_blank` says that it was opened and has no tables.
+    """
+    size = _size(path)
+    if size and not is_blank:
+        return
+    beside = [one for one in traces(path.parent) if one != DATABASE]
+    if beside and (is_blank or not _size(path)):  # looked at twice: another process may be making it
+        what = "has no tables" if size else "is empty" if path.exists() else "is missing"
+        raise LibraryDamaged(f"the database {path} {what}, but the folder holds {', '.join(beside)}", hint=ADVICE)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+HEAD = "0008"  # the newest migration; a test compares it with the folder
+_WRITES = "refdesk_writes"
+FULL_BELOW = 1 << 16  # bytes free; SQLite asks for half of it at once
+logger = logging.getLogger("refdesk.store")
+BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
+
+
+def open_database(path: Path) -> Engine:
+    """The engine of the SQLite file at `path`, created or migrated as needed."""
+    engine = _engine(path)
+    event.listen(engine, "connect", _configure)
+    check_database(path)
+    with suppress(OSError):  # what SQLite makes beside it has the same rights; where it cannot be made, SQLite says why
+        path.touch(mode=FILE)
+    try:
+        if _version(engine) != HEAD:
+            # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
+            with FileLock(str(path.with_name("writer.lock")), mode=FILE):
+                version = _version(engine)
+                if version is None:
+                    check_database(path, is_blank=True)
+                if version != HEAD:
+                    _migrate(engine, version, path)
+    except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
+        engine.dispose()
+        reading = _open_to_read(path) if _cannot_be_written(error) else None
+        if reading is None:
+            raise _explained(error, path) from error
+        return reading
+    return engine
+
+
+def _engine(path: Path, connect: Callable[[], sqlite3.Connection] | None = None) -> Engine:
+    # No limit on connections: each thread that searches keeps one. What is written is not in the errors, which come
+    # into the log: questions are in it only where that is asked for.
+    options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 0, "hide_parameters": True}
+    if connect is None:
+        options["connect_args"] = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+    else:
+        options["creator"] = connect
+    engine = create_engine(f"sqlite:///{path}", **options)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _open_to_read(path: Path) -> Engine | None:
+    """The database as it stands, where SQLite cannot make the two files that it keeps beside it; None if that is not
+    all of it.
+
+    A full disk and one that cannot be written let nobody else write either. Changes that lie in library.db-wal are
+    only seen with those files.
+    """
+    try:
+        if not path.stat().st_size or path.with_name(f"{path.name}-wal").stat().st_size:
+            return None
+    except FileNotFoundError:
+        if not path.exists():
+            return None
+
+    def connect() -> sqlite3.Connection:
+        found = sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True, check_same_thread=False)
+        found.isolation_level = None
+        return found
+
+    engine = _engine(path, connect)
+    try:
+        if _version(engine) == HEAD:
+            logger.warning("%s is open for reading only: its disk is full or cannot be written", path.parent)
+            return engine
+    except DatabaseError:
+        pass
+    engine.dispose()
+    return None
+
+
+def _cannot_be_written(error: Exception) -> bool:
+    """Whether it may be the disk that is full or closed, and not the database that is damaged."""
+    cause = error.orig if isinstance(error, DatabaseError) else error
+    if isinstance(cause, OSError):
+        return cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # the kind of it
+    kinds = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+    return isinstance(cause, sqlite3.OperationalError) and code in kinds
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < FULL_BELOW
+    except OSError:
+        return False
+
+
+def _configure(connection: sqlite3.Connection, _record: Any) -> None:
+    # pysqlite's own transaction handling is switched off: SQLAlchemy's documented recipe for true transactions.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")  # an accepted document survives a power cut too
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute("PRAGMA cache_size = -65536")  # 64 MiB
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def writing(engine: Engine) -> Engine:
+    """The same engine, whose transactions hold the database's write lock from their beginning.
+
+    SQLite refuses at once, without waiting, to let a transaction write that has read before another one's commit; and
+    questions are written down while documents are added.
+    """
+    return engine.execution_options(**{_WRITES: True})
+
+
+@contextmanager
+def changes(engine: Engine) -> Iterator[Connection]:
+    """A transaction that writes; what the disk or the database says against it is said in words."""
+    try:
+        with writing(engine).begin() as connection:
+            yield connection
+    except DatabaseError as error:
+        raise explain_sql(error, Path(engine.url.database or "").parent) from error
+
+
+def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
+    """What went wrong in the database of a library's folder."""
+    if not isinstance(error, OperationalError):
+        return LibraryDamaged(f"the database in {folder} is damaged: {error.orig}")
+    said = str(error.orig)
+    # SQLite says "full" of a full disk; a quota or a limit on the size of a file is a failed write to it.
+    full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+    code = getattr(error.orig, "sqlite_errorcode", 0)
+    if "disk is full" in said or code in full or (_cannot_be_written(error) and _is_full(folder)):
+        return DiskFull(f"the disk that holds {folder} is full")
+    if code & 0xFF == sqlite3.SQLITE_READONLY:
+        return LibraryError(
+            f"the library {folder} cannot be written", hint="check the rights of the folder and its disk"
+        )
+    if "disk I/O error" in said:
+        return LibraryError(f"the disk that holds {folder} failed: {said}", hint="it may be full or failing")
+    if "locked" in said:
+        return LibraryBusy("the database is locked by another program")
+    return LibraryError(f"the database refused: {said}", hint="run `refdesk doctor`")
+
+
+def file_of(engine: Engine) -> tuple[int, int] | None:
+    """Which file the database is (device and number); None where it is none, or where it is gone."""
+    try:
+        found = Path(engine.url.database or "").stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def storable(text: str) -> str:
+    """A text that SQLite and PostgreSQL both take: no zero characters, no halves of surrogate pairs."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def _version(engine: Engine) -> str | None:
+    with engine.connect() as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _migrate(engine: Engine, version: str | None, path: Path) -> None:
+    from alembic import command  # imported here: opening an up-to-date library must stay fast
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise LibraryTooNew(
+                f"the library {path.parent} was written by a newer Refdesk (schema {version})"
+            ) from error
+
+
+def _explained(error: Exception, path: Path) -> LibraryError:
+    cause = error.orig if isinstance(error, DatabaseError) else error
+    if isinstance(cause, sqlite3.DatabaseError) and not isinstance(cause, sqlite3.OperationalError):
+        return LibraryDamaged(f"the database {path} does not open: {cause}")
+    code = getattr(cause, "sqlite_errorcode", 0)
+    if (
+        code == sqlite3.SQLITE_FULL
+        or getattr(cause, "errno", 0) == errno.ENOSPC
+        or (_cannot_be_written(error) and _is_full(path.parent))
+    ):
+        return DiskFull(f"the disk that holds {path.parent} is full")
+    return LibraryError(f"the database {path} does not open: {cause}", hint="check the folder, its rights and the disk")
+
+
+# A connection of its own for every thread that reads, closed when the thread ends.
+
+
+class _Held:
+    """Lives as long as the thread whose local value it is."""
+
+    def __init__(self, connection: PoolProxiedConnection) -> None:
+        self.connection = connection
+
+
+class OwnConnections:
+    """Safe to use from several threads."""
+
+    def __init__(self, connect: Callable[[], PoolProxiedConnection]) -> None:
+        self._connect = connect
+        self._per_thread = threading.local()
+        self._lock = threading.Lock()
+        self._closers: list[weakref.finalize[..., _Held]] = []
+
+    def get(self) -> PoolProxiedConnection:
+        held: _Held | None = getattr(self._per_thread, "held", None)
+        if held is None:
+            held = self._per_thread.held = _Held(self._connect())
+            closer = weakref.finalize(held, held.connection.close)
+            closer.atexit = False
+            with self._lock:
+                self._closers = [one for one in self._closers if one.alive] + [closer]
+        return held.connection
+
+    def close(self) -> None:
+        """Also those of threads that go on; whoever asks again gets a new one."""
+        self._per_thread = threading.local()
+        with self._lock:
+            for closer in self._closers:
+                closer()
+            self._closers = []
+
+
+# What every question reads and every document writes: statements that are written out once and go to the driver.
+
+
+class Prepared:
+    """A statement written out once in the database's own dialect."""
+
+    def __init__(self, engine: Engine, statement: Select[Any] | Insert | Delete) -> None:
+        self._compiled = statement.compile(dialect=engine.dialect)
+        self.text = str(self._compiled)
+
+    def parameters(self, values: dict[str, Any]) -> Any:
+        every = self._compiled.construct_params(values)
+        order = self._compiled.positiontup
+        return every if order is None else tuple(every[name] for name in order)
+
+    def run(self, connection: Connection, values: dict[str, Any]) -> None:
+        """For a change, within the connection's transaction; values are given as the driver takes them."""
+        connection.exec_driver_sql(self.text, self.parameters(values))
+
+
+class Statement:
+    """For a transaction: written out when it is first run, once in each dialect.
+
+    Values are given by name, as the driver takes them. `columns` are those that an INSERT fills, if not all.
+    """
+
+    def __init__(self, statement: Select[Any] | Insert | Update | Delete, columns: Sequence[str] | None = None) -> None:
+        self._statement = statement
+        self._columns = None if columns is None else list(columns)
+        self._written: dict[str, tuple[str, Mapping[str, Any], Sequence[str] | None]] = {}
+
+    def run(self, connection: Connection, **values: Any) -> CursorResult[Any]:
+        text, fixed, order = self._in(connection.dialect)
+        given = {**fixed, **values}
+        return connection.exec_driver_sql(text, given if order is None else tuple(given[name] for name in order))
+
+    def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Once for each row, in one call of the driver; each row holds every value."""
+        if rows:
+            text, _, order = self._in(connection.dialect)
+            given = list(rows) if order is None else [tuple(row[name] for name in order) for row in rows]
+            connection.exec_driver_sql(text, given)
+
+    def _in(self, dialect: Dialect) -> tuple[str, Mapping[str, Any], Sequence[str] | None]:
+        written = self._written.get(dialect.name)
+        if written is None:
+            compiled = self._statement.compile(dialect=dialect, column_keys=self._columns)
+            # A value that is forgotten is an error, not the mark that SQLAlchemy has for it.
+            fixed = {name: bind.effective_value for name, bind in compiled.binds.items() if not bind.required}
+            written = self._written[dialect.name] = (str(compiled), fixed, compiled.positiontup)
+        return written
+
+
+class QuickReader:
+    """Runs prepared SELECTs; safe to use from several threads. Each read sees what is committed at that moment."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._connections = OwnConnections(self._connect)
+
+    def prepare(self, statement: Select[Any]) -> Prepared:
+        return Prepared(self.engine, statement)
+
+    def rows(self, prepared: Prepared, **values: Any) -> list[Any]:
+        cursor = self._connections.get().cursor()
+        try:
+            cursor.execute(prepared.text, prepared.parameters(values))
+            return list(cursor.fetchall())
+        finally:
+            cursor.close()
+
+    def _connect(self) -> PoolProxiedConnection:
+        found = self.engine.raw_connection()
+        if self.engine.dialect.name != "sqlite":  # SQLite's are opened so, see database.py
+            found.driver_connection.autocommit = True  # type: ignore[union-attr]
+        found.detach()  # never goes back to the pool with a mode of its own
+        return found
+
+    def close(self) -> None:
+        self._connections.close()

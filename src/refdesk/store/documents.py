@@ -1,0 +1,497 @@
+"""Reads the library's truth from SQL: documents, pages, chunks, vectors. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, Engine, PoolProxiedConnection, and_, func, or_, select
+
+from refdesk.errors import LibraryDamaged
+from refdesk.store import rows as codec
+from refdesk.store.database import OwnConnections, file_of
+from refdesk.store.rows import within
+from refdesk.store.schema import chunks, documents, pages, vectors
+from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Everything, Geometry, Page, Range, Scope
+
+_CHUNK_COLUMNS = [
+    chunks.c.id,
+    chunks.c.sequence,
+    chunks.c.kind,
+    chunks.c.token_count,
+    chunks.c.text,
+    chunks.c.context,
+    chunks.c.summary,
+    chunks.c.details,
+]
+_DOCUMENT_COLUMNS = [column.name for column in documents.c]
+_DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
+_CHUNKS = f"SELECT document_key, {', '.join(column.name for column in _CHUNK_COLUMNS)} FROM chunks"
+_LANGUAGES = (
+    "SELECT language, count(*) FROM documents WHERE status = 'ready' AND language != ''"
+    " GROUP BY language ORDER BY count(*) DESC, language"
+)
+# Leaps from each language to the next in the index: counting reads an entry for every document.
+_SPOKEN = """
+    WITH RECURSIVE spoken (language) AS (
+        SELECT min(language) FROM documents WHERE status = 'ready' AND language > ''
+        UNION ALL
+        SELECT (SELECT min(language) FROM documents WHERE status = 'ready' AND language > spoken.language)
+        FROM spoken WHERE spoken.language IS NOT NULL
+    )
+    SELECT language FROM spoken WHERE language IS NOT NULL
+"""
+_VECTORS = "SELECT chunk_id, vector FROM vectors WHERE space = ? AND chunk_id > ? ORDER BY chunk_id"
+_SENTENCES = "SELECT chunk_id, sentences FROM vectors WHERE space = ? AND chunk_id"
+_DROPPED = "SELECT first_chunk, last_chunk FROM dropped"
+_TEXT = f"{_DOCUMENTS} WHERE collection = ? AND source = '' AND name = ? AND parent_id IS NULL"
+_READ_KEPT = 512  # chunks kept of what was read last: some 5 MB
+_MOST_IDS = 512  # values in one condition
+_MAPPED = 2 << 30  # bytes of the database that a searching thread reads through the page cache
+CATALOGUE_EVERYTHING = Scope()
+_FETCH = 4096  # rows at a time when reading whole tables
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a reader must know to see whether its view is current."""
+
+    generation: int = 0  # rises with every change of what is visible
+    epoch: int = 0  # rises when the list of dropped chunks was emptied: read everything anew
+    space: str = ""  # the vector space in use
+    lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    page: Page
+    text: str
+    words: Geometry | None
+
+
+class Catalogue:
+    """Every question the program asks of the SQL truth; safe to use from several threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._readers = OwnConnections(self._connect)
+        self._known: dict[int, Document] = {}  # by key, valid for one generation
+        self._known_generation = -1
+        self._read: dict[int, tuple[Chunk, Document]] = {}  # chunks by id, of one generation
+        self._read_generation = -1
+        self._file = file_of(engine)
+
+    def close(self) -> None:
+        self._readers.close()
+
+    def _connect(self) -> PoolProxiedConnection:
+        reader = self.engine.raw_connection()
+        # Halves the reading of twenty chunks from all over a large file.
+        reader.cursor().execute(f"PRAGMA mmap_size = {_MAPPED}")
+        reader.detach()  # the pool would keep it open, and so mapped, for whoever comes next
+        return reader
+
+    def _quick(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Rows straight from the driver, on a connection of this thread's own: what every search asks.
+
+        SQLAlchemy's checkout, BEGIN, compilation and ROLLBACK would double the time of a search. The driver keeps what
+        it has prepared by its text, so that texts must be few.
+        """
+        cursor = self._readers.get().cursor()
+        try:
+            cursor.execute(statement, values)
+            return list(cursor.fetchall())
+        finally:
+            cursor.close()
+
+    def _quick_in(self, statement: str, ids: Iterable[int], *before: Any) -> list[Any]:
+        """`_quick` for a statement that ends in a column, of which one of these values is wanted."""
+        found: list[Any] = []
+        every = list(ids)
+        for at in range(0, len(every), _MOST_IDS):
+            some = every[at : at + _MOST_IDS]
+            some += some[-1:] * (_room(len(some)) - len(some))
+            found += self._quick(f"{statement} IN ({','.join('?' * len(some))})", (*before, *some))
+        return found
+
+    # state
+
+    def check(self) -> Standing:
+        """Raises when the database is gone or another one by now: what is open would go on reading the old one."""
+        if file_of(self.engine) != self._file:
+            raise LibraryDamaged(
+                f"the library {self.engine.url.database} is not the one any more that was opened",
+                hint="put it back in its place, or start Refdesk anew",
+            )
+        return self.standing()
+
+    def standing(self) -> Standing:
+        return _standing(self._quick("SELECT name, value FROM state"))
+
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the documents, the most frequent first."""
+        return tuple(language for language, _ in self._quick(_LANGUAGES))
+
+    def spoken(self) -> frozenset[str]:
+        """The same in no order, in a few microseconds however many documents there are."""
+        return frozenset(language for (language,) in self._quick(_SPOKEN))
+
+    # documents
+
+    def documents(self, scope: Scope | None = None, status: str | None = None) -> list[Document]:
+        query = select(documents).order_by(documents.c.collection, documents.c.name, documents.c.key)
+        if scope is not None:
+            query = query.where(*document_conditions(scope))
+        if status is not None:
+            query = query.where(documents.c.status == status)
+        with self.engine.connect() as connection:
+            found = [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+        return [document for document in found if scope is None or _has_metadata(document, scope)]
+
+    def document(self, document_id: str, scope: Scope = CATALOGUE_EVERYTHING) -> Document | None:
+        """By its id, or by the beginning of it when that is unique in the scope."""
+        begins = documents.c.id.startswith(document_id, autoescape=True)
+        query = select(documents).where(begins, *document_conditions(scope)).limit(2)
+        with self.engine.connect() as connection:
+            rows = connection.execute(query).mappings().all()
+        return codec.unpack_document(rows[0]) if len(rows) == 1 else None
+
+    def named(self, name: str, scope: Scope = CATALOGUE_EVERYTHING) -> list[Document]:
+        query = select(documents).where(documents.c.name == name, *document_conditions(scope))
+        with self.engine.connect() as connection:
+            found = connection.execute(query.order_by(documents.c.key)).mappings()
+            return [codec.unpack_document(row) for row in found]
+
+    def collections(self, scope: Scope = CATALOGUE_EVERYTHING) -> list[tuple[str, int]]:
+        """Each collection that holds a document, with how many lie in itself."""
+        query = select(documents.c.collection, func.count()).where(*document_conditions(scope))
+        with self.engine.connect() as connection:
+            found = connection.execute(query.group_by(documents.c.collection).order_by(documents.c.collection))
+            return [(path, count) for path, count in found]
+
+    def at_place(self, collection: str, source: str) -> tuple[Document, float] | None:
+        """The document that came from a file, with the time the file was changed.
+
+        It lies in the collection, or was added there and moved since.
+        """
+        top = select(documents).where(documents.c.source == source, documents.c.parent_id.is_(None))
+        with self.engine.connect() as connection:
+            row = connection.execute(top.where(documents.c.collection == collection)).mappings().first()
+            if row is None:
+                row = connection.execute(top.where(documents.c.added_to == collection)).mappings().first()
+        return (codec.unpack_document(row), row["modified"]) if row is not None else None
+
+    def text_named(self, collection: str, name: str) -> Document | None:
+        """The text that a program handed in under a name."""
+        rows = self._quick(_TEXT, (collection, name))
+        return _document(rows[0]) if rows else None
+
+    def with_content(self, collection: str, content_hash: str) -> Document | None:
+        return self._first(
+            documents.c.collection == collection,
+            documents.c.content_hash == content_hash,
+            documents.c.status == "ready",
+            documents.c.source != "",
+        )
+
+    def children(self, parent_id: str) -> list[Document]:
+        query = select(documents).where(documents.c.parent_id == parent_id).order_by(documents.c.key)
+        with self.engine.connect() as connection:
+            return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+
+    def unfinished(self) -> list[tuple[Document, str]]:
+        """Documents that were accepted and are not finished, each with the run that is, or was, working on it."""
+        accepted = or_(documents.c.status.in_(UNFINISHED), documents.c.owner != "")
+        query = select(documents).where(accepted).order_by(documents.c.key)
+        with self.engine.connect() as connection:
+            return [(codec.unpack_document(row), row["owner"]) for row in connection.execute(query).mappings()]
+
+    def _first(self, *conditions: Any) -> Document | None:
+        with self.engine.connect() as connection:
+            row = connection.execute(select(documents).where(*conditions).limit(1)).mappings().first()
+        return codec.unpack_document(row) if row is not None else None
+
+    # pages and chunks
+
+    def pages(self, document_id: str, number: int | None = None) -> list[PageText]:
+        query = (
+            select(pages)
+            .join(documents, documents.c.key == pages.c.document_key)
+            .where(documents.c.id == document_id)
+            .order_by(pages.c.number)
+        )
+        if number is not None:
+            query = query.where(pages.c.number == number)
+        with self.engine.connect() as connection:
+            return [_page_text(row) for row in connection.execute(query).mappings()]
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        query = (
+            select(*_CHUNK_COLUMNS)
+            .join(documents, documents.c.key == chunks.c.document_key)
+            .where(documents.c.id == document_id)
+            .order_by(chunks.c.sequence)
+        )
+        with self.engine.connect() as connection:
+            return [codec.unpack_chunk(row, document_id) for row in connection.execute(query)]
+
+    def hydrate(self, ids: Collection[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
+        """The chunks with these ids that are visible, each with its document."""
+        # One dictionary per generation, replaced and never emptied. A question searches more than once, and asks for
+        # the neighbours of what it found, but each row is read once.
+        if generation != self._read_generation or len(self._read) > _READ_KEPT:
+            self._read, self._read_generation = {}, generation
+        known = self._read
+        missing = [chunk_id for chunk_id in ids if chunk_id not in known]
+        rows = self._quick_in(f"{_CHUNKS} WHERE id", missing)
+        owners = self._documents_by_key({row[0] for row in rows}, generation)
+        for row in rows:
+            document = owners.get(row[0])
+            if document is not None and document.status == "ready":
+                known[row[1]] = (codec.unpack_chunk(row[1:], document.id), document)
+        return {chunk_id: known[chunk_id] for chunk_id in ids if chunk_id in known}
+
+    def _documents_by_key(self, keys: set[int], generation: int) -> dict[int, Document]:
+        if generation != self._known_generation:
+            self._known, self._known_generation = {}, generation
+        known = self._known  # one dictionary per generation, so another thread's refresh cannot mix the two
+        missing = [key for key in keys if key not in known]
+        if missing:
+            for row in self._quick_in(f"{_DOCUMENTS} WHERE key", missing):
+                known[row[0]] = _document(row)
+        return {key: known[key] for key in keys if key in known}
+
+    # what the indexes are derived from
+
+    def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
+        """The ids of all visible chunks in scope, ascending."""
+        with self.engine.connect() as connection:
+            if not scope.kinds and scope.pages is None:
+                rows = connection.execute(
+                    select(documents.c.first_chunk, documents.c.last_chunk, documents.c.metadata)
+                    .where(documents.c.status == "ready", *document_conditions(scope))
+                    .order_by(documents.c.first_chunk)
+                ).all()
+                ranges = [np.arange(first, last + 1) for first, last, kept in rows if _metadata_holds(kept, scope)]
+                return np.concatenate(ranges).astype(np.int64) if ranges else np.zeros(0, dtype=np.int64)
+            query = (
+                select(chunks.c.id, documents.c.metadata)
+                .join(documents, documents.c.key == chunks.c.document_key)
+                .where(documents.c.status == "ready", *document_conditions(scope), *_chunk_conditions(scope))
+                .order_by(chunks.c.id)
+            )
+            found = [row[0] for row in connection.execute(query) if _metadata_holds(row[1], scope)]
+        return np.array(found, dtype=np.int64)
+
+    def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Ids and vectors of the chunks whose id is greater than `after`, ascending."""
+        ids: list[int] = []
+        parts: list[NDArray[np.float32]] = []
+        cursor = self._readers.get().cursor()
+        try:
+            cursor.execute(_VECTORS, (space, after))
+            while rows := cursor.fetchmany(_FETCH):
+                ids.extend(row[0] for row in rows)
+                parts.append(codec.unpack_vectors([row[1] for row in rows], dimensions))
+        finally:
+            cursor.close()
+        matrix = np.concatenate(parts) if parts else np.zeros((0, dimensions), dtype=np.float32)
+        return np.array(ids, dtype=np.int64), matrix
+
+    def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
+        rows = self._quick_in(_SENTENCES, ids, space)
+        return {chunk_id: codec.unpack_sentences(packed, dimensions) for chunk_id, packed in rows}
+
+    def dropped(self, *, unpurged: bool = False) -> list[Range]:
+        """Ranges of chunk ids that must not be found; `unpurged`: those that the lexical index may still hold."""
+        rows = self._quick(f"{_DROPPED} WHERE purged = 0" if unpurged else _DROPPED)
+        return [(first, last) for first, last in rows]
+
+    def all_chunks(self) -> Iterator[tuple[Document, Chunk, int]]:
+        """Every visible chunk with its document and the document's key, in order of id."""
+        query = (
+            select(chunks.c.document_key, *_CHUNK_COLUMNS)
+            .join(documents, documents.c.key == chunks.c.document_key)
+            .where(documents.c.status == "ready")
+            .order_by(chunks.c.id)
+        )
+        generation = self.standing().generation
+        with self.engine.connect() as connection:
+            for rows in connection.execution_options(stream_results=True).execute(query).partitions(_FETCH):
+                owners = self._documents_by_key({row[0] for row in rows}, generation)
+                for row in rows:
+                    document = owners[row[0]]
+                    yield document, codec.unpack_chunk(row[1:], document.id), row[0]
+
+    def counts(self, space: str) -> dict[str, int]:
+        """Documents by status, chunks and vectors: what the indexes must agree with."""
+        with self.engine.connect() as connection:
+            rows = connection.execute(select(documents.c.status, func.count()).group_by(documents.c.status))
+            found = {f"documents_{status}": count for status, count in rows}
+            found["chunks"] = connection.execute(select(func.count()).select_from(chunks)).scalar_one()
+            found["vectors"] = connection.execute(
+                select(func.count()).select_from(vectors).where(vectors.c.space == space)
+            ).scalar_one()
+        return found
+
+
+def read_standing(connection: Connection) -> Standing:
+    """Within a transaction of the writer's."""
+    return _standing(connection.exec_driver_sql("SELECT name, value FROM state").fetchall())
+
+
+def _standing(rows: Iterable[Any]) -> Standing:
+    held: dict[str, str] = dict(rows)
+    return Standing(
+        int(held.get("generation", 0)), int(held.get("epoch", 0)), held.get("space", ""), int(held.get("lexical", 0))
+    )
+
+
+def document_conditions(scope: Scope) -> list[Any]:
+    """SQL conditions on documents for all of a scope but its metadata, which is JSON and checked after."""
+    conditions: list[Any] = []
+    if scope.access is not Everything.EVERYTHING:
+        conditions.append(within(documents.c.collection, scope.access))
+    if scope.collections:
+        conditions.append(within(documents.c.collection, scope.collections))
+    if scope.documents:
+        conditions.append(documents.c.id.in_(scope.documents))
+    if scope.date_from:
+        conditions.append(documents.c.date >= scope.date_from)
+    if scope.date_to:
+        conditions.append(and_(documents.c.date != "", documents.c.date <= scope.date_to))
+    return conditions
+
+
+def _chunk_conditions(scope: Scope) -> Iterable[Any]:
+    if scope.kinds:
+        yield chunks.c.kind.in_(scope.kinds)
+    if scope.pages is not None:
+        yield and_(chunks.c.first_page <= scope.pages[1], chunks.c.last_page >= scope.pages[0])
+
+
+def _metadata_holds(packed: str, scope: Scope) -> bool:
+    if not scope.metadata:
+        return True
+    held = orjson.loads(packed)
+    return all(held.get(name) == value for name, value in scope.metadata)
+
+
+def _has_metadata(document: Document, scope: Scope) -> bool:
+    return all(document.metadata.get(name) == value for name, value in scope.metadata)
+
+
+def _room(count: int) -> int:
+    """The power of two that is enough: searches for 17 to 32 chunks share one statement.
+
+    >>> _room(20)
+    32
+    """
+    return 1 << max(0, count - 1).bit_length()
+
+
+def _document(row: Sequence[Any]) -> Document:
+    """From a row of all columns."""
+    return codec.unpack_document(dict(zip(_DOCUMENT_COLUMNS, row, strict=True)))
+
+
+def _page_text(row: Any) -> PageText:
+    page = Page(
+        row["number"], row["start"], row["end"], row["width"], row["height"], row["label"], ocr=bool(row["ocr"])
+    )
+    words = codec.unpack_words(row["words"], page) if row["words"] is not None else None
+    return PageText(page, row["text"], words)
+
+
+# What lists of documents ask of SQL: one page of them, and the document that a file handed in has made.
+
+_NAME = func.lower(documents.c.name)  # of ASCII; as people expect it, not all capitals first
+SORTS: Mapping[str, tuple[ColumnElement[Any], ...]] = {
+    "place": (documents.c.collection, documents.c.name),
+    "name": (_NAME, documents.c.collection),
+    "size": (documents.c.size, _NAME),
+    "pages": (documents.c.page_count, _NAME),
+    "added": (documents.c.created_at, _NAME),
+    "changed": (documents.c.updated_at, _NAME),
+    "status": (documents.c.status, _NAME),
+}
+
+
+class Shelves:
+    """Reads only; safe to use from several threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def page(
+        self,
+        scope: Scope,
+        status: str | None,
+        text: str,
+        limit: int,
+        offset: int,
+        *,
+        sort: str = "place",
+        is_falling: bool = False,
+    ) -> tuple[list[Document], int]:
+        """Documents whose name or title holds a text, `limit` of them from the `offset`th, and how many there are."""
+        conditions = [*document_conditions(scope), *_holding(text)]
+        if status is not None:
+            conditions.append(documents.c.status == status)
+        count = select(func.count()).select_from(documents).where(*conditions)
+        rows = select(documents).where(*conditions)
+        columns = [column.desc() if is_falling else column for column in SORTS[sort]]
+        rows = rows.order_by(*columns, documents.c.key).limit(limit).offset(offset)
+        with self._engine.connect() as connection:
+            found = [codec.unpack_document(row) for row in connection.execute(rows).mappings()]
+            return found, int(connection.execute(count).scalar_one())
+
+    def visible(self, document_id: str, access: Access) -> Document | None:
+        """The document of this very id, if it lies in one of these collections."""
+        scope = Scope(documents=(document_id,), access=access if access is EVERYTHING else tuple(access))
+        return self._first(*document_conditions(scope))
+
+    def among(self, ids: Collection[str], access: tuple[str, ...]) -> set[str]:
+        """Those of these documents that lie in these collections."""
+        conditions = document_conditions(Scope(documents=tuple(ids), access=access))
+        with self._engine.connect() as connection:
+            return set(connection.scalars(select(documents.c.id).where(*conditions))) if ids else set()
+
+    def from_source(self, source: str) -> Document | None:
+        return self._first(documents.c.source == source, documents.c.parent_id.is_(None))
+
+    def upload_named(self, collection: str, name: str) -> Document | None:
+        """The document of that name that was handed in over the network."""
+        return self._first(
+            documents.c.collection == collection,
+            documents.c.name == name,
+            documents.c.source.startswith("upload:"),
+            documents.c.parent_id.is_(None),
+        )
+
+    def has_figure(self, image: str, access: Access) -> bool:
+        """Whether a document in one of these collections holds the figure of this hash."""
+        holds = func.instr(chunks.c.details, f'"image":"{image}"'.encode()) > 0
+        found = select(chunks.c.id).join(documents, documents.c.key == chunks.c.document_key)
+        scope = Scope(access=access if access is EVERYTHING else tuple(access))
+        conditions = [*document_conditions(scope), documents.c.status == "ready"]
+        with self._engine.connect() as connection:
+            rows = connection.execute(found.where(chunks.c.kind == "figure", holds, *conditions).limit(1))
+            return rows.first() is not None
+
+    def _first(self, *conditions: Any) -> Document | None:
+        with self._engine.connect() as connection:
+            row = connection.execute(select(documents).where(*conditions).limit(1)).mappings().first()
+        return codec.unpack_document(row) if row is not None else None
+
+
+def _holding(text: str) -> Iterator[Any]:
+    """SQLite folds the case of ASCII alone; a few spellings of the text do for the other alphabets."""
+    if text:
+        spellings = {text, text.lower(), text.upper(), text.title(), text.capitalize()}
+        columns = (documents.c.name, documents.c.title)
+        yield or_(*(column.icontains(one, autoescape=True) for column in columns for one in sorted(spellings)))

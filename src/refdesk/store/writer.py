@@ -1,0 +1,579 @@
+"""The one writer: how a document becomes visible, and how it goes, so that a kill at any point does no harm.
+
+    1. reserve ids, and list them as dropped      (transaction; nobody sees them)
+    2. write them to the lexical index            (its own durable commit)
+    3. rows of the document, ids taken off the list, replaced ids put on it, generation + 1   (transaction)
+    4. purge what is on the list from the lexical index
+
+Killed before 3: the ids are still listed, and the next writer purges them. Killed after 3: the document is there whole.
+Vectors need no step of their own: readers take them from SQL.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, TypeVar
+
+from filelock import FileLock, Timeout
+from sqlalchemy import Connection, Engine, bindparam, delete, insert, literal, select, update
+from sqlalchemy.exc import DatabaseError
+
+from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
+from refdesk.files.local import FILE, FileStore, close_to_others, explain
+from refdesk.index.lexical import LexicalEntry
+from refdesk.index.local import LocalIndex
+from refdesk.ports import Embedded
+from refdesk.store import rows as codec
+from refdesk.store.database import Statement, explain_sql, writing
+from refdesk.store.documents import Catalogue, read_standing
+from refdesk.store.rows import (
+    Kept,
+    bump,
+    by_key,
+    document_values,
+    drop_chunks,
+    drop_ids,
+    entries,
+    family,
+    find,
+    in_place,
+    keep_children,
+    kept_files,
+    lexical_entry,
+    now,
+    read_state,
+    remove_family,
+    row_of,
+    set_state,
+    unused,
+    upsert,
+)
+from refdesk.store.schema import chunks, documents, dropped, pages, vectors
+from refdesk.types import UNFINISHED, Chunk, Document, Outcome, Prepared
+
+# How documents go to another collection: their chunks are numbered anew, so that readers see the old or the new.
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A document that was found in one collection and shall lie in another; a name of None keeps its own."""
+
+    document_id: str
+    origin: str
+    collection: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A document's row and those of what is attached to it, and where they all go."""
+
+    rows: Sequence[Any]
+    to: Move
+
+    @property
+    def chunk_count(self) -> int:
+        return sum(row.last_chunk - row.first_chunk + 1 for row in self.rows)
+
+
+def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]:
+    """Those that are not there yet, in their order; raises `UsageError` when one of them cannot go.
+
+    An attachment goes with what it is attached to. Documents that lay in one collection may do so in the next: a file
+    and an upload of the same name, say.
+    """
+    wanted = {to.document_id: to for to in moves}
+    going = [
+        (row, to)
+        for to in moves
+        if (row := row_of(connection, to.document_id, to.origin)) and _is_elsewhere(row, to)
+        if not _goes_with_another(connection, row, wanted)
+    ]
+    leaving = frozenset(row.key for row, _ in going)
+    taken: dict[tuple[str, str], str] = {}
+    found = []
+    for row, to in going:
+        check_settled(row)
+        name = to.name or row.name
+        check_place(connection, row, to.collection, name, leaving)
+        for mark in (name, f"/{row.source}") if row.source else (name,):
+            if taken.setdefault((to.collection, mark), row.collection) != row.collection:
+                raise _is_taken(to.collection, name)
+        relatives = family(connection, row.id)
+        for one in relatives[1:]:
+            check_settled(one)
+        found.append(Departure(relatives, to))
+    return found
+
+
+def _is_elsewhere(row: Any, to: Move) -> bool:
+    return bool(row.collection != to.collection or (to.name and to.name != row.name))
+
+
+def _goes_with_another(connection: Connection, row: Any, wanted: Mapping[str, Move]) -> bool:
+    parent = row.parent_id
+    while parent is not None and parent not in wanted:
+        parent = connection.execute(select(documents.c.parent_id).where(documents.c.id == parent)).scalar()
+    return parent is not None
+
+
+def check_settled(row: Any) -> None:
+    """A document keeps still while it is taken in."""
+    if row.status in UNFINISHED or row.owner:
+        raise UsageError(f"'{row.name}' is still being added", hint="try again when it is ready")
+
+
+def check_place(
+    connection: Connection, row: Any, collection: str, name: str, leaving: frozenset[int] = frozenset()
+) -> None:
+    """No two of a collection are given one name, and no file lies there twice.
+
+    Those that are `leaving` their places, by their keys, stand in nobody's way.
+    """
+    if row.parent_id is not None and collection != row.collection:
+        raise UsageError(f"'{row.name}' is attached to another document", hint="move that one")
+    top = select(documents.c.key, documents.c.name).where(
+        documents.c.collection == collection, documents.c.parent_id.is_(None), documents.c.key != row.key
+    )
+    for other in connection.execute(top.where(documents.c.name == name)):
+        if other.key not in leaving:
+            raise _is_taken(collection, name)
+    for other in connection.execute(top.where(documents.c.source == row.source)) if row.source else ():
+        if other.key not in leaving:
+            said = f"the file of '{row.name}' is in '{collection}' already, as '{other.name}'"
+            raise UsageError(said, hint="remove one of the two")
+
+
+def _is_taken(collection: str, name: str) -> UsageError:
+    return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name for one")
+
+
+def moved_entries(row: Any, found: Sequence[Chunk], collection: str, start: int) -> Iterator[LexicalEntry]:
+    """A document's chunks for the lexical index, in their new collection and numbered from `start`."""
+    document: Document = codec.unpack_document({**row._mapping, "collection": collection})
+    for place, chunk in enumerate(found):
+        yield lexical_entry(document, document.id, start + place, chunk.kind, chunk.pages, chunk.context, chunk.text)
+
+
+def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
+    """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
+    # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
+    added_to = row.added_to or row.collection
+    values: dict[str, Any] = {"collection": collection, "updated_at": now()}
+    values["added_to"] = "" if added_to == collection else added_to
+    if row.last_chunk >= row.first_chunk:
+        shift = start - row.first_chunk
+        own = chunks.c.id.between(row.first_chunk, row.last_chunk)
+        columns = [column for column in chunks.c if column.name != "id"]
+        copied = select(chunks.c.id + literal(shift), *columns).where(own)
+        connection.execute(insert(chunks).from_select(["id", *(column.name for column in columns)], copied))
+        held = vectors.c.chunk_id.between(row.first_chunk, row.last_chunk)
+        names = ["space", "chunk_id", "vector", "sentences"]
+        shifted = select(vectors.c.space, vectors.c.chunk_id + literal(shift), vectors.c.vector, vectors.c.sentences)
+        connection.execute(insert(vectors).from_select(names, shifted.where(held)))
+        connection.execute(delete(chunks).where(own))  # and with them their vectors
+        drop_chunks(connection, row)
+        values |= {"first_chunk": start, "last_chunk": row.last_chunk + shift}
+    connection.execute(update(documents).where(documents.c.key == row.key).values(values))
+
+
+# What a store runs, whatever the number of its documents.
+_PAGES, _CHUNKS, _VECTORS = Statement(insert(pages)), Statement(insert(chunks)), Statement(insert(vectors))
+_UNDROP = Statement(delete(dropped).where(dropped.c.first_chunk == bindparam("first")))
+
+CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
+Item = TypeVar("Item")
+LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A document with its vectors, ready to be stored; `original` is the spooled file, None for text handed in.
+
+    `children` are its attachments, which the run called `owner` will take in next.
+    """
+
+    prepared: Prepared
+    embedded: Sequence[Embedded]
+    original: Path | None = None
+    modified: float = 0.0
+    children: Sequence[Document] = ()
+    owner: str = ""
+
+
+class LibraryWriter:
+    """Changes the library; every public method takes the lock itself."""
+
+    def __init__(
+        self, engine: Engine, catalogue: Catalogue, index: LocalIndex, files: FileStore, lock: Path, space: str
+    ) -> None:
+        self._engine = writing(engine)
+        self._catalogue = catalogue
+        self._index = index
+        self._files = files
+        self._lock = FileLock(str(lock), mode=FILE, thread_local=False)
+        self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
+        self._space = space
+        self.on_wait: Callable[[], None] = lambda: None  # told once when the lock is held by somebody else
+
+    @contextmanager
+    def locked(self, *, repair: bool = True) -> Iterator[None]:
+        """Holds the library's lock, first waiting in the queue; repairs what a killed writer has left."""
+        with self._threads, explained(self._files.files):
+            self._acquire()
+            try:
+                if self._lock.lock_counter == 1 and repair:
+                    self._index.refresh()  # another process may have rebuilt the lexical index
+                    self._purge()
+                    self._files.clear_unfinished()
+                yield
+            finally:
+                if self._lock.lock_counter == 1:
+                    close_to_others(self._index.folder)  # tantivy and usearch make their files for everybody
+                self._lock.release()
+
+    def _acquire(self) -> None:
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            self.on_wait()
+            try:
+                self._lock.acquire(timeout=LOCK_PATIENCE_S, poll_interval=0.02)
+            except Timeout:
+                raise LibraryBusy("another process has been writing to this library for an hour") from None
+
+    # documents
+
+    def register(self, wanted: Sequence[Document], modified: Sequence[float], owner: str) -> None:
+        """Accepts documents as `pending`; one that has a row already keeps it, and its content stays visible."""
+        with self.locked(), self._engine.begin() as connection:
+            self._claim_space(connection)  # before hours of parsing, not after
+            for document, changed in zip(wanted, modified, strict=True):
+                row = find(connection, document)
+                if row is None:
+                    values = document_values(document, changed) | {"owner": owner}
+                    connection.execute(insert(documents).values(values))
+                elif row.status != "ready":
+                    connection.execute(
+                        update(documents)
+                        .where(documents.c.key == row.key)
+                        .values(status="pending", owner=owner, error="", updated_at=now())
+                    )
+
+    def withdraw(self, owner: str) -> None:
+        """Takes back what a run accepted and did not finish.
+
+        An attachment of what did get in stays pending: its mail is unchanged, so nobody would hand it in again.
+        """
+        unfinished = documents.c.status.in_(UNFINISHED)
+        handed_in = documents.c.parent_id.is_(None)
+        with self.locked(), self._engine.begin() as connection:
+            connection.execute(delete(documents).where(documents.c.owner == owner, unfinished, handed_in))
+
+    def put_down(self, document: Document, owner: str) -> None:
+        """Takes back one that this run accepted and has not finished; an older version of it stays."""
+        with self.locked(), self._engine.begin() as connection:
+            row = find(connection, document)
+            if row is not None and row.owner == owner and row.status in UNFINISHED:
+                connection.execute(delete(documents).where(documents.c.key == row.key))
+
+    def mark_processing(self, sources: Sequence[str], owner: str) -> None:
+        with self.locked(), self._engine.begin() as connection:
+            connection.execute(
+                update(documents)
+                .where(documents.c.owner == owner, documents.c.source.in_(sources), documents.c.status == "pending")
+                .values(status="processing", updated_at=now())
+            )
+
+    def fail(self, document: Document, modified: float, reason: str, owner: str = "") -> Document | None:
+        """Records why a document could not be taken in; an older version of it that is visible stays.
+
+        With an `owner`, the run that had accepted it; None says that it was removed since.
+        """
+        with self.locked(), self._engine.begin() as connection:
+            row = find(connection, document)
+            if row is None and owner:
+                return None
+            if row is None:
+                values = document_values(document, modified) | {"status": "failed", "error": reason}
+                connection.execute(insert(documents).values(values))
+            else:
+                known: dict[str, Any] = {"error": reason, "owner": "", "updated_at": now()}
+                if row.status != "ready":  # a visible one keeps its file's marks, so that the change is tried again
+                    known |= {"status": "failed", "content_hash": document.content_hash}
+                    known |= {"modified": modified, "size": document.size, "source": document.source}
+                connection.execute(update(documents).where(documents.c.key == row.key).values(known))
+            kept = find(connection, document)
+        return codec.unpack_document(kept._mapping)
+
+    def store(self, batch: Sequence[Ready]) -> list[tuple[Document, Outcome]]:
+        """Makes a batch of different documents visible in one step; gives them as stored, and whether each is new.
+
+        One that was removed while it was read is not stored, and called removed.
+        """
+        if not batch:
+            return []
+        with self.locked():
+            total = sum(len(ready.prepared.chunks) for ready in batch)
+            first = self._reserve(total)
+            starts = accumulate((len(ready.prepared.chunks) for ready in batch), initial=first)
+            numbered = list(zip(batch, starts, strict=False))
+            self._keep_files(batch)
+            with self._engine.begin() as connection:
+                # All are looked up before any is written: they are different documents.
+                rows = [find(connection, ready.prepared.document) for ready in batch]
+                before = kept_files(connection, _keys(connection, rows)) | _brought(batch)
+                coming = _still_wanted(numbered, rows)
+                owners = {
+                    place: upsert(connection, ready.prepared, ready.modified, start, rows[place])
+                    for place, (ready, start) in coming.items()
+                }
+                # Rows first, index second, commit last: the index must know the ids the rows were given.
+                self._index.lexical_index.write(
+                    entry
+                    for place, (ready, start) in coming.items()
+                    for entry in entries(ready.prepared, owners[place][1].id, start)
+                )
+                self._insert_content(
+                    connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
+                )
+                for place, (ready, _) in coming.items():
+                    if ready.children or rows[place] is not None:
+                        keep_children(connection, owners[place][1].id, ready.children, ready.owner)
+                _UNDROP.run(connection, first=first)
+                bump(connection, "generation")
+                gone = unused(connection, before)
+            self._files.remove(gone)
+            self._purge()
+            self._index.lexical_index.merge()
+        stored: dict[int, tuple[Document, Outcome]] = {
+            place: (document, outcome) for place, (_, document, outcome) in owners.items()
+        }
+        return [stored.get(place, (ready.prepared.document, "removed")) for place, ready in enumerate(batch)]
+
+    def remove(self, found: Sequence[Document]) -> list[Document]:
+        """Removes documents and what was attached to them; gives what went. What has been moved since stays.
+
+        Many go in several steps: a run killed in between has removed some.
+        """
+        went: list[Document] = []
+        with self.locked():
+            for some in _portions(found, lambda one: one.chunk_count):
+                with self._engine.begin() as connection:
+                    ids = [one.id for one in some if _lies_there(connection, one)]
+                    keys = [row.key for document_id in ids for row in family(connection, document_id)]
+                    before = kept_files(connection, keys)
+                    rows = [row for document_id in ids for row in remove_family(connection, document_id)]
+                    bump(connection, "generation")
+                    gone = unused(connection, before)
+                self._files.remove(gone)
+                went += [codec.unpack_document(row._mapping) for row in rows]
+            with suppress(OSError, ValueError, LibraryError):  # they are gone; the next writer takes this step too
+                self._purge()
+        return went
+
+    def rename(self, document: Document, name: str) -> Document:
+        """Another name for a document; gives it as it is now."""
+        with self.locked(), self._engine.begin() as connection:
+            row = row_of(connection, document.id, document.collection)
+            check_settled(row)
+            check_place(connection, row, row.collection, name)
+            connection.execute(update(documents).where(documents.c.key == row.key).values(name=name, updated_at=now()))
+            bump(connection, "generation")
+            return by_key(connection, row.key)
+
+    def move(self, moves: Sequence[Move]) -> list[Document]:
+        """Documents, with what is attached to them, in other collections; gives them as they are now.
+
+        When one of them cannot go, none does. Many go in several steps: a run killed in between has moved some.
+        """
+        with self.locked():
+            with self._engine.begin() as connection:
+                going = departures(connection, moves)
+            for some in _portions(going, lambda one: one.chunk_count):
+                self._move(some)
+            if going:
+                self._purge()
+                self._index.lexical_index.merge()
+            with self._engine.connect() as connection:
+                return [codec.unpack_document(row_of(connection, one.document_id)._mapping) for one in moves]
+
+    def _move(self, going: Sequence[Departure]) -> None:
+        relatives = [(row, one.to.collection) for one in going for row in one.rows]
+        sizes = [row.last_chunk - row.first_chunk + 1 for row, _ in relatives]
+        first = self._reserve(sum(sizes))
+        placed = [
+            (row, collection, start)
+            for (row, collection), start in zip(relatives, accumulate(sizes, initial=first), strict=False)
+        ]
+        with self._engine.begin() as connection:
+            # Rows first, index second, commit last, as in a store.
+            for row, collection, start in placed:
+                move_rows(connection, row, collection, start)
+            for one in going:
+                if one.to.name:
+                    named = update(documents).where(documents.c.key == one.rows[0].key)
+                    connection.execute(named.values(name=one.to.name))
+            self._index.lexical_index.write(
+                entry
+                for row, collection, start in placed
+                for entry in moved_entries(row, self._catalogue.chunks_of(row.id), collection, start)
+            )
+            connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
+            bump(connection, "generation")
+
+    def clear_unused(self) -> None:
+        """Removes files that no document names: a run was killed between keeping them and naming them."""
+        with self.locked(), self._engine.connect() as connection:
+            kept = kept_files(connection)
+            self._files.remove(self._files.hashes() - kept.originals - kept.pictures)
+            self._files.clear_renders(kept.originals | kept.pictures)
+
+    def original(self, document: Document) -> Path:
+        """Where the bytes of a document lie."""
+        return self._files.path(document.content_hash)
+
+    # the steps of a store
+
+    def _claim_space(self, connection: Connection) -> None:
+        space = read_standing(connection).space
+        if not space:
+            set_state(connection, "space", self._space)
+        elif space != self._space:
+            raise other_embedder(space, self._space)
+
+    def _reserve(self, count: int) -> int:
+        """The first of so many new ids, which nobody finds until they are taken off the list of dropped ones."""
+        with self._engine.begin() as connection:
+            self._claim_space(connection)
+            first = read_state(connection, "next_chunk") or 1
+            set_state(connection, "next_chunk", str(first + count))
+            if count:
+                drop_ids(connection, first, first + count - 1)
+        return first
+
+    def _keep_files(self, batch: Sequence[Ready]) -> None:
+        for ready in batch:
+            if ready.original is not None:
+                self._files.adopt(ready.original, ready.prepared.document.content_hash)
+            for figure in ready.prepared.figures.values():
+                self._files.put(figure)
+
+    def _insert_content(self, connection: Connection, batch: Sequence[tuple[Ready, int, int]]) -> None:
+        """Pages, chunks and vectors of documents, each with its key and the id of its first chunk."""
+        page_rows: list[dict[str, Any]] = []
+        chunk_rows: list[dict[str, Any]] = []
+        vector_rows: list[dict[str, Any]] = []
+        for ready, key, start in batch:
+            prepared = ready.prepared
+            page_rows += [
+                {
+                    "document_key": key,
+                    "number": page.number,
+                    "start": page.start,
+                    "end": page.end,
+                    "width": page.width,
+                    "height": page.height,
+                    "label": page.label,
+                    "ocr": int(page.ocr),
+                    "text": prepared.text[page.start : page.end],
+                    "words": None if prepared.geometry is None else codec.pack_words(prepared.geometry, page),
+                }
+                for page in prepared.pages
+            ]
+            chunk_rows += [codec.pack_chunk(chunk, start + i, key) for i, chunk in enumerate(prepared.chunks)]
+            vector_rows += [
+                {
+                    "space": self._space,
+                    "chunk_id": start + i,
+                    "vector": codec.pack_vector(one.vector),
+                    "sentences": one.sentences.tobytes(),
+                }
+                for i, one in enumerate(ready.embedded)
+            ]
+        _PAGES.run_many(connection, page_rows)
+        _CHUNKS.run_many(connection, chunk_rows)
+        _VECTORS.run_many(connection, vector_rows)
+
+    def _purge(self) -> None:
+        """Takes every id on the list out of the lexical index."""
+        ranges = self._catalogue.dropped(unpurged=True)
+        if ranges:
+            self._index.lexical_index.write((), drop=ranges)
+            with self._engine.begin() as connection:
+                firsts = [first for first, _ in ranges]
+                for place in range(0, len(firsts), 500):
+                    some = dropped.c.first_chunk.in_(firsts[place : place + 500])
+                    connection.execute(update(dropped).where(some).values(purged=1))
+
+
+def _keys(connection: Connection, rows: Iterable[Any]) -> list[int]:
+    """Of the rows that a batch will replace, and of what is attached to them."""
+    return [one.key for row in rows if row is not None for one in family(connection, row.id)]
+
+
+def _still_wanted(numbered: Sequence[tuple[Ready, int]], rows: Sequence[Any]) -> dict[int, tuple[Ready, int]]:
+    """By their places in the batch, those that were not removed while they were read, each as it lies now.
+
+    What a run takes in has had a row since it was accepted.
+    """
+    found = {}
+    for place, ((ready, start), row) in enumerate(zip(numbered, rows, strict=True)):
+        if row is not None or not ready.owner:
+            found[place] = replace(ready, prepared=in_place(row, ready.prepared)), start
+    return found
+
+
+def _brought(batch: Iterable[Ready]) -> Kept:
+    """The files that these documents come with."""
+    found = list(batch)
+    originals = frozenset(one.prepared.document.content_hash for one in found if one.original is not None)
+    return Kept(originals, frozenset(image for one in found for image in one.prepared.figures))
+
+
+def _lies_there(connection: Connection, document: Document) -> bool:
+    row = connection.execute(select(documents.c.collection).where(documents.c.id == document.id)).first()
+    return row is not None and row.collection == document.collection
+
+
+def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Each of about as many chunks as are changed at once."""
+    some: list[Item] = []
+    held = 0
+    for one in many:
+        some.append(one)
+        held += 1 + chunks_of(one)
+        if held >= CHANGED_AT_ONCE:
+            yield some
+            some, held = [], 0
+    if some:
+        yield some
+
+
+def other_embedder(space: str, embedder: str) -> UsageError:
+    return UsageError(
+        f"this library's vectors were made by '{space}', but the embedder now is '{embedder}'",
+        hint="run `refdesk reindex` to embed everything anew, or name the old embedder",
+    )
+
+
+@contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turns the errors of SQLite, tantivy and the disk into words."""
+    try:
+        yield
+    except DatabaseError as error:
+        raise explain_sql(error, folder.parent) from error
+    except OSError as error:
+        raise explain(error, Path(error.filename) if isinstance(error.filename, str) else folder) from error
+    except ValueError as error:  # tantivy raises its own failures as ValueError
+        if isinstance(error, UsageError):
+            raise
+        if any(sign in str(error) for sign in ("No space left", "StorageFull", "File too large", "FileTooLarge")):
+            raise DiskFull(f"the disk that holds {folder.parent} is full") from error
+        raise LibraryDamaged(f"the search index cannot be written: {error}", hint="run `refdesk reindex`") from error
