@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
 BENCHES := retrieval search cpu pdf boxes columns embedding formats filings conflicts remembering uploads http page
 
-.PHONY: help demo test lint types unit again golden slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
+.PHONY: help demo test lint types unit again golden slow eval house bench $(addprefix bench-,$(BENCHES)) lock clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,9 @@ slow: $(VENV)/.dev  ## the tests that take long: fifty kills at random, made-up 
 	REFDESK_KILLS=50 $(BIN)/python -m pytest -m slow
 
 bench: $(addprefix bench-,$(BENCHES))  ## every figure, written to benchmarks/results (needs the data in REFDESK_DATA)
+
+house: $(VENV)/.dev  ## size, graph, names, and the way of one question, against their bars
+	$(BIN)/python -m benchmarks.house
 
 eval: $(VENV)/.dev  ## measure answering against its bars; writes docs/evals.md
 	$(BIN)/python -m benchmarks.evals

@@ -1,0 +1,190 @@
+"""Is the code one that a stranger would live in? Its size, its graph, its names, the way of one question, counted.
+
+make house
+python -m benchmarks.house [--speed] [--install]     the two that take minutes
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from benchmarks.common import ROOT, Figure, write
+
+SOURCE = ROOT / "src"
+PORTS = "refdesk.ports"
+ROOT_MODULE = "refdesk.desk"  # the composition root
+IMPLEMENTATIONS = {"store", "index", "providers", "files"}
+MOST_FILES, MOST_LINES, MOST_WALKED, MOST_MB = 130, 31_000, 45, 360
+
+# Every function of ours that runs while one question is asked, by its module.
+WALK = """
+import sys, threading
+from refdesk import Refdesk
+
+modules = set()
+def note(frame, event, _):
+    modules.add(frame.f_globals.get("__name__", ""))
+
+threading.setprofile(note)  # threads that live longer than a question have it from their start
+with Refdesk(sys.argv[1]) as desk:
+    desk.add(sys.argv[2])
+    desk.ask_sync("What does the express calibration of a TG-4 cost?", cache=False)
+    modules.clear()
+    sys.setprofile(note)
+    answer = desk.ask_sync("How long is the mooring line of the WB-7?", cache=False)
+    sys.setprofile(None)
+assert answer.citations
+print(len([name for name in modules if name.startswith("refdesk")]))
+"""
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def imports(module: str) -> Iterator[str]:
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "refdesk":
+            for alias in node.names:
+                below = f"{node.module}.{alias.name}"
+                yield below if below in MODULES else str(node.module)
+
+
+def folder(module: str) -> str:
+    """`refdesk.ask.strategies.hybrid` -> `ask`, `refdesk.types` -> `types`."""
+    return [*module.split("."), "__init__"][1]
+
+
+def folder_cycles() -> list[str]:
+    """Pairs of folders that import each other, by whatever way."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    for module in MODULES:
+        graph[folder(module)] |= {folder(other) for other in imports(module)} - {folder(module)}
+    reach: dict[str, set[str]] = {}
+    for start in list(graph):
+        seen, waiting = set(), [start]
+        while waiting:
+            for following in graph[waiting.pop()] - seen:
+                seen.add(following)
+                waiting.append(following)
+        reach[start] = seen
+    return sorted(f"{one} ↔ {other}" for one in reach for other in reach[one] if one < other and one in reach[other])
+
+
+def outside_the_root() -> list[str]:
+    return sorted(
+        f"{module} → {other}"
+        for module in MODULES
+        if module != ROOT_MODULE and folder(module) not in IMPLEMENTATIONS
+        for other in set(imports(module))
+        if folder(other) in IMPLEMENTATIONS
+    )
+
+
+def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for module in MODULES:
+        yield from ((module, node) for node in ast.walk(tree(module)) if isinstance(node, ast.ClassDef))
+
+
+def names_used_twice() -> list[str]:
+    places = defaultdict(list)
+    for module, node in classes():
+        places[node.name].append(module)
+    return sorted(name for name, modules in places.items() if len(modules) > 1)
+
+
+def methods(node: ast.ClassDef) -> set[str]:
+    defined = {part.name for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
+    values = {
+        part.target.id for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+    }
+    return {name for name in defined | values if not name.startswith("_")}
+
+
+def lonely_ports() -> list[str]:
+    """Protocols that fewer than two classes have all the methods of."""
+    ports = {
+        node.name: methods(node)
+        for module, node in classes()
+        if module == PORTS and any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+    }
+    by_name = {node.name: node for _, node in classes()}
+
+    def offered(node: ast.ClassDef) -> set[str]:
+        bases = [by_name[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in by_name]
+        given = {
+            target.attr
+            for part in ast.walk(node)
+            if isinstance(part, ast.Assign | ast.AnnAssign)
+            for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
+            if isinstance(target, ast.Attribute)
+        }
+        return methods(node).union(given, *(offered(base) for base in bases))
+
+    makers = [offered(node) for module, node in classes() if module != PORTS]
+    return sorted(name for name, wanted in ports.items() if wanted and sum(wanted <= have for have in makers) < 2)
+
+
+def walked() -> int:
+    """How many modules of ours one question without a model goes through."""
+    with tempfile.TemporaryDirectory() as place:
+        arguments = [sys.executable, "-c", WALK, f"{place}/library", str(ROOT / "examples" / "documents")]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    return int(done.stdout.split()[-1])
+
+
+def listed(found: Sequence[str]) -> str:
+    return f"{len(found)}" + (f": {', '.join(found[:8])}{' …' if len(found) > 8 else ''}" if found else "")
+
+
+def figures() -> list[Figure]:
+    lines = sum(len(path.read_bytes().splitlines()) for path in MODULES.values())
+    cycles, outside, twice, lonely, steps = (
+        folder_cycles(),
+        outside_the_root(),
+        names_used_twice(),
+        lonely_ports(),
+        walked(),
+    )
+    return [
+        Figure("Python files under src/refdesk", str(len(MODULES)), f"≤ {MOST_FILES}", len(MODULES) <= MOST_FILES),
+        Figure("lines in them", f"{lines:,}", f"≤ {MOST_LINES:,}", lines <= MOST_LINES),
+        Figure("folders that import each other", listed(cycles), "0", not cycles),
+        Figure(
+            "imports of store, index, providers, files outside the composition root", listed(outside), "0", not outside
+        ),
+        Figure("class names with two meanings", listed(twice), "0", not twice),
+        Figure("ports with one implementation", listed(lonely), "0", not lonely),
+        Figure(
+            "modules that one question without a model walks through",
+            str(steps),
+            f"≤ {MOST_WALKED}",
+            steps <= MOST_WALKED,
+        ),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.parse_args(arguments)
+    write("house", "The house", figures())
+
+
+if __name__ == "__main__":
+    main()
