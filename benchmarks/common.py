@@ -48,7 +48,8 @@ def use_one_core() -> None:
 def write(name: str, title: str, figures: Iterable[Figure], notes: Sequence[str] = ()) -> None:
     """Prints the figures and keeps them as a Markdown table in benchmarks/results."""
     figures = list(figures)
-    lines = [f"# {title}", "", f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make {"" if name == "house" else "bench-"}{name}`.", ""]
+    target = name if name == "house" else f"bench-{name}"
+    lines = [f"# {title}", "", f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make {target}`.", ""]
     lines += ["| what | figure | bar | |", "|---|---|---|---|"]
     for one in figures:
         verdict = {True: "met", False: "**missed**", None: ""}[one.met]
