@@ -31,7 +31,8 @@ with Refdesk(sys.argv[1]) as desk:
     passages = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
     if len(desk.documents(status="ready")) < len(passages):
         desk.add_texts(
-            {"name": str(row["_id"]), "title": str(row.get("title") or ""), "text": str(row["text"])} for row in passages
+            {"name": str(row["_id"]), "title": str(row.get("title") or ""), "text": str(row["text"])}
+            for row in passages
         )
     for line in sys.stdin:
         began, spent = time.perf_counter(), time.process_time()
