@@ -16,9 +16,10 @@ from sqlalchemy import Engine, create_engine, event, text, update
 from library_samples import open_desk
 from refdesk import Refdesk, UsageError
 from refdesk.access import LOCAL, Caller
+from refdesk.records import Measured
 from refdesk.store import database
 from refdesk.store.analytics import analytics
-from refdesk.store.answers import AnswerStore, FeedbackStore, Measured
+from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.background import BackgroundWriter
 from refdesk.store.database import open_database
 from refdesk.store.schema import answers
@@ -43,8 +44,8 @@ class Records:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.background = BackgroundWriter(engine)
-        self.answers = AnswerStore(engine, self.background)
-        self.feedback = FeedbackStore(engine, self.answers)
+        self.answers = SqlAnswers(engine, self.background)
+        self.feedback = SqlFeedback(engine, self.answers)
         self.count = 0
 
     def put(self, days_ago: int = 0, measured: Measured | None = USUAL, **more: Any) -> str:
@@ -84,14 +85,14 @@ def test_days(records: Records) -> None:
 
 def test_waiting(records: Records) -> None:
     for number in range(1, 101):
-        stages = {"retrieve": float(number)} | ({"settle": 7.0} if number == 50 else {})
+        stages = {"retrieve": float(number)} | ({"compact": 7.0} if number == 50 else {})
         records.put(measured=replace(USUAL, total_ms=10.0 * number, stages=stages))
     records.put(measured=replace(USUAL, total_ms=1.0, stages={"recall": 1.0}, cached="exact"))
     found = records.figures()["latency"]
     assert found["total"] == {"count": 101, "p50_ms": 500.0, "p95_ms": 950.0}
     assert found["not_cached"] == {"count": 100, "p50_ms": 500.0, "p95_ms": 950.0}
     assert found["stages"]["retrieve"] == {"count": 100, "p50_ms": 50.0, "p95_ms": 95.0}
-    assert found["stages"]["settle"] == {"count": 1, "p50_ms": 7.0, "p95_ms": 7.0}
+    assert found["stages"]["compact"] == {"count": 1, "p50_ms": 7.0, "p95_ms": 7.0}
 
 
 def test_cache_cost_abstentions_confidence_models(records: Records) -> None:

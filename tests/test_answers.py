@@ -26,9 +26,9 @@ from library_samples import found_by, open_desk, word
 from refdesk.answer import Answer, Citation, Turn, answer_from_dict, decode_answer, encode_answer
 from refdesk.errors import DiskFull, UsageError
 from refdesk.settings import Settings
-from refdesk.store.answers import AnswerStore
+from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.conversations import ConversationStore
+from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import open_database
 from refdesk.store.schema import state
 from timing import loops
@@ -89,9 +89,9 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def store(engine: Engine) -> Iterator[AnswerStore]:
+def store(engine: Engine) -> Iterator[SqlAnswers]:
     background = BackgroundWriter(engine)
-    yield AnswerStore(engine, background)
+    yield SqlAnswers(engine, background)
     background.close()
 
 
@@ -103,13 +103,13 @@ def fill_disk(engine: Engine, pages_left: int) -> None:
     engine.dispose()
 
 
-def put(store: AnswerStore, answer_id: str, **more: Any) -> None:
+def put(store: SqlAnswers, answer_id: str, **more: Any) -> None:
     store.put(
         answer_id, **{"question": f"what is {answer_id}?", "answer": encode_answer(TYPICAL), "trace": TRACE} | more
     )
 
 
-def test_what_was_put_is_there_at_once(store: AnswerStore) -> None:
+def test_what_was_put_is_there_at_once(store: SqlAnswers) -> None:
     put(store, "one")
     found = store.get("one")
     assert found is not None
@@ -118,31 +118,31 @@ def test_what_was_put_is_there_at_once(store: AnswerStore) -> None:
     assert store.get("two") is None
 
 
-def test_a_question_that_failed_keeps_its_trace(store: AnswerStore) -> None:
+def test_a_question_that_failed_keeps_its_trace(store: SqlAnswers) -> None:
     put(store, "failed", answer=b"", trace={"stages": [{"name": "retrieve", "error": "damaged"}]})
     assert store.get("failed") == ({}, {"stages": [{"name": "retrieve", "error": "damaged"}]})
 
 
-def test_a_trace_may_hold_anything(store: AnswerStore) -> None:
+def test_a_trace_may_hold_anything(store: SqlAnswers) -> None:
     put(store, "odd", trace={"scores": np.float32(0.5), "path": Path("a"), 3: "three"})
     assert store.get("odd") == (orjson.loads(encode_answer(TYPICAL)), {"scores": 0.5, "path": "a", "3": "three"})
 
 
-def test_a_trace_that_changes_later_is_kept_as_it_was(store: AnswerStore) -> None:
+def test_a_trace_that_changes_later_is_kept_as_it_was(store: SqlAnswers) -> None:
     trace: dict[str, Any] = {"stages": []}
     put(store, "one", trace=trace)
     trace["stages"].append("late")
     assert store.get("one") == (orjson.loads(encode_answer(TYPICAL)), {"stages": []})
 
 
-def test_an_id_that_comes_again_replaces(store: AnswerStore) -> None:
+def test_an_id_that_comes_again_replaces(store: SqlAnswers) -> None:
     put(store, "one")
     put(store, "one", trace={"second": True})
     assert store.get("one") == (orjson.loads(encode_answer(TYPICAL)), {"second": True})
     assert len(store.recent()) == 1
 
 
-def test_recent_the_newest_first(store: AnswerStore) -> None:
+def test_recent_the_newest_first(store: SqlAnswers) -> None:
     for number in range(5):
         put(store, f"answer {number}", conversation_id="talk", collections=("b", "a", "b"))
         time.sleep(0.003)  # times are in milliseconds
@@ -165,7 +165,7 @@ def test_recent_the_newest_first(store: AnswerStore) -> None:
         pytest.param({"owner": "anna", "access": ("hr",)}, {"own smalltalk"}, id="rights_taken_away"),
     ],
 )
-def test_nobody_sees_what_he_may_not_read(store: AnswerStore, limits: dict[str, Any], seen: set[str]) -> None:
+def test_nobody_sees_what_he_may_not_read(store: SqlAnswers, limits: dict[str, Any], seen: set[str]) -> None:
     put(store, "finance", collections=("finance",))
     put(store, "below", collections=("finance/2024",))
     put(store, "both", collections=("finance", "hr"), owner="anna")
@@ -176,7 +176,7 @@ def test_nobody_sees_what_he_may_not_read(store: AnswerStore, limits: dict[str, 
     assert {name for name in every if store.get(name, **limits)} == seen
 
 
-def test_prune(engine: Engine, store: AnswerStore) -> None:
+def test_prune(engine: Engine, store: SqlAnswers) -> None:
     put(store, "old")
     store.recent()
     with engine.begin() as connection:
@@ -191,7 +191,7 @@ def test_prune(engine: Engine, store: AnswerStore) -> None:
 def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> None:
     background = BackgroundWriter(engine)
     kept = Settings()
-    store = AnswerStore(engine, background, lambda: kept)
+    store = SqlAnswers(engine, background, lambda: kept)
     put(store, "old")
     store.recent()
     with engine.begin() as connection:
@@ -207,7 +207,7 @@ def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> Non
 # the writer in the background
 
 
-def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) -> None:
+def test_putting_does_not_wait_for_a_writer(engine: Engine, store: SqlAnswers) -> None:
     with engine.connect() as other:
         other.exec_driver_sql("ROLLBACK")
         other.exec_driver_sql("BEGIN IMMEDIATE")
@@ -218,7 +218,7 @@ def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) 
 
 
 def test_a_full_disk_is_told_once_and_fails_no_answer(
-    engine: Engine, store: AnswerStore, caplog: pytest.LogCaptureFixture
+    engine: Engine, store: SqlAnswers, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(store, "before")
     assert store.get("before") is not None
@@ -235,7 +235,7 @@ def test_a_full_disk_is_told_once_and_fails_no_answer(
 
 
 def test_what_cannot_wait_says_that_the_disk_is_full(engine: Engine) -> None:
-    conversations = ConversationStore(engine)
+    conversations = SqlConversations(engine)
     conversations.append("talk", [Turn("user", "short")])
     fill_disk(engine, 4)
     with pytest.raises(DiskFull, match=r"the disk that holds .* is full"):
@@ -257,7 +257,7 @@ def test_one_bad_write_does_not_take_the_others_with_it(engine: Engine) -> None:
 def test_what_comes_after_closing_is_written_too(engine: Engine) -> None:
     background = BackgroundWriter(engine)
     background.close()
-    store = AnswerStore(engine, background)
+    store = SqlAnswers(engine, background)
     put(store, "late")
     assert store.get("late") is not None and background.lost == 0
 
@@ -265,12 +265,12 @@ def test_what_comes_after_closing_is_written_too(engine: Engine) -> None:
 PUTS = """
 import sys, time
 from pathlib import Path
-from refdesk.store.answers import AnswerStore
+from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.conversations import ConversationStore
+from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import open_database
 engine = open_database(Path(sys.argv[1]) / "library.db")
-store = AnswerStore(engine, BackgroundWriter(engine))
+store = SqlAnswers(engine, BackgroundWriter(engine))
 store.put("first", question="q", answer=b"{}", trace={})
 print("put", flush=True)
 time.sleep(float(sys.argv[2]))
@@ -278,13 +278,13 @@ time.sleep(float(sys.argv[2]))
 
 
 def test_a_program_that_ends_without_closing_keeps_its_answers(
-    engine: Engine, store: AnswerStore, tmp_path: Path
+    engine: Engine, store: SqlAnswers, tmp_path: Path
 ) -> None:
     subprocess.run([sys.executable, "-c", PUTS, str(tmp_path), "0"], check=True, timeout=60, capture_output=True)
     assert store.get("first") is not None
 
 
-def test_a_killed_program_loses_the_last_moment_at_most(engine: Engine, store: AnswerStore, tmp_path: Path) -> None:
+def test_a_killed_program_loses_the_last_moment_at_most(engine: Engine, store: SqlAnswers, tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", PUTS, str(tmp_path), "60"], stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline() == b"put\n"
     time.sleep(1.5)
@@ -298,7 +298,7 @@ def test_documents_are_added_while_answers_are_written(tmp_path: Path) -> None:
     """SQLite lets no transaction write that has read before another's commit: all writers take the lock first."""
     with open_desk(tmp_path / "library") as desk:
         background = BackgroundWriter(desk.catalogue.engine)
-        store = AnswerStore(desk.catalogue.engine, background)
+        store = SqlAnswers(desk.catalogue.engine, background)
         stop = threading.Event()
         done = 0
 

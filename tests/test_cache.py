@@ -18,8 +18,8 @@ from refdesk.answer import Question, Turn, encode_answer
 from refdesk.ask.keep import realm, same_words
 from refdesk.settings import Settings
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.cache import IN_PROCESS, LocalCache
-from refdesk.store.database import QuickReader, open_database
+from refdesk.store.cache import IN_PROCESS, SqlCache
+from refdesk.store.database import PreparedReader, open_database
 from refdesk.store.schema import answer_cache
 from refdesk.types import Scope
 from timing import loops, while_written
@@ -36,8 +36,8 @@ class Process:
         self.settings = Settings().changed(settings)
         self.engine: Engine = open_database(folder / "library.db")
         self.background = BackgroundWriter(self.engine)
-        self.reader = QuickReader(self.engine)
-        self.cache = LocalCache(self.reader, self.background, lambda: self.settings)
+        self.reader = PreparedReader(self.engine)
+        self.cache = SqlCache(self.reader, self.background, lambda: self.settings)
 
     def written(self) -> int:
         self.background.flush()
@@ -297,7 +297,7 @@ def test_the_table_does_not_grow_without_end(tmp_path: Path) -> None:
 
 def test_every_change_of_the_corpus_is_another_realm(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk, open_desk(tmp_path / "library") as other:
-        cache = LocalCache(QuickReader(desk.catalogue.engine), BackgroundWriter(desk.catalogue.engine))
+        cache = SqlCache(PreparedReader(desk.catalogue.engine), BackgroundWriter(desk.catalogue.engine))
         realms = []
 
         def ask() -> bytes | None:

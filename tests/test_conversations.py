@@ -19,11 +19,11 @@ from library_samples import found_by, open_desk, word
 from refdesk import Refdesk
 from refdesk.answer import Turn
 from refdesk.errors import UsageError
-from refdesk.ports import Older
+from refdesk.records import Older
 from refdesk.store import database, schema
-from refdesk.store.answers import AnswerStore
+from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.conversations import ConversationStore, title_of
+from refdesk.store.conversations import SqlConversations, title_of
 from refdesk.store.database import open_database
 
 
@@ -35,26 +35,26 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def store(engine: Engine) -> ConversationStore:
-    return ConversationStore(engine)
+def store(engine: Engine) -> SqlConversations:
+    return SqlConversations(engine)
 
 
 def exchange(number: int) -> list[Turn]:
     return [Turn("user", f"question {number}"), Turn("assistant", f"answer {number} [1].")]
 
 
-def test_the_next_question_sees_the_last_answer(engine: Engine, store: ConversationStore) -> None:
+def test_the_next_question_sees_the_last_answer(engine: Engine, store: SqlConversations) -> None:
     assert store.turns("talk", 10) == []
     for number in range(4):
         store.append("talk", exchange(number), f"answer-{number}")
-    assert ConversationStore(engine).turns("talk", 3) == [exchange(2)[1], *exchange(3)]
+    assert SqlConversations(engine).turns("talk", 3) == [exchange(2)[1], *exchange(3)]
     assert store.turns("talk", 100) == [turn for number in range(4) for turn in exchange(number)]
     found = store.messages("talk")
     assert [one.answer_id for one in found[:2]] == ["", "answer-0"]
     assert [one.key for one in found] == sorted(one.key for one in found) and found[0].to_dict()["role"] == "user"
 
 
-def test_the_first_question_is_the_title(store: ConversationStore) -> None:
+def test_the_first_question_is_the_title(store: SqlConversations) -> None:
     store.append("talk", exchange(0))
     store.append("talk", exchange(1))
     named = store.create(title="Anchors")
@@ -82,7 +82,7 @@ def test_titles(question: str, title: str) -> None:
     assert title_of(question) == title
 
 
-def test_the_one_last_used_comes_first(store: ConversationStore) -> None:
+def test_the_one_last_used_comes_first(store: SqlConversations) -> None:
     for name in ("a", "b", "c"):
         store.append(name, exchange(0))
         time.sleep(0.003)  # times are in milliseconds
@@ -91,9 +91,9 @@ def test_the_one_last_used_comes_first(store: ConversationStore) -> None:
     assert len(store.recent(1)) == 1 and store.recent()[0].to_dict()["title"] == "question 0"
 
 
-def test_rename_and_delete(engine: Engine, store: ConversationStore) -> None:
+def test_rename_and_delete(engine: Engine, store: SqlConversations) -> None:
     background = BackgroundWriter(engine)
-    answers = AnswerStore(engine, background)
+    answers = SqlAnswers(engine, background)
     for name in ("a", "b"):
         store.append(name, exchange(0), f"answer-{name}")
         answers.put(f"answer-{name}", question="q", answer=b"{}", trace={}, conversation_id=name)
@@ -109,12 +109,12 @@ def test_rename_and_delete(engine: Engine, store: ConversationStore) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 81, "line\nbreak", "\x1b[31m"])
-def test_ids_that_are_none(store: ConversationStore, name: str) -> None:
+def test_ids_that_are_none(store: SqlConversations, name: str) -> None:
     with pytest.raises(UsageError, match="a conversation's id"):
         store.append(name, exchange(0))
 
 
-def test_what_goes_wrong_is_said(store: ConversationStore) -> None:
+def test_what_goes_wrong_is_said(store: SqlConversations) -> None:
     store.create("mine")
     with pytest.raises(UsageError, match="there is a conversation 'mine' already"):
         store.create("mine")
@@ -132,12 +132,12 @@ def test_what_goes_wrong_is_said(store: ConversationStore) -> None:
         store.append("mine", [Turn("system", "obey")])  # type: ignore[arg-type]
 
 
-def test_odd_characters_are_kept_as_far_as_they_can_be(store: ConversationStore) -> None:
+def test_odd_characters_are_kept_as_far_as_they_can_be(store: SqlConversations) -> None:
     store.append("talk", [Turn("user", "zero \0, half \ud83d, whole 😀")])
     assert store.turns("talk", 1) == [Turn("user", "zero , half ?, whole 😀")]
 
 
-def test_others_do_not_see_it(store: ConversationStore) -> None:
+def test_others_do_not_see_it(store: SqlConversations) -> None:
     store.append("annas", exchange(0), owner="anna")
     store.append("local", exchange(1))
     assert [one.id for one in store.recent(owner="anna")] == ["annas"] and len(store.recent()) == 2
@@ -156,7 +156,7 @@ def test_others_do_not_see_it(store: ConversationStore) -> None:
     assert len(store.turns("annas", 9, owner="anna")) == 4
 
 
-def test_what_is_long_ago_is_summed_up_once(store: ConversationStore) -> None:
+def test_what_is_long_ago_is_summed_up_once(store: SqlConversations) -> None:
     for number in range(5):
         store.append("talk", exchange(number))
     older = store.older("talk", 4)
@@ -194,14 +194,14 @@ def test_a_library_of_the_first_version_is_migrated_when_opened(tmp_path: Path) 
     with open_desk(folder) as desk:
         assert found_by(desk, word(1)) == ["note"]
         desk.settings_store.set("rag.top_k", 4)
-        ConversationStore(desk.catalogue.engine).append("talk", exchange(0))
+        SqlConversations(desk.catalogue.engine).append("talk", exchange(0))
         with desk.catalogue.engine.connect() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
             assert compare_metadata(context, schema.metadata) == []
             assert context.get_current_revision() == database.HEAD
     with open_desk(folder) as desk:
         assert desk.settings.top_k == 4
-        assert len(ConversationStore(desk.catalogue.engine).turns("talk", 9)) == 2
+        assert len(SqlConversations(desk.catalogue.engine).turns("talk", 9)) == 2
 
 
 def test_the_tables_can_be_made_in_postgresql() -> None:
@@ -218,15 +218,15 @@ def test_the_tables_can_be_made_in_postgresql() -> None:
 def test_a_backup_holds_conversations_answers_and_settings(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         desk.settings_store.set("rag.top_k", 4)
-        ConversationStore(desk.catalogue.engine).append("talk", exchange(0), "answer")
+        SqlConversations(desk.catalogue.engine).append("talk", exchange(0), "answer")
         background = BackgroundWriter(desk.catalogue.engine)
-        AnswerStore(desk.catalogue.engine, background).put("answer", question="q", answer=b"{}", trace={"id": "t"})
+        SqlAnswers(desk.catalogue.engine, background).put("answer", question="q", answer=b"{}", trace={"id": "t"})
         background.close()
         desk.backup(tmp_path / "backup.tar")
     Refdesk.restore(tmp_path / "backup.tar", tmp_path / "copy")
     with Refdesk(tmp_path / "copy") as desk:
         assert desk.settings.top_k == 4
-        assert ConversationStore(desk.catalogue.engine).turns("talk", 9) == exchange(0)
+        assert SqlConversations(desk.catalogue.engine).turns("talk", 9) == exchange(0)
         background = BackgroundWriter(desk.catalogue.engine)
-        assert AnswerStore(desk.catalogue.engine, background).get("answer") == ({}, {"id": "t"})
+        assert SqlAnswers(desk.catalogue.engine, background).get("answer") == ({}, {"id": "t"})
         background.close()

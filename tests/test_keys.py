@@ -19,7 +19,7 @@ from library_samples import finish, open_desk, start
 from refdesk import Refdesk, UsageError
 from refdesk.errors import NotFound
 from refdesk.store import keys as adapter
-from refdesk.store.database import Prepared, QuickReader
+from refdesk.store.database import Prepared, PreparedReader
 from refdesk.types import EVERYTHING
 from timing import loops, while_written
 
@@ -250,10 +250,10 @@ def test_other_processes_know_of_a_change_at_once(desk: Refdesk) -> None:
 # threads that read at the same time
 
 
-class Held(QuickReader):
+class Held(PreparedReader):
     """A reader whose thread can be stopped just after it has read all the keys."""
 
-    def __init__(self, reader: QuickReader) -> None:
+    def __init__(self, reader: PreparedReader) -> None:
         super().__init__(reader.engine)
         self.stops: threading.Thread | None = None
         self.has_read, self.goes_on = threading.Event(), threading.Event()
@@ -283,8 +283,8 @@ class Lingering:
 def test_a_slow_thread_does_not_bring_back_a_revoked_key(desk: Refdesk) -> None:
     """It read the keys before one was revoked, and hands them in just after a quicker thread has read them anew."""
     key, secret = desk.keys.add("Anna", "reader")
-    reader = Held(QuickReader(desk.catalogue.engine))
-    store = adapter.KeyStore(reader, desk.asking.background)
+    reader = Held(PreparedReader(desk.catalogue.engine))
+    store = adapter.SqlKeys(reader, desk._background)
     slow_said: list[adapter.Key | None] = []
     slow = reader.stops = threading.Thread(target=lambda: slow_said.append(store.verify(secret)))
 

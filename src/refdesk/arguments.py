@@ -10,11 +10,14 @@ from typing import Any, TypeVar, get_args
 
 from refdesk.answer import Level, Mode, Question, ResponseMode, Role, Turn
 from refdesk.errors import UsageError
-from refdesk.ingest.add import Text
+from refdesk.records import NewText
 from refdesk.settings import Settings
-from refdesk.types import Kind, Range, Scope
+from refdesk.types import Kind, Method, Range, Scope, Status
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+METHODS: tuple[Method, ...] = get_args(Method)
+STATUSES: tuple[Status, ...] = get_args(Status)
+IMAGE_FORMATS = ("png", "webp")
 TEXT_FORMATS = ("text", "markdown", "html", "csv")
 LEVELS: tuple[Level, ...] = get_args(Level)
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -137,7 +140,7 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     return found
 
 
-def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
+def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> NewText:
     is_pair = isinstance(one, (tuple, list)) and len(one) == 2
     fields: Mapping[str, Any] = dict(zip(("name", "text"), one, strict=True)) if is_pair else one  # type: ignore[assignment]
     known = {"name", "text", "title", "collection", "metadata", "date", "format"}
@@ -155,7 +158,7 @@ def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> T
         raise UsageError(f"a text cannot be of the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
     metadata = checked_metadata(fields.get("metadata"))
     title = sound(fields.get("title") or metadata.get("title", ""))
-    return Text(
+    return NewText(
         name=sound(fields["name"]),
         text=sound(fields["text"]) if fields["text"].strip() else title,  # a title alone is worth finding
         collection=checked_collection(fields.get("collection") or collection),

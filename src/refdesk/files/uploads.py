@@ -1,4 +1,4 @@
-"""Files handed in over the network, kept aside until they are added: nothing accepted is lost, whoever is killed.
+"""Files that were uploaded, staged until they are added: nothing accepted is lost, whoever is killed.
 
     uploads/ID.part    being received; nobody has promised anything yet
     uploads/ID.data    received whole and durably
@@ -25,9 +25,10 @@ from typing import IO, Any
 import orjson
 from filelock import FileLock, Timeout
 
+from refdesk.disk import FILE, damage, explain, hash_file, make_folder, opener, sync_folder
 from refdesk.errors import DiskFull, LibraryError
-from refdesk.files.local import FILE, explain, hash_file, make_folder, opener, sync_folder
-from refdesk.types import Upload
+from refdesk.records import Damage
+from refdesk.types import UNFINISHED, Upload
 
 SETTLED_S = 0.05  # seconds after which a folder's time stamp tells two changes apart, whatever the clock's tick
 STALE_PART_S = 86_400.0  # a file that has been coming in for a day is not coming any more
@@ -36,8 +37,8 @@ Stamp = tuple[int, int]  # when a file was changed, in nanoseconds, and its numb
 _UNSETTLED: Stamp = (-1, -1)
 
 
-class Spool:
-    """The folder of a library in which uploads wait; safe to use from several threads and processes."""
+class LocalUploads:
+    """The `Jobs` port over a folder; safe to use from several threads and processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -193,7 +194,7 @@ class Spool:
     def clear(self, before: Mapping[str, str]) -> None:
         """Removes what nobody will ask for: records of a status from before a time, data without one, dead parts.
 
-        >>> spool.clear({"ready": "2026-01-30T09:00:00.000+00:00"})
+        >>> uploads.clear({"ready": "2026-01-30T09:00:00.000+00:00"})
         """
         records = self.all()
         for upload in list(records.values()):
@@ -208,13 +209,24 @@ class Spool:
 
     def copy(self, folder: Path, link: Callable[[str, str], None]) -> None:
         """What waits, and what may be tried again, in another folder; without passwords, which nobody shall keep."""
-        other = Spool(folder)
+        other = LocalUploads(folder)
         for upload in self.all(anew=True).values():
             if self.has_data(upload.id):
                 make_folder(folder)
                 with suppress(FileNotFoundError):  # added this moment
                     link(str(self.data(upload.id)), str(other.data(upload.id)))
                     other.write(replace(upload, password=None))
+
+    def damaged(self) -> list[Damage]:
+        """Those that wait to be added and cannot be; one that is added this moment is not looked for."""
+        found = []
+        for upload in self.all(anew=True).values():
+            if upload.status not in UNFINISHED and not self.has_data(upload.id):
+                continue  # added; or nothing is kept for another try
+            what = damage(self.data(upload.id), upload.content_hash)
+            if what and upload.id in self.all(anew=True):
+                found.append(Damage(upload.name, what))
+        return found
 
     @contextmanager
     def working(self) -> Iterator[bool]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import orjson
 import tantivy
 from tantivy import FieldType, Occur, Query
 
+from refdesk.disk import is_closed
 from refdesk.errors import IndexDamaged
-from refdesk.files.local import is_closed
 from refdesk.ports import Scored
+from refdesk.records import LexicalEntry
 from refdesk.terms import VERSION
 from refdesk.types import EVERYTHING, Range, Scope
 
@@ -26,21 +26,6 @@ FEW = 1_000  # entries that find room in the small one
 K3 = 2.0  # a word that the query says twice counts 1.5 times, and never more than 3 times
 SMALL_SEGMENT = 10_000  # chunks; tantivy's merge policy takes all below this for one size …
 MERGED_AT = 8  # … and joins segments from eight of a size on. Each one costs a search some 20 µs.
-
-
-@dataclass(frozen=True, slots=True)
-class LexicalEntry:
-    """A chunk as the lexical index holds it."""
-
-    chunk_id: int
-    document_id: str
-    collection: str
-    kind: str
-    first_page: int
-    last_page: int
-    date: str
-    metadata: Sequence[tuple[str, str]]
-    terms: Sequence[str]
 
 
 class LexicalIndex:

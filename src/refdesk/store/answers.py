@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol, get_args
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select
 
 from refdesk.answer import Spent
 from refdesk.errors import NotFound, UsageError
+from refdesk.records import JUDGEMENTS, AskedQuestion, Feedback, Measured, may_see
 from refdesk.settings import Settings
+from refdesk.store.analytics import analytics
 from refdesk.store.background import BackgroundWriter
 from refdesk.store.database import Prepared, changes, storable
-from refdesk.store.rows import lies_within, now
+from refdesk.store.rows import now
 from refdesk.store.schema import answer_collections, answers, feedback
+from refdesk.store_ports import Judge
 from refdesk.types import EVERYTHING, Access
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -27,52 +29,8 @@ _LEARNED_FROM = 50  # answers; the lengths of older ones say less of the models 
 _FETCH = 200  # rows at a time while looking for those that may be seen
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One question that was asked, without its answer: a line in a list."""
-
-    id: str
-    question: str
-    conversation_id: str
-    owner: str
-    collections: tuple[str, ...]
-    created_at: str
-    error: str = ""  # the code of what ended it
-
-    def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {"collections": list(self.collections)}
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What analytics count of an answer, in columns of its own, so that nobody has to unpack answers for it."""
-
-    total_ms: float
-    stages: Mapping[str, float]  # milliseconds of each stage that ran
-    cached: str
-    cost_usd: float | None  # None: no price is known
-    route: str
-    is_answered: bool
-    confidence: str
-    model: str
-    level: str
-    failed_models: Sequence[tuple[str, str]] = ()  # (model, code) of those that were to write it and did not
-
-    def to_row(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        packed = orjson.dumps(dict(self.stages), option=_OPTIONS).decode()
-        failed = orjson.dumps([(storable(model), code) for model, code in self.failed_models]).decode()
-        own |= {"stages": packed, "failed_models": failed}
-        return own | {"is_answered": int(self.is_answered), "model": storable(self.model)}
-
-
-class AnswerStore:
-    """What was answered, and how. `owner` and `access` narrow what is seen; an owner of None is no limit.
-
-    `access` are collections: an answer is seen by who may read every collection that its sources are in. One without
-    sources may still tell of what its question came from; who is limited sees only his own of these.
-    """
+class SqlAnswers:
+    """The `AnswerStore` port."""
 
     def __init__(
         self, engine: Engine, background: BackgroundWriter, settings: Callable[[], Settings] = Settings
@@ -110,7 +68,7 @@ class AnswerStore:
             "created_at": now(),
             "error": error,
         }
-        row |= measured.to_row() if measured is not None else dict.fromkeys(Measured.__slots__)
+        row |= _measured(measured) if measured is not None else dict.fromkeys(Measured.__slots__)
         self._background.submit(lambda connection: self._write(connection, row, answer, packed))
 
     def get(
@@ -123,7 +81,7 @@ class AnswerStore:
             query = query.where(answers.c.owner == owner)
         with self._engine.connect() as connection:
             row = connection.execute(query).first()
-        if row is None or not _may_see(orjson.loads(row.collections), owner, access):
+        if row is None or not may_see(orjson.loads(row.collections), owner, access):
             return None
         return orjson.loads(zlib.decompress(row.answer)), orjson.loads(zlib.decompress(row.trace))
 
@@ -135,22 +93,22 @@ class AnswerStore:
             query = query.where(answers.c.owner == owner)
         with self._engine.connect() as connection:
             packed = connection.execute(query).scalar()
-        return packed is not None and _may_see(orjson.loads(packed), owner, access)
+        return packed is not None and may_see(orjson.loads(packed), owner, access)
 
-    def recent(self, limit: int = 50, *, owner: str | None = None, access: Access = EVERYTHING) -> list[Asked]:
+    def recent(self, limit: int = 50, *, owner: str | None = None, access: Access = EVERYTHING) -> list[AskedQuestion]:
         """The last questions, the newest first."""
         self._background.flush()
-        wanted = [answers.c[name] for name in Asked.__slots__]
+        wanted = [answers.c[name] for name in AskedQuestion.__slots__]
         query = select(*wanted).order_by(answers.c.created_at.desc(), answers.c.id)
         if owner is not None:
             query = query.where(answers.c.owner == owner)
-        found: list[Asked] = []
+        found: list[AskedQuestion] = []
         with self._engine.connect() as connection:
             for rows in connection.execute(query).partitions(_FETCH):
                 for row in rows:
                     collections = tuple(orjson.loads(row.collections))
-                    if len(found) < limit and _may_see(collections, owner, access):
-                        found.append(Asked(**dict(row._mapping) | {"collections": collections}))
+                    if len(found) < limit and may_see(collections, owner, access):
+                        found.append(AskedQuestion(**dict(row._mapping) | {"collections": collections}))
                 if len(found) >= limit:
                     break
         return found
@@ -167,6 +125,12 @@ class AnswerStore:
             usd, questions = connection.execute(costs.where(answers.c.created_at >= day_ago)).one()
             traces = [orjson.loads(zlib.decompress(packed)) for packed in connection.execute(last).scalars()]
         return Spent(float(usd), int(questions), _lengths(traces))
+
+    def analytics(
+        self, days: int = 30, *, access: Access = EVERYTHING, owner: str | None = None, today: date | None = None
+    ) -> dict[str, Any]:
+        self._background.flush()
+        return analytics(self._engine, days, access=access, owner=owner, today=today)
 
     def prune(self, days: float) -> int:
         """Removes what is older; gives how many went."""
@@ -188,6 +152,14 @@ class AnswerStore:
             self._pruned = time.monotonic()
 
 
+def _measured(measured: Measured) -> dict[str, Any]:
+    own = {name: getattr(measured, name) for name in measured.__slots__}
+    packed = orjson.dumps(dict(measured.stages), option=_OPTIONS).decode()
+    failed = orjson.dumps([(storable(model), code) for model, code in measured.failed_models]).decode()
+    own |= {"stages": packed, "failed_models": failed}
+    return own | {"is_answered": int(measured.is_answered), "model": storable(measured.model)}
+
+
 def _lengths(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
     """Of each model in each role: tokens it wrote on average."""
     found: dict[tuple[str, str], list[int]] = {}
@@ -207,49 +179,15 @@ def _prune(connection: Connection, days: float) -> int:
     return connection.execute(delete(answers).where(answers.c.created_at < before)).rowcount
 
 
-def _may_see(collections: Sequence[str], owner: str | None, access: Access) -> bool:
-    """Of an answer that is the owner's, where one is named."""
-    if access is EVERYTHING:
-        return True
-    return all(lies_within(one, access) for one in collections) if collections else owner is not None
-
-
 # Was the answer right? What those who asked said of it; one word for each of them and answer.
 
-Judgement = Literal["correct", "wrong"]
-JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
 LONGEST_CORRECTION = 8_000  # characters, as of a question
 
 
-class Judge(Protocol):
-    """Who gives feedback; a `Caller` is one."""
+class SqlFeedback:
+    """The `FeedbackStore` port."""
 
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def owner(self) -> str | None: ...
-
-    @property
-    def access(self) -> Access: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    answer_id: str
-    owner: str
-    verdict: str
-    correction: str
-    created_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-class FeedbackStore:
-    """`desk.feedback`."""
-
-    def __init__(self, engine: Engine, kept: AnswerStore) -> None:
+    def __init__(self, engine: Engine, kept: SqlAnswers) -> None:
         self._engine = engine
         self._answers = kept
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from refdesk.settings import Settings
 from refdesk.store import rows as codec
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import QuickReader, changes, storable
+from refdesk.store.database import PreparedReader, changes, storable
 from refdesk.store.rows import bump
 from refdesk.store.schema import answer_cache, state
 
@@ -76,14 +76,14 @@ class _Shelf:
         return found
 
 
-class LocalCache:
+class SqlCache:
     """The `Cache` port. A realm begins with the corpus version and a dash (`17-…`): older versions are purged.
 
     `put` returns at once and is seen by this process at once, by others when the background writer has written it.
     """
 
     def __init__(
-        self, reader: QuickReader, background: BackgroundWriter, settings: Callable[[], Settings] = Settings
+        self, reader: PreparedReader, background: BackgroundWriter, settings: Callable[[], Settings] = Settings
     ) -> None:
         self._reader = reader
         self._background = background

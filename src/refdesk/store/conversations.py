@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from refdesk.answer import Role, Turn
 from refdesk.errors import NotFound, UsageError
-from refdesk.ports import Older
+from refdesk.records import Conversation, Message, Older
 from refdesk.store.database import changes, storable
 from refdesk.store.rows import now
 from refdesk.store.schema import answers, conversations, messages
@@ -21,36 +20,8 @@ LONGEST_TITLE = 80
 ROLES: tuple[Role, ...] = get_args(Role)
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    id: str
-    title: str
-    owner: str
-    message_count: int
-    created_at: str
-    updated_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    key: int
-    role: Role
-    content: str
-    answer_id: str
-    created_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-class ConversationStore:
-    """The `Conversations` port and what doors need beside it. `owner` None sees all; else only that owner's are there.
-
-    Everything here is written before it returns: the next question must see it.
-    """
+class SqlConversations:
+    """The `ConversationStore` port."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

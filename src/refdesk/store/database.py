@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -33,32 +33,13 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import QueuePool
 
+from refdesk.disk import DATABASE, FILE, library_files, size_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
-from refdesk.files.local import FILE
 
-# Is there a library in this folder? A database that is gone must not pass for a library that was never begun.
-
-DATABASE = "library.db"
-_SIGNS = {
-    "library.db-wal": "changes that were not yet in the database",
-    "files/??/*": "originals",
-    "uploads/*.data": "uploads",
-    "index/lexical-*": "search indexes",
-    "index/vectors-*": "search indexes",
-}
 ADVICE = (
     "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
     "to begin anew, move the folder away first"
 )
-
-
-def traces(folder: Path) -> list[str]:
-    """What of a library lies in a folder: the database by its name, all else in words; empty of a folder without."""
-    found = [DATABASE] if _size(folder / DATABASE) else []
-    for pattern, words in _SIGNS.items():
-        if words not in found and any(path.is_dir() or _size(path) for path in folder.glob(pattern)):
-            found.append(words)
-    return found
 
 
 def check_database(path: Path, *, is_blank: bool = False) -> None:
@@ -67,20 +48,13 @@ def check_database(path: Path, *, is_blank: bool = False) -> None:
     It must be asked before SQLite opens the file: beside an empty one SQLite removes the changes that wait in
     library.db-wal. `is_blank` says that it was opened and has no tables.
     """
-    size = _size(path)
+    size = size_of(path)
     if size and not is_blank:
         return
-    beside = [one for one in traces(path.parent) if one != DATABASE]
-    if beside and (is_blank or not _size(path)):  # looked at twice: another process may be making it
+    beside = [one for one in library_files(path.parent) if one != DATABASE]
+    if beside and (is_blank or not size_of(path)):  # looked at twice: another process may be making it
         what = "has no tables" if size else "is empty" if path.exists() else "is missing"
         raise LibraryDamaged(f"the database {path} {what}, but the folder holds {', '.join(beside)}", hint=ADVICE)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 HEAD = "0008"  # the newest migration; a test compares it with the folder
@@ -231,6 +205,25 @@ def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
     return LibraryError(f"the database refused: {said}", hint="run `refdesk doctor`")
 
 
+def copy_database(engine: Engine, copy: Path) -> None:
+    """SQLite's online copy: of one moment, while others read."""
+    with engine.connect() as connection, closing(sqlite3.connect(copy)) as target:
+        source = connection.connection.driver_connection
+        assert isinstance(source, sqlite3.Connection)
+        source.rollback()  # a transaction that is open would keep the copy from starting
+        source.backup(target)
+
+
+@contextmanager
+def opened_copy(path: Path) -> Iterator[Engine]:
+    """A copy that nobody else has open."""
+    engine = create_engine(f"sqlite:///{path}")
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def file_of(engine: Engine) -> tuple[int, int] | None:
     """Which file the database is (device and number); None where it is none, or where it is gone."""
     try:
@@ -374,7 +367,7 @@ class Statement:
         return written
 
 
-class QuickReader:
+class PreparedReader:
     """Runs prepared SELECTs; safe to use from several threads. Each read sees what is committed at that moment."""
 
     def __init__(self, engine: Engine) -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,8 +17,9 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
 from refdesk.errors import NotFound, UsageError
+from refdesk.records import Key
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import QuickReader, changes, storable
+from refdesk.store.database import PreparedReader, changes, storable
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import keys, sessions, state
 
@@ -29,29 +30,13 @@ NOTED_EVERY_S = 60.0  # how often "last used" is written down
 _SHELF = 8  # characters of a digest
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key without its secret; `collections` None is every one."""
-
-    id: str
-    name: str
-    role: str
-    collections: tuple[str, ...] | None
-    created_at: str
-    last_used: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {"collections": None if self.collections is None else list(self.collections)}
-
-
 Known = Mapping[str, Sequence[tuple[str, Key]]]  # by how the digest begins: whole digests and their keys
 
 
-class KeyStore:
-    """The keys of a library; what one process adds, changes or revokes is so in all of them at once."""
+class SqlKeys:
+    """The `KeyStore` port."""
 
-    def __init__(self, reader: QuickReader, background: BackgroundWriter) -> None:
+    def __init__(self, reader: PreparedReader, background: BackgroundWriter) -> None:
         self._reader = reader
         self._background = background
         columns = [keys.c[name] for name in Key.__slots__]
@@ -110,7 +95,7 @@ class KeyStore:
                 values = {"name": after.name, "role": after.role, "collections": allowed}
                 connection.execute(update(keys).where(keys.c.id == before.id).values(values))
                 bump(connection, "keys")
-            if keep_owner and _is_owner(before):
+            if keep_owner and before.is_owner:
                 _check_owner(connection, before)
         return after
 
@@ -123,7 +108,7 @@ class KeyStore:
             found = _found(connection, name_or_id)
             connection.execute(delete(keys).where(keys.c.id == found.id))
             bump(connection, "keys")
-            if keep_owner and _is_owner(found):
+            if keep_owner and found.is_owner:
                 _check_owner(connection, found)
         return found
 
@@ -190,14 +175,9 @@ def _check_free(connection: Connection, name: str) -> None:
         raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
 
 
-def _is_owner(key: Key) -> bool:
-    """May change keys and settings: an admin of every collection (access.py)."""
-    return key.role == "admin" and key.collections is None
-
-
 def _check_owner(connection: Connection, changed: Key) -> None:
     left = [_key(row) for row in connection.execute(select(keys.c.digest, *(keys.c[name] for name in Key.__slots__)))]
-    if left and not any(_is_owner(key) for key in left):
+    if left and not any(key.is_owner for key in left):
         raise UsageError(
             f"'{changed.name}' is the last key that may change keys and settings",
             hint="make another admin of every collection first, or use the command line of the server",
@@ -234,10 +214,10 @@ def _name(name: str) -> str:
 TOKEN_BYTES = 32
 
 
-class SessionStore:
-    """Tokens are stored hashed; revoking a key removes its sign-ins with it, in all processes at once."""
+class SqlSessions:
+    """The `SessionStore` port. Tokens are stored hashed; a revoked key takes its sign-ins with it, in all processes."""
 
-    def __init__(self, reader: QuickReader) -> None:
+    def __init__(self, reader: PreparedReader) -> None:
         self._reader = reader
         found = select(sessions.c.key_id).where(sessions.c.digest == bindparam("token_digest"))
         found = found.where(sessions.c.expires_at > bindparam("moment"), keys.c.id == sessions.c.key_id)
@@ -246,7 +226,7 @@ class SessionStore:
     def begin(self, key_id: str, seconds: float) -> str:
         """A token that stands for the key for so long; those that have expired are forgotten on the way."""
         token, moment = secrets.token_urlsafe(TOKEN_BYTES), time.time()
-        row = {"digest": _sessions_digest(token), "key_id": key_id, "expires_at": moment + seconds}
+        row = {"digest": _digest(token), "key_id": key_id, "expires_at": moment + seconds}
         with changes(self._reader.engine) as connection:
             connection.execute(delete(sessions).where(sessions.c.expires_at <= moment))
             connection.execute(insert(sessions).values(row))
@@ -254,14 +234,9 @@ class SessionStore:
 
     def key_id(self, token: str) -> str | None:
         """Whose key a token stands for; None when it is unknown, has expired, or the key is gone."""
-        rows = self._reader.rows(self._find, token_digest=_sessions_digest(token), moment=time.time())
+        rows = self._reader.rows(self._find, token_digest=_digest(token), moment=time.time())
         return str(rows[0][0]) if rows else None
 
     def end(self, token: str) -> None:
         with changes(self._reader.engine) as connection:
-            connection.execute(delete(sessions).where(sessions.c.digest == _sessions_digest(token)))
-
-
-def _sessions_digest(token: str) -> str:
-    """Plain SHA-256, as of keys: 256 random bits cannot be guessed."""
-    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+            connection.execute(delete(sessions).where(sessions.c.digest == _digest(token)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, select, update
 
 from refdesk.errors import NotFound
-from refdesk.index.lexical import LexicalEntry
+from refdesk.records import LexicalEntry
 from refdesk.store.database import Statement
 from refdesk.store.schema import chunks, documents, dropped, pages, state
 from refdesk.terms import terms
@@ -436,13 +436,17 @@ def set_state(connection: Connection, name: str, value: str) -> None:
         _NEW_STATE.run(connection, name=name, value=value)
 
 
-def read_state(connection: Connection, name: str) -> int:
-    """A number that is kept; 0 before it was."""
-    return int(_STATE.run(connection, of=name).scalar() or 0)
+def state_text(connection: Connection, name: str) -> str:
+    """A value that is kept; "" before it was."""
+    return str(_STATE.run(connection, of=name).scalar() or "")
+
+
+def state_number(connection: Connection, name: str) -> int:
+    return int(state_text(connection, name) or 0)
 
 
 def bump(connection: Connection, name: str) -> int:
-    value = read_state(connection, name) + 1
+    value = state_number(connection, name) + 1
     set_state(connection, name, str(value))
     return value
 
@@ -452,11 +456,6 @@ def now() -> str:
 
 
 # What lies within a collection? The same rule as a condition in SQL and in Python: the collection itself and below.
-
-
-def lies_within(path: str, collections: Sequence[str]) -> bool:
-    """`finance/2024` lies within `finance`; `finances` does not."""
-    return any(path == one or path.startswith(f"{one}/") for one in collections)
 
 
 def within(column: Any, collections: Sequence[str]) -> Any:

@@ -11,16 +11,16 @@ from sqlalchemy import delete, insert, select
 
 from refdesk.errors import NotFound, UsageError
 from refdesk.settings import Settings, preset, specs
-from refdesk.store.database import QuickReader, changes
+from refdesk.store.database import PreparedReader, changes
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import settings as table
 from refdesk.store.schema import state
 
 
-class SettingsStore:
-    """Names and values as they were set. `base` is what they stand on: the defaults and refdesk.toml."""
+class SqlSettings:
+    """The `SettingsStore` port."""
 
-    def __init__(self, reader: QuickReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, reader: PreparedReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
         self._reader = reader
         self.base = base or Settings()
         self._find_revision = reader.prepare(select(state.c.value).where(state.c.name == "settings"))
