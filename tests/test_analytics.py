@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Engine, create_engine, event, text, update
+from sqlalchemy import Engine, event, update
 
 from library_samples import open_desk
-from refdesk import Refdesk, UsageError
+from refdesk import UsageError
 from refdesk.access import LOCAL, Caller
 from refdesk.records import Measured
-from refdesk.store import database
 from refdesk.store.analytics import analytics
 from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.background import BackgroundWriter
@@ -259,21 +256,3 @@ def test_a_question_that_ends_in_an_error_is_kept_and_counted(tmp_path: Path) ->
         # What it had read is not known: who sees only some collections sees only his own.
         assert desk.asking.answers.recent(access=("harbour",)) == [answered]
         assert len(desk.asking.answers.recent(owner="anna", access=("harbour",))) == 2
-
-
-def test_answers_of_the_version_before_are_counted_as_unknown(tmp_path: Path) -> None:
-    with open_desk(tmp_path / "library") as desk:
-        desk.asking.answers.put("old", question="q", answer=b"{}", trace={}, collections=["hr", "finance"])
-    path = tmp_path / "library" / "library.db"
-    old = create_engine(f"sqlite:///{path}")
-    config = Config()
-    config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
-    with old.begin() as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0002")
-        assert connection.execute(text("SELECT collections FROM answers")).scalar() == '["finance","hr"]'
-    old.dispose()
-    with Refdesk(tmp_path / "library") as desk:
-        assert desk.analytics(1)["cache"]["unknown"] == 1
-        assert desk.analytics(1, access=("finance", "hr"))["questions"] == 1
-        assert desk.analytics(1, access=("finance",))["questions"] == 0

@@ -7,20 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from sqlalchemy import Engine, create_engine, inspect, select
+from sqlalchemy import Engine, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from library_samples import found_by, open_desk, word
+from library_samples import open_desk
 from refdesk import Refdesk
 from refdesk.answer import Turn
 from refdesk.errors import UsageError
 from refdesk.records import Older
-from refdesk.store import database, schema
+from refdesk.store import schema
 from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
 from refdesk.store.conversations import SqlConversations, title_of
@@ -170,38 +166,6 @@ def test_what_is_long_ago_is_summed_up_once(store: SqlConversations) -> None:
 
 
 # the database
-
-
-def migrated(engine: Engine, revision: str, step: str = "upgrade") -> None:
-    config = Config()
-    config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        getattr(command, step)(config, revision)
-
-
-def test_a_library_of_the_first_version_is_migrated_when_opened(tmp_path: Path) -> None:
-    folder = tmp_path / "library"
-    with open_desk(folder) as desk:
-        desk.add_text("note", f"The buoy {word(1)} was moored.")
-    old = create_engine(f"sqlite:///{folder / 'library.db'}")
-    migrated(old, "0001", "downgrade")
-    fresh = create_engine("sqlite://")
-    migrated(fresh, "0001")
-    assert set(inspect(old).get_table_names()) == set(inspect(fresh).get_table_names())
-    assert "settings" not in inspect(old).get_table_names()
-    old.dispose()
-    with open_desk(folder) as desk:
-        assert found_by(desk, word(1)) == ["note"]
-        desk.settings_store.set("rag.top_k", 4)
-        SqlConversations(desk.catalogue.engine).append("talk", exchange(0))
-        with desk.catalogue.engine.connect() as connection:
-            context = MigrationContext.configure(connection, opts={"compare_type": True})
-            assert compare_metadata(context, schema.metadata) == []
-            assert context.get_current_revision() == database.HEAD
-    with open_desk(folder) as desk:
-        assert desk.settings.top_k == 4
-        assert len(SqlConversations(desk.catalogue.engine).turns("talk", 9)) == 2
 
 
 def test_the_tables_can_be_made_in_postgresql() -> None:

@@ -32,7 +32,7 @@ from library_samples import (
     write_notes,
 )
 from refdesk import Refdesk
-from refdesk.errors import LibraryDamaged, LibraryTooNew, UsageError
+from refdesk.errors import LibraryDamaged, LibraryError, LibraryTooNew, UsageError
 from refdesk.index.local import TAIL_LIMIT
 from refdesk.index.vectors import EXACT_BELOW, GRAPH
 from refdesk.ports import Embedded
@@ -452,7 +452,11 @@ def test_a_backup_holds_plain_files_alone(
 # the database
 
 
-def test_migrations_build_what_the_schema_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "of_0_1_0"])
+def test_a_library_has_the_tables_that_the_schema_says(is_new: bool, tmp_path: Path) -> None:
+    if not is_new:  # what was released stays what migrations start from
+        with tarfile.open(Path(__file__).parent / "golden" / "backup-0.1.tar") as archive:
+            archive.extract("library.db", tmp_path, filter="data")
     database.open_database(tmp_path / "library.db").dispose()
     engine = create_engine(f"sqlite:///{tmp_path / 'library.db'}")
     with engine.connect() as connection:
@@ -462,6 +466,16 @@ def test_migrations_build_what_the_schema_says(tmp_path: Path) -> None:
     engine.dispose()
     versions = Path(database.__file__).parent / "migrations" / "versions"
     assert max(path.stem[:4] for path in versions.glob("[0-9]*.py")) == database.HEAD
+
+
+def test_a_library_from_before_the_first_release_is_left_alone(texts_library: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    shutil.copytree(texts_library, library)
+    with sqlite3.connect(library / "library.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0003'")
+    connection.close()
+    with pytest.raises(LibraryError, match=r"before 0\.1\.0 .*0003"):
+        open_desk(library)
 
 
 def test_a_library_of_a_newer_version_is_left_alone(texts_library: Path, tmp_path: Path) -> None:

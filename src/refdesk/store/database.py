@@ -35,6 +35,7 @@ from sqlalchemy.pool import QueuePool
 
 from refdesk.disk import DATABASE, FILE, library_files, size_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
+from refdesk.store.schema import metadata
 
 ADVICE = (
     "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
@@ -58,6 +59,7 @@ def check_database(path: Path, *, is_blank: bool = False) -> None:
 
 
 HEAD = "0008"  # the newest migration; a test compares it with the folder
+FIRST = "0008"  # that of 0.1.0
 _WRITES = "refdesk_writes"
 FULL_BELOW = 1 << 16  # bytes free; SQLite asks for half of it at once
 logger = logging.getLogger("refdesk.store")
@@ -246,16 +248,26 @@ def _version(engine: Engine) -> str | None:
 
 
 def _migrate(engine: Engine, version: str | None, path: Path) -> None:
+    """A new library is made as the schema says; one of an earlier release is brought there."""
     from alembic import command  # imported here: opening an up-to-date library must stay fast
     from alembic.config import Config
     from alembic.util import CommandError
 
+    if version is not None and version < FIRST:
+        raise LibraryError(
+            f"the library {path.parent} was written by a Refdesk before 0.1.0 (schema {version})",
+            hint="make a new library and add the documents to it",
+        )
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         try:
-            command.upgrade(config, "head")
+            if version is None:
+                metadata.create_all(connection)
+                command.stamp(config, "head")
+            else:
+                command.upgrade(config, "head")
         except CommandError as error:
             raise LibraryTooNew(
                 f"the library {path.parent} was written by a newer Refdesk (schema {version})"
