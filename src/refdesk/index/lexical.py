@@ -164,13 +164,10 @@ class LexicalIndex:
         return {int(value) for value in searcher.fast_field_values("id", [address for _, address in found])}
 
     def _terms(self, terms: Sequence[str]) -> Query:
-        """Any of these; one that is there twice counts more, by BM25's own rule for words of the query.
-
-        Weights are taken relative to their mean, so that scores can be compared with those of distinct terms.
-        """
-        weights = {term: count * (K3 + 1) / (K3 + count) for term, count in Counter(terms).items()}
-        mean = sum(weights.values()) / max(1, len(weights))
-        wanted = [(Query.term_query(self._schema, "body", term), weight / mean) for term, weight in weights.items()]
+        """Any of these; one that is there twice counts more."""
+        wanted = [
+            (Query.term_query(self._schema, "body", term), weight) for term, weight in term_weights(terms).items()
+        ]
         return Query.boolean_query(
             [(Occur.Should, one if weight == 1.0 else Query.boost_query(one, weight)) for one, weight in wanted]
         )
@@ -200,6 +197,16 @@ class LexicalIndex:
 
     def _between(self, field: str, low: int, high: int) -> Query:
         return Query.range_query(self._schema, field, FieldType.Unsigned, low, high, True, True)
+
+
+def term_weights(terms: Sequence[str]) -> dict[str, float]:
+    """How much each term of a query counts: one that is there twice more, by BM25's own rule for words of the query.
+
+    Weights are taken relative to their mean, so that scores can be compared with those of distinct terms.
+    """
+    weights = {term: count * (K3 + 1) / (K3 + count) for term, count in Counter(terms).items()}
+    mean = sum(weights.values()) / max(1, len(weights))
+    return {term: weight / mean for term, weight in weights.items()}
 
 
 _MOST = 2**53

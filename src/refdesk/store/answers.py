@@ -23,7 +23,7 @@ from refdesk.store.schema import answer_collections, answers, feedback
 from refdesk.store_ports import Judge
 from refdesk.types import EVERYTHING, Access
 
-_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 PRUNE_EVERY_S = 3600.0
 _LEARNED_FROM = 50  # answers; the lengths of older ones say less of the models of today
 _FETCH = 200  # rows at a time while looking for those that may be seen
@@ -58,7 +58,7 @@ class SqlAnswers:
         error: str = "",
     ) -> None:
         """Returns at once. `answer` is what `encode_answer` gives; empty when the question ended in an `error`."""
-        packed = orjson.dumps(trace, default=str, option=_OPTIONS)  # now: the caller may go on changing it
+        packed = orjson.dumps(trace, default=str, option=JSON_OPTIONS)  # now: the caller may go on changing it
         row: dict[str, Any] = {
             "id": answer_id,
             "conversation_id": conversation_id,
@@ -124,7 +124,7 @@ class SqlAnswers:
         with self._engine.connect() as connection:
             usd, questions = connection.execute(costs.where(answers.c.created_at >= day_ago)).one()
             traces = [orjson.loads(zlib.decompress(packed)) for packed in connection.execute(last).scalars()]
-        return Spent(float(usd), int(questions), _lengths(traces))
+        return Spent(float(usd), int(questions), lengths_of(traces))
 
     def analytics(
         self, days: int = 30, *, access: Access = EVERYTHING, owner: str | None = None, today: date | None = None
@@ -134,8 +134,7 @@ class SqlAnswers:
 
     def prune(self, days: float) -> int:
         """Removes what is older; gives how many went."""
-        if not 0 <= days < 100_000:
-            raise UsageError(f"answers are kept for a number of days, not {days}")
+        checked_days(days)
         self._background.flush()
         with changes(self._engine) as connection:
             return _prune(connection, days)
@@ -154,13 +153,13 @@ class SqlAnswers:
 
 def _measured(measured: Measured) -> dict[str, Any]:
     own = {name: getattr(measured, name) for name in measured.__slots__}
-    packed = orjson.dumps(dict(measured.stages), option=_OPTIONS).decode()
+    packed = orjson.dumps(dict(measured.stages), option=JSON_OPTIONS).decode()
     failed = orjson.dumps([(storable(model), code) for model, code in measured.failed_models]).decode()
     own |= {"stages": packed, "failed_models": failed}
     return own | {"is_answered": int(measured.is_answered), "model": storable(measured.model)}
 
 
-def _lengths(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+def lengths_of(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
     """Of each model in each role: tokens it wrote on average."""
     found: dict[tuple[str, str], list[int]] = {}
     for stage in (stage for trace in traces for stage in trace["stages"] if stage["name"] == "model"):
@@ -172,6 +171,12 @@ def _lengths(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float
         if model and role and written:
             found.setdefault((model, role), []).append(written)
     return {key: sum(lengths) / len(lengths) for key, lengths in found.items()}
+
+
+def checked_days(days: float) -> float:
+    if not 0 <= days < 100_000:
+        raise UsageError(f"answers are kept for a number of days, not {days}")
+    return days
 
 
 def _prune(connection: Connection, days: float) -> int:
@@ -193,15 +198,12 @@ class SqlFeedback:
 
     def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
         """Says of an answer that the caller may see whether it was right; a later word replaces the one before."""
-        if verdict not in JUDGEMENTS:
-            raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
-        if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
-            raise UsageError(f"a correction is a text of {LONGEST_CORRECTION:,} characters at most")
+        text = checked_correction(verdict, correction)
         self._check(answer_id, caller)
-        given = Feedback(answer_id, caller.id, verdict, storable(correction).strip(), now())
+        given = Feedback(answer_id, caller.id, verdict, text, now())
         with changes(self._engine) as connection:
             if connection.execute(select(answers.c.id).where(answers.c.id == answer_id)).first() is None:
-                raise _unknown(answer_id)  # removed this very moment
+                raise unknown_answer(answer_id)  # removed this very moment
             mine = feedback.c.answer_id == answer_id, feedback.c.owner == caller.id
             connection.execute(delete(feedback).where(*mine))
             connection.execute(insert(feedback).values(given.to_dict()))
@@ -219,8 +221,17 @@ class SqlFeedback:
 
     def _check(self, answer_id: str, caller: Judge) -> None:
         if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
-            raise _unknown(answer_id)
+            raise unknown_answer(answer_id)
 
 
-def _unknown(answer_id: str) -> NotFound:
+def checked_correction(verdict: str, correction: str) -> str:
+    """What was said beside the verdict, as it is stored."""
+    if verdict not in JUDGEMENTS:
+        raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
+    if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
+        raise UsageError(f"a correction is a text of {LONGEST_CORRECTION:,} characters at most")
+    return storable(correction).strip()
+
+
+def unknown_answer(answer_id: str) -> NotFound:
     return NotFound(f"there is no answer '{answer_id}'")

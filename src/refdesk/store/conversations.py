@@ -33,10 +33,7 @@ class SqlConversations:
 
         A question whose answer was stopped before its first word is left out: nothing was said to it.
         """
-        found = self.messages(conversation_id, most, owner=owner)
-        silent = {place for place, one in enumerate(found) if one.role == "assistant" and not one.content}
-        silent |= {place - 1 for place in silent}
-        return [Turn(one.role, one.content) for place, one in enumerate(found) if place not in silent]
+        return answered(self.messages(conversation_id, most, owner=owner))
 
     def messages(self, conversation_id: str, most: int | None = None, *, owner: str | None = None) -> list[Message]:
         query = select(*(messages.c[name] for name in Message.__slots__))
@@ -51,9 +48,8 @@ class SqlConversations:
 
         `owner` is who speaks: only in a conversation of his own, unless he sits at the machine ("").
         """
-        checked = _id(conversation_id)
-        if wrong := [turn.role for turn in turns if turn.role not in ROLES]:
-            raise UsageError(f"a message is of the user or the assistant, not of '{wrong[0]}'")
+        checked = checked_id(conversation_id)
+        check_turns(turns)
         if not turns:
             return
         moment = now()
@@ -73,7 +69,7 @@ class SqlConversations:
             if known is None:
                 _insert(connection, checked, title_of(first), owner)
             elif owner and known.owner != owner:
-                raise _unknown(conversation_id)
+                raise unknown_conversation(conversation_id)
             else:
                 values = {"updated_at": moment} | ({} if known.title else {"title": title_of(first)})
                 connection.execute(update(conversations).where(conversations.c.id == checked).values(values))
@@ -91,13 +87,13 @@ class SqlConversations:
         with self._engine.connect() as connection:
             row = self._row(connection, conversation_id, None)
         if owner and row is not None and row.owner != owner:
-            raise _unknown(conversation_id)
+            raise unknown_conversation(conversation_id)
 
     # conversations
 
     def create(self, conversation_id: str = "", *, title: str = "", owner: str = "") -> str:
         """Begins an empty conversation; gives its id. The caller's own id must be new."""
-        made = _id(conversation_id) if conversation_id else uuid.uuid4().hex
+        made = checked_id(conversation_id) if conversation_id else uuid.uuid4().hex
         with changes(self._engine) as connection:
             if self._row(connection, made, None) is not None:
                 raise UsageError(f"there is a conversation '{made}' already")
@@ -107,7 +103,7 @@ class SqlConversations:
     def conversation(self, conversation_id: str, *, owner: str | None = None) -> Conversation:
         found = self._listed(conversations.c.id == conversation_id, owner, 1)
         if not found:
-            raise _unknown(conversation_id)
+            raise unknown_conversation(conversation_id)
         return found[0]
 
     def recent(self, limit: int = 50, *, owner: str | None = None) -> list[Conversation]:
@@ -123,7 +119,7 @@ class SqlConversations:
         """Removes a conversation with its messages, and the answers and traces that were given in it."""
         with changes(self._engine) as connection:
             if self._row(connection, conversation_id, owner) is None:
-                raise _unknown(conversation_id)
+                raise unknown_conversation(conversation_id)
             connection.execute(delete(answers).where(answers.c.conversation_id == conversation_id))
             connection.execute(delete(conversations).where(conversations.c.id == conversation_id))
 
@@ -165,7 +161,7 @@ class SqlConversations:
             change = change.where(conversations.c.owner == owner)
         with changes(self._engine) as connection:
             if not connection.execute(change).rowcount:
-                raise _unknown(conversation_id)
+                raise unknown_conversation(conversation_id)
 
     def _listed(self, condition: Any, owner: str | None, limit: int) -> list[Conversation]:
         table = conversations.c
@@ -185,6 +181,18 @@ class SqlConversations:
             return [Conversation(*row) for row in connection.execute(query)]
 
 
+def answered(messages: Sequence[Message]) -> list[Turn]:
+    """Without a question whose answer was stopped before its first word: nothing was said to it."""
+    silent = {place for place, one in enumerate(messages) if one.role == "assistant" and not one.content}
+    silent |= {place - 1 for place in silent}
+    return [Turn(one.role, one.content) for place, one in enumerate(messages) if place not in silent]
+
+
+def check_turns(turns: Sequence[Turn]) -> None:
+    if wrong := [turn.role for turn in turns if turn.role not in ROLES]:
+        raise UsageError(f"a message is of the user or the assistant, not of '{wrong[0]}'")
+
+
 def title_of(question: str) -> str:
     """A question cut at a word: `title_of("What  does it cost?")` -> `What does it cost?`."""
     text = " ".join(storable(question).split())
@@ -200,7 +208,7 @@ def _insert(connection: Connection, conversation_id: str, title: str, owner: str
     connection.execute(insert(conversations).values(values | {"summary": "", "summarised_until": 0}))
 
 
-def _id(conversation_id: str) -> str:
+def checked_id(conversation_id: str) -> str:
     if not isinstance(conversation_id, str) or not conversation_id.strip():
         raise UsageError("a conversation's id is a text that is not empty")
     if len(conversation_id) > LONGEST_ID or not conversation_id.isprintable():
@@ -208,5 +216,5 @@ def _id(conversation_id: str) -> str:
     return conversation_id
 
 
-def _unknown(conversation_id: str) -> NotFound:
+def unknown_conversation(conversation_id: str) -> NotFound:
     return NotFound(f"there is no conversation '{conversation_id}'")

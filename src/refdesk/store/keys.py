@@ -48,13 +48,12 @@ class SqlKeys:
 
     def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
         """A new key and its secret, which nobody can see again."""
-        name = _name(name)
-        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        name, secret = checked_name(name), new_secret()
         allowed = None if collections is None else tuple(sorted(set(collections)))
         key = Key(uuid.uuid4().hex[:16], name, role, allowed, now())
         row = key.to_dict() | {
             "collections": None if allowed is None else orjson.dumps(allowed).decode(),
-            "digest": _digest(secret),
+            "digest": digest_of(secret),
         }
         with changes(self._reader.engine) as connection:
             _check_free(connection, name)
@@ -83,11 +82,7 @@ class SqlKeys:
         """
         with changes(self._reader.engine) as connection:
             before = _found(connection, name_or_id)
-            after = replace(before, name=before.name if name is None else _name(name), role=role or before.role)
-            if every_collection:
-                after = replace(after, collections=None)
-            elif collections is not None:
-                after = replace(after, collections=tuple(sorted(set(collections))))
+            after = changed_key(before, name, role, collections, every_collection)
             if after.name != before.name:
                 _check_free(connection, after.name)
             if after != before:
@@ -118,7 +113,7 @@ class SqlKeys:
 
     def verify(self, secret: str) -> Key | None:
         """The key of a secret; None for one that is unknown or revoked."""
-        digest = _digest(secret)
+        digest = digest_of(secret)
         # Looked up by its first characters, which say nothing of use: nobody can choose a guess by its digest. All of
         # it is compared in constant time.
         for held, key in self._current().get(digest[:_SHELF], ()):
@@ -165,23 +160,52 @@ def _found(connection: Connection, name_or_id: str) -> Key:
     query = select(keys.c.digest, *columns).where(or_(keys.c.name == wanted, keys.c.id == wanted))
     found = connection.execute(query).first()
     if found is None:
-        raise NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
+        raise unknown_key(name_or_id)
     return _key(found)
 
 
 def _check_free(connection: Connection, name: str) -> None:
     """No other key may be called so, nor have it as its id: either names a key."""
     if connection.execute(select(keys.c.id).where(or_(keys.c.name == name, keys.c.id == name))).first():
-        raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
+        raise is_taken(name)
 
 
 def _check_owner(connection: Connection, changed: Key) -> None:
-    left = [_key(row) for row in connection.execute(select(keys.c.digest, *(keys.c[name] for name in Key.__slots__)))]
+    columns = [keys.c[name] for name in Key.__slots__]
+    check_owner_left([_key(row) for row in connection.execute(select(keys.c.digest, *columns))], changed)
+
+
+# What any store of keys goes by.
+
+
+def new_secret() -> str:
+    return PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+
+
+def changed_key(
+    key: Key, name: str | None, role: str | None, collections: Sequence[str] | None, every_collection: bool
+) -> Key:
+    after = replace(key, name=key.name if name is None else checked_name(name), role=role or key.role)
+    if every_collection:
+        return replace(after, collections=None)
+    return after if collections is None else replace(after, collections=tuple(sorted(set(collections))))
+
+
+def check_owner_left(left: Sequence[Key], changed: Key) -> None:
+    """There are no keys, or one of them may change keys."""
     if left and not any(key.is_owner for key in left):
         raise UsageError(
             f"'{changed.name}' is the last key that may change keys and settings",
             hint="make another admin of every collection first, or use the command line of the server",
         )
+
+
+def unknown_key(name_or_id: str) -> NotFound:
+    return NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
+
+
+def is_taken(name: str) -> UsageError:
+    return UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
 
 
 def _write_use(connection: Connection, key_id: str) -> None:
@@ -191,7 +215,7 @@ def _write_use(connection: Connection, key_id: str) -> None:
     connection.execute(used.values(last_used=moment.isoformat(timespec="milliseconds")))
 
 
-def _digest(secret: str) -> str:
+def digest_of(secret: str) -> str:
     """Plain SHA-256: a slow hash protects words that people choose; of 256 random bits none can be guessed."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
@@ -202,7 +226,7 @@ def _key(row: Any) -> Key:
     return Key(id, name, role, allowed, created_at, last_used)
 
 
-def _name(name: str) -> str:
+def checked_name(name: str) -> str:
     wanted = storable(name).strip() if isinstance(name, str) else ""
     if not wanted or len(wanted) > LONGEST_NAME or not wanted.isprintable():
         raise UsageError(f"a key's name has 1 to {LONGEST_NAME} characters, none of them invisible")
@@ -226,7 +250,7 @@ class SqlSessions:
     def begin(self, key_id: str, seconds: float) -> str:
         """A token that stands for the key for so long; those that have expired are forgotten on the way."""
         token, moment = secrets.token_urlsafe(TOKEN_BYTES), time.time()
-        row = {"digest": _digest(token), "key_id": key_id, "expires_at": moment + seconds}
+        row = {"digest": digest_of(token), "key_id": key_id, "expires_at": moment + seconds}
         with changes(self._reader.engine) as connection:
             connection.execute(delete(sessions).where(sessions.c.expires_at <= moment))
             connection.execute(insert(sessions).values(row))
@@ -234,9 +258,9 @@ class SqlSessions:
 
     def key_id(self, token: str) -> str | None:
         """Whose key a token stands for; None when it is unknown, has expired, or the key is gone."""
-        rows = self._reader.rows(self._find, token_digest=_digest(token), moment=time.time())
+        rows = self._reader.rows(self._find, token_digest=digest_of(token), moment=time.time())
         return str(rows[0][0]) if rows else None
 
     def end(self, token: str) -> None:
         with changes(self._reader.engine) as connection:
-            connection.execute(delete(sessions).where(sessions.c.digest == _digest(token)))
+            connection.execute(delete(sessions).where(sessions.c.digest == digest_of(token)))
