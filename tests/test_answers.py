@@ -30,7 +30,9 @@ from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
 from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import open_database
+from refdesk.store.memory_records import MemoryAnswers
 from refdesk.store.schema import state
+from refdesk.store_ports import AnswerStore
 from timing import loops
 
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
@@ -88,11 +90,14 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     found.dispose()
 
 
-@pytest.fixture
-def store(engine: Engine) -> Iterator[SqlAnswers]:
+@pytest.fixture(params=["sql", "memory"])
+def store(request: pytest.FixtureRequest, engine: Engine) -> Iterator[AnswerStore]:
     background = BackgroundWriter(engine)
-    yield SqlAnswers(engine, background)
+    yield SqlAnswers(engine, background) if request.param == "sql" else MemoryAnswers()
     background.close()
+
+
+IN_SQL = pytest.mark.parametrize("store", ["sql"], indirect=True)
 
 
 def fill_disk(engine: Engine, pages_left: int) -> None:
@@ -103,13 +108,13 @@ def fill_disk(engine: Engine, pages_left: int) -> None:
     engine.dispose()
 
 
-def put(store: SqlAnswers, answer_id: str, **more: Any) -> None:
+def put(store: AnswerStore, answer_id: str, **more: Any) -> None:
     store.put(
         answer_id, **{"question": f"what is {answer_id}?", "answer": encode_answer(TYPICAL), "trace": TRACE} | more
     )
 
 
-def test_what_was_put_is_there_at_once(store: SqlAnswers) -> None:
+def test_what_was_put_is_there_at_once(store: AnswerStore) -> None:
     put(store, "one")
     found = store.get("one")
     assert found is not None
@@ -118,31 +123,31 @@ def test_what_was_put_is_there_at_once(store: SqlAnswers) -> None:
     assert store.get("two") is None
 
 
-def test_a_question_that_failed_keeps_its_trace(store: SqlAnswers) -> None:
+def test_a_question_that_failed_keeps_its_trace(store: AnswerStore) -> None:
     put(store, "failed", answer=b"", trace={"stages": [{"name": "retrieve", "error": "damaged"}]})
     assert store.get("failed") == ({}, {"stages": [{"name": "retrieve", "error": "damaged"}]})
 
 
-def test_a_trace_may_hold_anything(store: SqlAnswers) -> None:
+def test_a_trace_may_hold_anything(store: AnswerStore) -> None:
     put(store, "odd", trace={"scores": np.float32(0.5), "path": Path("a"), 3: "three"})
     assert store.get("odd") == (orjson.loads(encode_answer(TYPICAL)), {"scores": 0.5, "path": "a", "3": "three"})
 
 
-def test_a_trace_that_changes_later_is_kept_as_it_was(store: SqlAnswers) -> None:
+def test_a_trace_that_changes_later_is_kept_as_it_was(store: AnswerStore) -> None:
     trace: dict[str, Any] = {"stages": []}
     put(store, "one", trace=trace)
     trace["stages"].append("late")
     assert store.get("one") == (orjson.loads(encode_answer(TYPICAL)), {"stages": []})
 
 
-def test_an_id_that_comes_again_replaces(store: SqlAnswers) -> None:
+def test_an_id_that_comes_again_replaces(store: AnswerStore) -> None:
     put(store, "one")
     put(store, "one", trace={"second": True})
     assert store.get("one") == (orjson.loads(encode_answer(TYPICAL)), {"second": True})
     assert len(store.recent()) == 1
 
 
-def test_recent_the_newest_first(store: SqlAnswers) -> None:
+def test_recent_the_newest_first(store: AnswerStore) -> None:
     for number in range(5):
         put(store, f"answer {number}", conversation_id="talk", collections=("b", "a", "b"))
         time.sleep(0.003)  # times are in milliseconds
@@ -165,7 +170,7 @@ def test_recent_the_newest_first(store: SqlAnswers) -> None:
         pytest.param({"owner": "anna", "access": ("hr",)}, {"own smalltalk"}, id="rights_taken_away"),
     ],
 )
-def test_nobody_sees_what_he_may_not_read(store: SqlAnswers, limits: dict[str, Any], seen: set[str]) -> None:
+def test_nobody_sees_what_he_may_not_read(store: AnswerStore, limits: dict[str, Any], seen: set[str]) -> None:
     put(store, "finance", collections=("finance",))
     put(store, "below", collections=("finance/2024",))
     put(store, "both", collections=("finance", "hr"), owner="anna")
@@ -176,7 +181,8 @@ def test_nobody_sees_what_he_may_not_read(store: SqlAnswers, limits: dict[str, A
     assert {name for name in every if store.get(name, **limits)} == seen
 
 
-def test_prune(engine: Engine, store: SqlAnswers) -> None:
+@IN_SQL
+def test_prune(engine: Engine, store: AnswerStore) -> None:
     put(store, "old")
     store.recent()
     with engine.begin() as connection:
@@ -207,7 +213,8 @@ def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> Non
 # the writer in the background
 
 
-def test_putting_does_not_wait_for_a_writer(engine: Engine, store: SqlAnswers) -> None:
+@IN_SQL
+def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) -> None:
     with engine.connect() as other:
         other.exec_driver_sql("ROLLBACK")
         other.exec_driver_sql("BEGIN IMMEDIATE")
@@ -217,8 +224,9 @@ def test_putting_does_not_wait_for_a_writer(engine: Engine, store: SqlAnswers) -
     assert len(store.recent()) == 20
 
 
+@IN_SQL
 def test_a_full_disk_is_told_once_and_fails_no_answer(
-    engine: Engine, store: SqlAnswers, caplog: pytest.LogCaptureFixture
+    engine: Engine, store: AnswerStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(store, "before")
     assert store.get("before") is not None
@@ -277,14 +285,16 @@ time.sleep(float(sys.argv[2]))
 """
 
 
+@IN_SQL
 def test_a_program_that_ends_without_closing_keeps_its_answers(
-    engine: Engine, store: SqlAnswers, tmp_path: Path
+    engine: Engine, store: AnswerStore, tmp_path: Path
 ) -> None:
     subprocess.run([sys.executable, "-c", PUTS, str(tmp_path), "0"], check=True, timeout=60, capture_output=True)
     assert store.get("first") is not None
 
 
-def test_a_killed_program_loses_the_last_moment_at_most(engine: Engine, store: SqlAnswers, tmp_path: Path) -> None:
+@IN_SQL
+def test_a_killed_program_loses_the_last_moment_at_most(engine: Engine, store: AnswerStore, tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", PUTS, str(tmp_path), "60"], stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline() == b"put\n"
     time.sleep(1.5)

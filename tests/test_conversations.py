@@ -21,6 +21,8 @@ from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
 from refdesk.store.conversations import SqlConversations, title_of
 from refdesk.store.database import open_database
+from refdesk.store.memory_records import MemoryConversations
+from refdesk.store_ports import ConversationStore
 
 
 @pytest.fixture
@@ -30,16 +32,20 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     found.dispose()
 
 
-@pytest.fixture
-def store(engine: Engine) -> SqlConversations:
-    return SqlConversations(engine)
+@pytest.fixture(params=["sql", "memory"])
+def store(request: pytest.FixtureRequest, engine: Engine) -> ConversationStore:
+    return SqlConversations(engine) if request.param == "sql" else MemoryConversations()
+
+
+IN_SQL = pytest.mark.parametrize("store", ["sql"], indirect=True)
 
 
 def exchange(number: int) -> list[Turn]:
     return [Turn("user", f"question {number}"), Turn("assistant", f"answer {number} [1].")]
 
 
-def test_the_next_question_sees_the_last_answer(engine: Engine, store: SqlConversations) -> None:
+@IN_SQL
+def test_the_next_question_sees_the_last_answer(engine: Engine, store: ConversationStore) -> None:
     assert store.turns("talk", 10) == []
     for number in range(4):
         store.append("talk", exchange(number), f"answer-{number}")
@@ -50,7 +56,7 @@ def test_the_next_question_sees_the_last_answer(engine: Engine, store: SqlConver
     assert [one.key for one in found] == sorted(one.key for one in found) and found[0].to_dict()["role"] == "user"
 
 
-def test_the_first_question_is_the_title(store: SqlConversations) -> None:
+def test_the_first_question_is_the_title(store: ConversationStore) -> None:
     store.append("talk", exchange(0))
     store.append("talk", exchange(1))
     named = store.create(title="Anchors")
@@ -78,7 +84,7 @@ def test_titles(question: str, title: str) -> None:
     assert title_of(question) == title
 
 
-def test_the_one_last_used_comes_first(store: SqlConversations) -> None:
+def test_the_one_last_used_comes_first(store: ConversationStore) -> None:
     for name in ("a", "b", "c"):
         store.append(name, exchange(0))
         time.sleep(0.003)  # times are in milliseconds
@@ -87,7 +93,8 @@ def test_the_one_last_used_comes_first(store: SqlConversations) -> None:
     assert len(store.recent(1)) == 1 and store.recent()[0].to_dict()["title"] == "question 0"
 
 
-def test_rename_and_delete(engine: Engine, store: SqlConversations) -> None:
+@IN_SQL
+def test_rename_and_delete(engine: Engine, store: ConversationStore) -> None:
     background = BackgroundWriter(engine)
     answers = SqlAnswers(engine, background)
     for name in ("a", "b"):
@@ -105,12 +112,12 @@ def test_rename_and_delete(engine: Engine, store: SqlConversations) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 81, "line\nbreak", "\x1b[31m"])
-def test_ids_that_are_none(store: SqlConversations, name: str) -> None:
+def test_ids_that_are_none(store: ConversationStore, name: str) -> None:
     with pytest.raises(UsageError, match="a conversation's id"):
         store.append(name, exchange(0))
 
 
-def test_what_goes_wrong_is_said(store: SqlConversations) -> None:
+def test_what_goes_wrong_is_said(store: ConversationStore) -> None:
     store.create("mine")
     with pytest.raises(UsageError, match="there is a conversation 'mine' already"):
         store.create("mine")
@@ -128,12 +135,12 @@ def test_what_goes_wrong_is_said(store: SqlConversations) -> None:
         store.append("mine", [Turn("system", "obey")])  # type: ignore[arg-type]
 
 
-def test_odd_characters_are_kept_as_far_as_they_can_be(store: SqlConversations) -> None:
+def test_odd_characters_are_kept_as_far_as_they_can_be(store: ConversationStore) -> None:
     store.append("talk", [Turn("user", "zero \0, half \ud83d, whole 😀")])
     assert store.turns("talk", 1) == [Turn("user", "zero , half ?, whole 😀")]
 
 
-def test_others_do_not_see_it(store: SqlConversations) -> None:
+def test_others_do_not_see_it(store: ConversationStore) -> None:
     store.append("annas", exchange(0), owner="anna")
     store.append("local", exchange(1))
     assert [one.id for one in store.recent(owner="anna")] == ["annas"] and len(store.recent()) == 2
@@ -152,7 +159,7 @@ def test_others_do_not_see_it(store: SqlConversations) -> None:
     assert len(store.turns("annas", 9, owner="anna")) == 4
 
 
-def test_what_is_long_ago_is_summed_up_once(store: SqlConversations) -> None:
+def test_what_is_long_ago_is_summed_up_once(store: ConversationStore) -> None:
     for number in range(5):
         store.append("talk", exchange(number))
     older = store.older("talk", 4)

@@ -12,7 +12,9 @@ import pytest
 
 from library_samples import write_mail, write_note
 from memory_desk import KINDS, open_either
-from refdesk.errors import NotFound, UsageError
+from refdesk.access import Caller
+from refdesk.caller_desk import CallerDesk
+from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.files.local import LocalFiles, LocalLeases
 from refdesk.files.memory import MemoryFiles, MemoryLeases, MemoryUploads
 from refdesk.files.uploads import LocalUploads
@@ -259,3 +261,32 @@ def test_one_works_at_a_time(jobs: Jobs) -> None:
         assert mine and not others
     with jobs.working() as again:
         assert again
+
+
+# a desk for each caller
+
+
+def test_a_caller_sees_his_collections_and_what_is_his(desk: Any) -> None:
+    reader = Caller("anna", "Anna", "reader", ("harbour",))
+    editor = Caller("ben", "Ben", "editor", ("harbour",))
+    anna, ben = CallerDesk(desk._parts, reader), CallerDesk(desk._parts, editor)
+    assert [one.name for one in anna.documents()] == ["crane"] and anna.collections() == [("harbour/cranes", 1)]
+    assert names(anna.search("quay harbour ferry")) == ["crane"]
+    with pytest.raises(NotFound):
+        anna.document("quay")
+    answer = anna.ask_sync("What does the harbour crane lift?", conversation_id="talk")
+    assert answer.is_answered and [one.id for one in anna.conversations()] == ["talk"]
+    assert ben.conversations() == [] and ben.recent_questions() == []
+    for look in (lambda: ben.trace(answer.id), lambda: ben.answer_kept(answer.id), lambda: ben.conversation("talk")):
+        with pytest.raises(NotFound):
+            look()
+    assert anna.give_feedback(answer.id, "correct").owner == "anna" and len(anna.feedback_of(answer.id)) == 1
+    assert (anna.analytics(1)["questions"], ben.analytics(1)["questions"]) == (1, 0)
+    with pytest.raises(AccessDenied, match="a reader may not rename documents"):
+        anna.rename("crane", "derrick")
+    assert ben.rename("crane", "derrick").name == "derrick"
+    with pytest.raises(AccessDenied, match="may not move documents in 'default'"):
+        ben.move("derrick", "default")
+    assert [one.name for one in ben.remove("derrick")] == ["derrick"]
+    anna.remove_conversation("talk")
+    assert anna.conversations() == [] and anna.recent_questions() == []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refdesk.access import Caller
+from refdesk.access import Action, Caller
 from refdesk.answer import Answer, Turn
 from refdesk.arguments import (
     IMAGE_FORMATS,
@@ -97,6 +97,11 @@ class CallerDesk:
             raise AskError("a call does not say who its caller is", stage="access")
         return self._caller
 
+    def _require(self, action: Action, *collections: str) -> None:
+        """What changes documents needs the right to do so there; who serves many callers asks each of them himself."""
+        for collection in collections if self._caller is not None else ():
+            self._me.require(action, collection)
+
     # documents
 
     def documents(
@@ -151,12 +156,14 @@ class CallerDesk:
 
     def remove_found(self, found: Sequence[Document]) -> list[Document]:
         """Removes documents that were looked up before; one that has gone or was moved since is passed over."""
+        self._require("delete", *(one.collection for one in found))
         self._parts.reader.heal()
         return self._parts.writer.remove(found)
 
     def rename(self, document: str, name: str, *, access: Access | None = None) -> Document:
         """Gives a document another name; gives it as it is now. A changed file that is added again brings its own."""
         found = self.document(document, access=access)
+        self._require("rename", found.collection)
         self._parts.reader.heal()
         return self._parts.writer.rename(found, checked_name(name))
 
@@ -207,6 +214,7 @@ class CallerDesk:
         return found
 
     def _moved(self, moves: list[Move]) -> list[Document]:
+        self._require("move", *(place for one in moves for place in (one.origin, one.collection)))
         self._parts.reader.heal()
         moved = self._parts.writer.move(moves)
         self._parts.compact()
