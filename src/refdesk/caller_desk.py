@@ -28,7 +28,7 @@ from refdesk.arguments import (
     make_question,
     names,
     one_of,
-    sound,
+    valid_utf8,
 )
 from refdesk.ask.asking import Asking, collected, collected_sync
 from refdesk.ask.library import LibraryReader
@@ -132,7 +132,7 @@ class CallerDesk:
 
     def document(self, name: str, *, access: Access | None = None) -> Document:
         """By name, by id, or by the beginning of an id; a name goes before the beginning of another one's id."""
-        name, seen = sound(name), self.scope(access=access)
+        name, seen = valid_utf8(name), self.scope(access=access)
         if (exact := self._parts.documents.visible(name, seen.access)) is not None:
             return exact
         beginning = self._parts.documents.document(name, seen) if name else None
@@ -148,7 +148,7 @@ class CallerDesk:
 
     def find_document(self, document_id: str) -> Document | None:
         """The document of this very id; None when there is none that the caller may read."""
-        return self._parts.documents.visible(sound(document_id), self._seen(None))
+        return self._parts.documents.visible(valid_utf8(document_id), self._seen(None))
 
     def remove(self, *names: str, access: Access | None = None) -> list[Document]:
         """Removes documents by id or name, with what was attached to them."""

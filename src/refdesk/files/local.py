@@ -29,7 +29,6 @@ class LocalFiles:
         return self.path(content_hash).is_file()
 
     def put(self, data: bytes) -> str:
-        """Keeps bytes and gives their hash."""
         content_hash = hash_bytes(data)
         if not self.has(content_hash):
             self.adopt(write_new(data, self.files), content_hash)
@@ -48,16 +47,13 @@ class LocalFiles:
         return damage(self.path(content_hash), content_hash)
 
     def clear_unfinished(self) -> None:
-        """Removes what a killed writer has left; the caller holds the library's lock."""
         for path in self.files.glob("new-*"):
             path.unlink(missing_ok=True)
 
     def hashes(self) -> set[str]:
-        """Of all that is kept."""
         return {path.name for path in self.files.glob("??/*")}
 
     def clear_renders(self, kept: Collection[str]) -> None:
-        """Removes page images of documents that are gone: one may have been rendered while its document went."""
         for folder in self.renders.iterdir():
             if folder.name not in kept:
                 shutil.rmtree(folder, ignore_errors=True)

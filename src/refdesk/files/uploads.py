@@ -30,11 +30,11 @@ from refdesk.errors import DiskFull, LibraryError
 from refdesk.records import Damage
 from refdesk.types import UNFINISHED, Upload
 
-SETTLED_S = 0.05  # seconds after which a folder's time stamp tells two changes apart, whatever the clock's tick
+TICK_S = 0.05  # seconds after which a folder's time stamp tells two changes apart, whatever the clock's tick
 STALE_PART_S = 86_400.0  # a file that has been coming in for a day is not coming any more
 _FIELDS = {one.name for one in fields(Upload)}
 Stamp = tuple[int, int]  # when a file was changed, in nanoseconds, and its number on the disk
-_UNSETTLED: Stamp = (-1, -1)
+_UNSURE: Stamp = (-1, -1)
 
 
 class LocalUploads:
@@ -57,7 +57,6 @@ class LocalUploads:
 
     @contextmanager
     def receiving(self) -> Iterator[tuple[str, IO[bytes]]]:
-        """An id and a file to write to; what is not accepted before the end of the block is removed."""
         upload_id = secrets.token_hex(12)
         part = self.folder / f"{upload_id}.part"
         try:
@@ -70,7 +69,6 @@ class LocalUploads:
             part.unlink(missing_ok=True)
 
     def accept(self, upload: Upload, file: IO[bytes]) -> Upload:
-        """Promises: from here on the file survives a kill and a power cut; `file` may be closed already."""
         part = self.folder / f"{upload.id}.part"
         try:
             file.close()
@@ -91,7 +89,6 @@ class LocalUploads:
     # the records
 
     def write(self, upload: Upload, *, durable: bool = False) -> Upload:
-        """Writes down how an upload stands, in one step."""
         record = self.folder / f"{upload.id}.json"
         building = self.folder / f"{upload.id}.{secrets.token_hex(4)}.new"
         held = {name: getattr(upload, name) for name in _FIELDS} | {"updated_at": _now()}
@@ -117,7 +114,6 @@ class LocalUploads:
             return self._moment.isoformat(timespec="microseconds")
 
     def all(self, *, anew: bool = False) -> dict[str, Upload]:
-        """Every upload that was accepted and is remembered, by id, the oldest first; `anew` trusts no time stamp."""
         with self._guard:
             if anew:
                 self._seen, self._records = (-1, {}), {}
@@ -127,11 +123,10 @@ class LocalUploads:
                 return {}
             if stamp != self._seen[0]:
                 found = dict(sorted(self._read(), key=lambda pair: (pair[1].created_at, pair[0])))
-                self._seen = (stamp if _is_settled(stamp) else -1, found)
+                self._seen = (stamp if _is_past(stamp) else -1, found)
             return self._seen[1]
 
     def unchanged(self) -> dict[str, Upload] | None:
-        """What `all` gave last, when nothing has changed since: a look at the folder, and no more."""
         stamp, found = self._seen
         try:
             return found if self.folder.stat().st_mtime_ns == stamp else None
@@ -161,7 +156,7 @@ class LocalUploads:
             return known
         held: Any = orjson.loads(Path(entry.path).read_bytes())
         upload = Upload(**{name: held[name] for name in _FIELDS.intersection(held)})
-        return key if _is_settled(status.st_mtime_ns) else _UNSETTLED, upload
+        return key if _is_past(status.st_mtime_ns) else _UNSURE, upload
 
     def drop_data(self, upload_id: str) -> None:
         self.data(upload_id).unlink(missing_ok=True)
@@ -172,7 +167,6 @@ class LocalUploads:
         (self.folder / f"{upload_id}.stop").unlink(missing_ok=True)
 
     def take_back(self, upload_id: str) -> None:
-        """It is not to be added; removed by the process that adds, which may be at it this moment."""
         stop = self.folder / f"{upload_id}.stop"
         try:
             stop.touch(mode=FILE)
@@ -180,7 +174,6 @@ class LocalUploads:
             raise _refused(error, stop) from error
 
     def outcome(self, upload_id: str) -> str:
-        """How an upload ended, also one that was taken back; "" while it has not ended."""
         try:
             return str(orjson.loads((self.folder / f"{upload_id}.json").read_bytes()).get("outcome", ""))
         except (OSError, ValueError):
@@ -218,7 +211,6 @@ class LocalUploads:
                     other.write(replace(upload, password=None))
 
     def damaged(self) -> list[Damage]:
-        """Those that wait to be added and cannot be; one that is added this moment is not looked for."""
         found = []
         for upload in self.all(anew=True).values():
             if upload.status not in UNFINISHED and not self.has_data(upload.id):
@@ -230,7 +222,6 @@ class LocalUploads:
 
     @contextmanager
     def working(self) -> Iterator[bool]:
-        """Whether this process is the one that adds, for as long as the block lasts."""
         make_folder(self.folder)
         lock = FileLock(str(self.folder / "worker.lock"), mode=FILE)
         try:
@@ -253,9 +244,9 @@ def _refused(error: OSError, path: Path) -> LibraryError:
     )
 
 
-def _is_settled(changed_ns: int) -> bool:
+def _is_past(changed_ns: int) -> bool:
     """Whether a later change is sure to have another time stamp."""
-    return time.time_ns() - changed_ns > SETTLED_S * 1e9
+    return time.time_ns() - changed_ns > TICK_S * 1e9
 
 
 def _now() -> str:

@@ -51,7 +51,6 @@ class LocalIndex:
         self._counted = 0  # chunks when the languages were counted
 
     def refresh(self) -> LibraryState:
-        """Looks at the library as it is now; cheap when nothing has changed."""
         state = self._chunks.state()
         if state == self._state:
             return state
@@ -211,11 +210,9 @@ class LocalIndex:
         return self.vectors.cosines(vector, chunk_ids)
 
     def count(self, scope: Scope) -> int:
-        """How many chunks are in scope."""
         return self.lexical_index.count if scope.is_open else len(self._allowed_ids(scope))
 
     def frequency(self, term: str, scope: Scope) -> int:
-        """How many chunks in scope hold a term."""
         if scope.is_open:
             return self.lexical_index.frequency(term)
         remembered = self._frequencies  # replaced, never emptied, when the generation changes

@@ -251,8 +251,8 @@ class Intake:
         try:
             self._pipeline(pool).run(sources)
         except BaseException as error:
-            # Ctrl-C, a full disk: what is finished stays in, the rest is as if it had never been handed in. But when a
-            # server ends, what lies aside is gone on with at its next start, and keeps its ids until then.
+            # Ctrl-C, a full disk: what is finished stays in, the rest is as if nobody had added it. But when a server
+            # ends, what was uploaded is resumed at its next start, and keeps its ids until then.
             pool.close()
             if isinstance(error, Exception) or not is_uploaded:
                 with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over

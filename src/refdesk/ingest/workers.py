@@ -263,8 +263,8 @@ _COMMAND = "from refdesk.worker import main; main()"  # not `-m`, which would ma
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """What a worker says about the task that was handed in under `ticket`."""
+class WorkerEvent:
+    """What a worker says about the task that was submitted under `ticket`."""
 
     ticket: int
     kind: Literal["progress", "done", "failed"]
@@ -333,7 +333,7 @@ class WorkerPool:
 
     @property
     def idle(self) -> bool:
-        """Whether another task can be handed in."""
+        """Whether another task can be submitted."""
         return len(self._workers) < self._size or any(worker.ticket is None for worker in self._workers)
 
     @property
@@ -369,7 +369,7 @@ class WorkerPool:
         self._workers.append(worker)
         return worker
 
-    def events(self, timeout_s: float) -> Iterator[Event]:
+    def events(self, timeout_s: float) -> Iterator[WorkerEvent]:
         """What the workers have said; waits up to `timeout_s` for a first word."""
         working = [worker for worker in self._workers if worker.ticket is not None]
         ready = set(wait([worker.connection for worker in working], timeout_s))
@@ -379,7 +379,7 @@ class WorkerPool:
             if worker.ticket is not None and (reason := worker.overdue()) is not None:
                 yield self._lose(worker, reason)
 
-    def _listen(self, worker: _Worker) -> Iterator[Event]:
+    def _listen(self, worker: _Worker) -> Iterator[WorkerEvent]:
         try:
             while worker.ticket is not None and worker.connection.poll():
                 # It cannot hold more than it may use, so whatever claims to be longer is no answer.
@@ -405,12 +405,12 @@ class WorkerPool:
             worker.end()
             self._workers.remove(worker)
 
-    def _lose(self, worker: _Worker, reason: RefdeskError) -> Event:
+    def _lose(self, worker: _Worker, reason: RefdeskError) -> WorkerEvent:
         ticket, worker.ticket = worker.ticket, None
         assert ticket is not None
         worker.end()
         self._workers.remove(worker)
-        return Event(ticket, "failed", reason)
+        return WorkerEvent(ticket, "failed", reason)
 
     def close(self) -> None:
         """Ends all workers; whatever they were doing is lost."""
@@ -426,18 +426,18 @@ class WorkerPool:
         self._workers.clear()
 
 
-def _event(worker: _Worker, said: WorkerMessage) -> Event:
+def _event(worker: _Worker, said: WorkerMessage) -> WorkerEvent:
     """What a worker has said about its task; ValueError when it is no answer to that."""
     ticket, task = worker.ticket, worker.task
     assert ticket is not None
     if said.progress is not None:
-        return Event(ticket, "progress", said.progress)
+        return WorkerEvent(ticket, "progress", said.progress)
     if said.failed is not None:
-        return Event(ticket, "failed", said.failed.error())
+        return WorkerEvent(ticket, "failed", said.failed.error())
     if isinstance(task, PrepareTask) and said.prepared is not None and _is_of(task, said.prepared):
-        return Event(ticket, "done", said.prepared)
+        return WorkerEvent(ticket, "done", said.prepared)
     if isinstance(task, EmbedTask) and said.embedded is not None and len(said.embedded) == len(task.chunks):
-        return Event(ticket, "done", said.embedded)
+        return WorkerEvent(ticket, "done", said.embedded)
     raise ValueError("the answer is to another question")
 
 
@@ -478,13 +478,13 @@ class EmbedsHere:
         self._running.pop(ticket, None)
         self._pool.cancel(ticket)
 
-    def events(self, timeout_s: float) -> Iterator[Event]:
+    def events(self, timeout_s: float) -> Iterator[WorkerEvent]:
         yield from self._pool.events(min(timeout_s, LOOK_S) if self._running else timeout_s)
         for ticket in [one for one, future in self._running.items() if future.done()]:
             try:
-                yield Event(ticket, "done", self._running.pop(ticket).result())
+                yield WorkerEvent(ticket, "done", self._running.pop(ticket).result())
             except RefdeskError as error:
-                yield Event(ticket, "failed", error)
+                yield WorkerEvent(ticket, "failed", error)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

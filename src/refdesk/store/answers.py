@@ -17,7 +17,7 @@ from refdesk.records import JUDGEMENTS, AskedQuestion, Feedback, Measured, may_s
 from refdesk.settings import Settings
 from refdesk.store.analytics import analytics
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import Prepared, changes, storable
+from refdesk.store.database import Statement, changes, storable
 from refdesk.store.rows import now
 from refdesk.store.schema import answer_collections, answers, feedback
 from refdesk.store_ports import Judge
@@ -27,6 +27,11 @@ JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 PRUNE_EVERY_S = 3600.0
 _LEARNED_FROM = 50  # answers; the lengths of older ones say less of the models of today
 _FETCH = 200  # rows at a time while looking for those that may be seen
+
+
+# Every question writes these; put together anew each time, they cost more than all the rest of a known answer.
+_REMOVE = Statement(delete(answers).where(answers.c.id == bindparam("gone")))
+_INSERT, _INSERT_COLLECTION = Statement(insert(answers)), Statement(insert(answer_collections))
 
 
 class SqlAnswers:
@@ -39,10 +44,6 @@ class SqlAnswers:
         self._background = background
         self._settings = settings
         self._pruned = -PRUNE_EVERY_S  # when
-        # Every question writes these; put together anew each time, they cost more than all the rest of a known answer.
-        self._remove = Prepared(engine, delete(answers).where(answers.c.id == bindparam("gone")))
-        self._insert = Prepared(engine, insert(answers))
-        self._insert_collection = Prepared(engine, insert(answer_collections))
 
     def put(
         self,
@@ -57,7 +58,6 @@ class SqlAnswers:
         measured: Measured | None = None,
         error: str = "",
     ) -> None:
-        """Returns at once. `answer` is what `encode_answer` gives; empty when the question ended in an `error`."""
         packed = orjson.dumps(trace, default=str, option=JSON_OPTIONS)  # now: the caller may go on changing it
         row: dict[str, Any] = {
             "id": answer_id,
@@ -74,7 +74,6 @@ class SqlAnswers:
     def get(
         self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING
     ) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """(answer, trace) as JSON values, the answer empty where there was none; None when nobody knows the id."""
         self._background.flush()
         query = select(answers).where(answers.c.id == answer_id)
         if owner is not None:
@@ -86,7 +85,6 @@ class SqlAnswers:
         return orjson.loads(zlib.decompress(row.answer)), orjson.loads(zlib.decompress(row.trace))
 
     def is_seen(self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING) -> bool:
-        """Whether there is such an answer for who asks; cheaper than reading it."""
         self._background.flush()
         query = select(answers.c.collections).where(answers.c.id == answer_id)
         if owner is not None:
@@ -96,7 +94,6 @@ class SqlAnswers:
         return packed is not None and may_see(orjson.loads(packed), owner, access)
 
     def recent(self, limit: int = 50, *, owner: str | None = None, access: Access = EVERYTHING) -> list[AskedQuestion]:
-        """The last questions, the newest first."""
         self._background.flush()
         wanted = [answers.c[name] for name in AskedQuestion.__slots__]
         query = select(*wanted).order_by(answers.c.created_at.desc(), answers.c.id)
@@ -114,7 +111,6 @@ class SqlAnswers:
         return found
 
     def spent(self, until: datetime | None = None) -> Spent:
-        """What the day before this moment cost, and the lengths that models wrote in the last answers of all."""
         self._background.flush()
         day_ago = ((until or datetime.now(UTC)) - timedelta(days=1)).isoformat(timespec="milliseconds")
         costs = select(func.coalesce(func.sum(answers.c.cost_usd), 0.0), func.count(answers.c.cost_usd))
@@ -133,7 +129,6 @@ class SqlAnswers:
         return analytics(self._engine, days, access=access, owner=owner, today=today)
 
     def prune(self, days: float) -> int:
-        """Removes what is older; gives how many went."""
         checked_days(days)
         self._background.flush()
         with changes(self._engine) as connection:
@@ -142,10 +137,10 @@ class SqlAnswers:
     def _write(self, connection: Connection, row: dict[str, Any], answer: bytes, trace: bytes) -> None:
         """On the background writer's thread; now and then it also prunes what `answer.keep_days` lets go."""
         packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
-        self._remove.run(connection, {"gone": row["id"]})
-        self._insert.run(connection, row | packed)
-        for one in orjson.loads(row["collections"]):
-            self._insert_collection.run(connection, {"answer_id": row["id"], "collection": one})
+        _REMOVE.run(connection, gone=row["id"])
+        _INSERT.run(connection, **row, **packed)
+        placed = [{"answer_id": row["id"], "collection": one} for one in orjson.loads(row["collections"])]
+        _INSERT_COLLECTION.run_many(connection, placed)
         if time.monotonic() - self._pruned > PRUNE_EVERY_S and (days := self._settings().keep_days):
             _prune(connection, days)
             self._pruned = time.monotonic()
@@ -197,7 +192,6 @@ class SqlFeedback:
         self._answers = kept
 
     def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
-        """Says of an answer that the caller may see whether it was right; a later word replaces the one before."""
         text = checked_correction(verdict, correction)
         self._check(answer_id, caller)
         given = Feedback(answer_id, caller.id, verdict, text, now())
@@ -210,7 +204,6 @@ class SqlFeedback:
         return given
 
     def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
-        """What was said of an answer, the last word first; who does not see everyone's answers sees only his own."""
         if caller is not None:
             self._check(answer_id, caller)
         query = select(*(feedback.c[name] for name in Feedback.__slots__)).where(feedback.c.answer_id == answer_id)

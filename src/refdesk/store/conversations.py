@@ -29,10 +29,6 @@ class SqlConversations:
     # messages
 
     def turns(self, conversation_id: str, most: int, *, owner: str | None = None) -> list[Turn]:
-        """The last messages, oldest first; empty for an unknown conversation.
-
-        A question whose answer was stopped before its first word is left out: nothing was said to it.
-        """
         return answered(self.messages(conversation_id, most, owner=owner))
 
     def messages(self, conversation_id: str, most: int | None = None, *, owner: str | None = None) -> list[Message]:
@@ -44,10 +40,6 @@ class SqlConversations:
             return [Message(*row) for row in connection.execute(query)][::-1]
 
     def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "", *, owner: str = "") -> None:
-        """Adds messages; a conversation that is not there yet is begun, its first question being its title.
-
-        `owner` is who speaks: only in a conversation of his own, unless he sits at the machine ("").
-        """
         checked = checked_id(conversation_id)
         check_turns(turns)
         if not turns:
@@ -76,14 +68,12 @@ class SqlConversations:
             connection.execute(insert(messages), rows)
 
     def take_back(self, conversation_id: str, answer_id: str, *, owner: str | None = None) -> None:
-        """Removes the last exchange, if it is the one with this answer: it is about to be asked again."""
         said = self.messages(conversation_id, 2, owner=owner)
         if len(said) == 2 and said[1].answer_id == answer_id:
             with changes(self._engine) as connection:
                 connection.execute(delete(messages).where(messages.c.key.in_([one.key for one in said])))
 
     def check_speaker(self, conversation_id: str, owner: str) -> None:
-        """`append` would refuse who speaks in a conversation of somebody else: better before than after the work."""
         with self._engine.connect() as connection:
             row = self._row(connection, conversation_id, None)
         if owner and row is not None and row.owner != owner:
@@ -92,7 +82,6 @@ class SqlConversations:
     # conversations
 
     def create(self, conversation_id: str = "", *, title: str = "", owner: str = "") -> str:
-        """Begins an empty conversation; gives its id. The caller's own id must be new."""
         made = checked_id(conversation_id) if conversation_id else uuid.uuid4().hex
         with changes(self._engine) as connection:
             if self._row(connection, made, None) is not None:
@@ -107,7 +96,6 @@ class SqlConversations:
         return found[0]
 
     def recent(self, limit: int = 50, *, owner: str | None = None) -> list[Conversation]:
-        """The conversations, the one last used first."""
         return self._listed(None, owner, limit)
 
     def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
@@ -116,7 +104,6 @@ class SqlConversations:
         self._change(conversation_id, owner, {"title": title_of(title)})
 
     def delete(self, conversation_id: str, *, owner: str | None = None) -> None:
-        """Removes a conversation with its messages, and the answers and traces that were given in it."""
         with changes(self._engine) as connection:
             if self._row(connection, conversation_id, owner) is None:
                 raise unknown_conversation(conversation_id)
@@ -144,7 +131,6 @@ class SqlConversations:
         return Older(row.summary, turns, early[-1].key if early else row.summarised_until)
 
     def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None:
-        """`until` is that of the `Older` which the summary was made of."""
         self._change(conversation_id, owner, {"summary": storable(summary), "summarised_until": until})
 
     # rows

@@ -329,25 +329,8 @@ class OwnConnections:
 # What every question reads and every document writes: statements that are written out once and go to the driver.
 
 
-class Prepared:
-    """A statement written out once in the database's own dialect."""
-
-    def __init__(self, engine: Engine, statement: Select[Any] | Insert | Delete) -> None:
-        self._compiled = statement.compile(dialect=engine.dialect)
-        self.text = str(self._compiled)
-
-    def parameters(self, values: dict[str, Any]) -> Any:
-        every = self._compiled.construct_params(values)
-        order = self._compiled.positiontup
-        return every if order is None else tuple(every[name] for name in order)
-
-    def run(self, connection: Connection, values: dict[str, Any]) -> None:
-        """For a change, within the connection's transaction; values are given as the driver takes them."""
-        connection.exec_driver_sql(self.text, self.parameters(values))
-
-
 class Statement:
-    """For a transaction: written out when it is first run, once in each dialect.
+    """Written out when it is first run, once in each dialect.
 
     Values are given by name, as the driver takes them. `columns` are those that an INSERT fills, if not all.
     """
@@ -358,41 +341,39 @@ class Statement:
         self._written: dict[str, tuple[str, Mapping[str, Any], Sequence[str] | None]] = {}
 
     def run(self, connection: Connection, **values: Any) -> CursorResult[Any]:
-        text, fixed, order = self._in(connection.dialect)
-        given = {**fixed, **values}
-        return connection.exec_driver_sql(text, given if order is None else tuple(given[name] for name in order))
+        """Within the connection's transaction."""
+        return connection.exec_driver_sql(*self.written(connection.dialect, values))
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Once for each row, in one call of the driver; each row holds every value."""
         if rows:
-            text, _, order = self._in(connection.dialect)
-            given = list(rows) if order is None else [tuple(row[name] for name in order) for row in rows]
-            connection.exec_driver_sql(text, given)
+            text, _ = self.written(connection.dialect, rows[0])
+            connection.exec_driver_sql(text, [self.written(connection.dialect, row)[1] for row in rows])
 
-    def _in(self, dialect: Dialect) -> tuple[str, Mapping[str, Any], Sequence[str] | None]:
-        written = self._written.get(dialect.name)
-        if written is None:
+    def written(self, dialect: Dialect, values: Mapping[str, Any]) -> tuple[str, Any]:
+        """The text and the values as the driver takes them."""
+        known = self._written.get(dialect.name)
+        if known is None:
             compiled = self._statement.compile(dialect=dialect, column_keys=self._columns)
             # A value that is forgotten is an error, not the mark that SQLAlchemy has for it.
-            fixed = {name: bind.effective_value for name, bind in compiled.binds.items() if not bind.required}
-            written = self._written[dialect.name] = (str(compiled), fixed, compiled.positiontup)
-        return written
+            set_before = {name: bind.effective_value for name, bind in compiled.binds.items() if not bind.required}
+            known = self._written[dialect.name] = (str(compiled), set_before, compiled.positiontup)
+        text, fixed, order = known
+        every = {**fixed, **values}
+        return text, every if order is None else tuple(every[name] for name in order)
 
 
 class PreparedReader:
-    """Runs prepared SELECTs; safe to use from several threads. Each read sees what is committed at that moment."""
+    """Runs SELECTs that are written out once; for several threads. Each read sees what is committed at that moment."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._connections = OwnConnections(self._connect)
 
-    def prepare(self, statement: Select[Any]) -> Prepared:
-        return Prepared(self.engine, statement)
-
-    def rows(self, prepared: Prepared, **values: Any) -> list[Any]:
+    def rows(self, statement: Statement, **values: Any) -> list[Any]:
         cursor = self._connections.get().cursor()
         try:
-            cursor.execute(prepared.text, prepared.parameters(values))
+            cursor.execute(*statement.written(self.engine.dialect, values))
             return list(cursor.fetchall())
         finally:
             cursor.close()

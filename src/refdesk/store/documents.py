@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Engine, PoolProxiedConnection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Engine, PoolProxiedConnection, Select, and_, func, or_, select
 
 from refdesk.errors import LibraryDamaged
 from refdesk.records import LibraryState, PageText
@@ -116,7 +116,6 @@ class SqlDocuments:
     # state
 
     def check(self) -> LibraryState:
-        """Raises when the database is gone or another one by now: what is open would go on reading the old one."""
         if file_of(self.engine) != self._file:
             raise LibraryDamaged(
                 f"the library {self.engine.url.database} is not the one any more that was opened",
@@ -128,11 +127,9 @@ class SqlDocuments:
         return library_state(self._quick("SELECT name, value FROM state"))
 
     def languages(self) -> tuple[str, ...]:
-        """The languages of the documents, the most frequent first."""
         return tuple(language for language, _ in self._quick(_LANGUAGES))
 
     def spoken(self) -> frozenset[str]:
-        """The same in no order, in a few microseconds however many documents there are."""
         return frozenset(language for (language,) in self._quick(_SPOKEN))
 
     # documents
@@ -143,36 +140,25 @@ class SqlDocuments:
             query = query.where(*document_conditions(scope))
         if status is not None:
             query = query.where(documents.c.status == status)
-        with self.engine.connect() as connection:
-            found = [codec.unpack_document(row) for row in connection.execute(query).mappings()]
-        return [document for document in found if scope is None or _has_metadata(document, scope)]
+        return [one for one in self._select(query) if scope is None or _has_metadata(one, scope)]
 
     def document(self, document_id: str, scope: Scope = WHOLE_LIBRARY) -> Document | None:
-        """By its id, or by the beginning of it when that is unique in the scope."""
         begins = documents.c.id.startswith(document_id, autoescape=True)
         query = select(documents).where(begins, *document_conditions(scope)).limit(2)
-        with self.engine.connect() as connection:
-            rows = connection.execute(query).mappings().all()
-        return codec.unpack_document(rows[0]) if len(rows) == 1 else None
+        found = self._select(query)
+        return found[0] if len(found) == 1 else None
 
     def named(self, name: str, scope: Scope = WHOLE_LIBRARY) -> list[Document]:
         query = select(documents).where(documents.c.name == name, *document_conditions(scope))
-        with self.engine.connect() as connection:
-            found = connection.execute(query.order_by(documents.c.key)).mappings()
-            return [codec.unpack_document(row) for row in found]
+        return self._select(query.order_by(documents.c.key))
 
     def collections(self, scope: Scope = WHOLE_LIBRARY) -> list[tuple[str, int]]:
-        """Each collection that holds a document, with how many lie in itself."""
         query = select(documents.c.collection, func.count()).where(*document_conditions(scope))
         with self.engine.connect() as connection:
             found = connection.execute(query.group_by(documents.c.collection).order_by(documents.c.collection))
             return [(path, count) for path, count in found]
 
     def at_place(self, collection: str, source: str) -> tuple[Document, float] | None:
-        """The document that came from a file, with the time the file was changed.
-
-        It lies in the collection, or was added there and moved since.
-        """
         top = select(documents).where(documents.c.source == source, documents.c.parent_id.is_(None))
         with self.engine.connect() as connection:
             row = connection.execute(top.where(documents.c.collection == collection)).mappings().first()
@@ -181,7 +167,6 @@ class SqlDocuments:
         return (codec.unpack_document(row), row["modified"]) if row is not None else None
 
     def text_named(self, collection: str, name: str) -> Document | None:
-        """The text that a program handed in under a name."""
         rows = self._quick(_TEXT, (collection, name))
         return _document(rows[0]) if rows else None
 
@@ -195,11 +180,9 @@ class SqlDocuments:
 
     def children(self, parent_id: str) -> list[Document]:
         query = select(documents).where(documents.c.parent_id == parent_id).order_by(documents.c.key)
-        with self.engine.connect() as connection:
-            return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+        return self._select(query)
 
     def unfinished(self) -> list[tuple[Document, str]]:
-        """Documents that were accepted and are not finished, each with the run that is, or was, working on it."""
         accepted = or_(documents.c.status.in_(UNFINISHED), documents.c.owner != "")
         query = select(documents).where(accepted).order_by(documents.c.key)
         with self.engine.connect() as connection:
@@ -216,7 +199,6 @@ class SqlDocuments:
         sort: str = "place",
         is_falling: bool = False,
     ) -> tuple[list[Document], int]:
-        """Documents whose name or title holds a text, `limit` of them from the `offset`th, and how many there are."""
         conditions = [*document_conditions(scope), *_holding(text)]
         if status is not None:
             conditions.append(documents.c.status == status)
@@ -225,16 +207,13 @@ class SqlDocuments:
         columns = [column.desc() if is_falling else column for column in SORTS[sort]]
         rows = rows.order_by(*columns, documents.c.key).limit(limit).offset(offset)
         with self.engine.connect() as connection:
-            found = [codec.unpack_document(row) for row in connection.execute(rows).mappings()]
-            return found, int(connection.execute(count).scalar_one())
+            return self._select(rows), int(connection.execute(count).scalar_one())
 
     def visible(self, document_id: str, access: Access) -> Document | None:
-        """The document of this very id, if it lies in one of these collections."""
         scope = Scope(documents=(document_id,), access=access if access is EVERYTHING else tuple(access))
         return self._first(*document_conditions(scope))
 
     def among(self, ids: Collection[str], access: tuple[str, ...]) -> set[str]:
-        """Those of these documents that lie in these collections."""
         conditions = document_conditions(Scope(documents=tuple(ids), access=access))
         with self.engine.connect() as connection:
             return set(connection.scalars(select(documents.c.id).where(*conditions))) if ids else set()
@@ -243,7 +222,7 @@ class SqlDocuments:
         return self._first(documents.c.source == source, documents.c.parent_id.is_(None))
 
     def upload_named(self, collection: str, name: str) -> Document | None:
-        """The document of that name that was handed in over the network."""
+        """The document of that name that was uploaded."""
         return self._first(
             documents.c.collection == collection,
             documents.c.name == name,
@@ -252,7 +231,6 @@ class SqlDocuments:
         )
 
     def has_figure(self, image: str, access: Access) -> bool:
-        """Whether a document in one of these collections holds the figure of this hash."""
         holds = func.instr(chunks.c.details, f'"image":"{image}"'.encode()) > 0
         found = select(chunks.c.id).join(documents, documents.c.key == chunks.c.document_key)
         scope = Scope(access=access if access is EVERYTHING else tuple(access))
@@ -261,10 +239,12 @@ class SqlDocuments:
             rows = connection.execute(found.where(chunks.c.kind == "figure", holds, *conditions).limit(1))
             return rows.first() is not None
 
-    def _first(self, *conditions: Any) -> Document | None:
+    def _select(self, query: Select[Any]) -> list[Document]:
         with self.engine.connect() as connection:
-            row = connection.execute(select(documents).where(*conditions).limit(1)).mappings().first()
-        return codec.unpack_document(row) if row is not None else None
+            return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+
+    def _first(self, *conditions: Any) -> Document | None:
+        return next(iter(self._select(select(documents).where(*conditions).limit(1))), None)
 
     # pages and chunks
 
@@ -291,7 +271,6 @@ class SqlDocuments:
             return [codec.unpack_chunk(row, document_id) for row in connection.execute(query)]
 
     def hydrate(self, ids: Collection[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
-        """The chunks with these ids that are visible, each with its document."""
         # One dictionary per generation, replaced and never emptied. A question searches more than once, and asks for
         # the neighbours of what it found, but each row is read once.
         if generation != self._read_generation or len(self._read) > _READ_KEPT:
@@ -319,7 +298,6 @@ class SqlDocuments:
     # what the indexes are derived from
 
     def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
-        """The ids of all visible chunks in scope, ascending."""
         with self.engine.connect() as connection:
             if not scope.kinds and scope.pages is None:
                 rows = connection.execute(
@@ -339,7 +317,6 @@ class SqlDocuments:
         return np.array(found, dtype=np.int64)
 
     def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and vectors of the chunks whose id is greater than `after`, ascending."""
         ids: list[int] = []
         parts: list[NDArray[np.float32]] = []
         cursor = self._readers.get().cursor()
@@ -358,12 +335,10 @@ class SqlDocuments:
         return {chunk_id: codec.unpack_sentences(packed, dimensions) for chunk_id, packed in rows}
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
-        """Ranges of chunk ids that must not be found; `unpurged`: those that the lexical index may still hold."""
         rows = self._quick(f"{_DROPPED} WHERE purged = 0" if unpurged else _DROPPED)
         return [(first, last) for first, last in rows]
 
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
-        """Every visible chunk with its document, in order of id."""
         query = (
             select(chunks.c.document_key, *_CHUNK_COLUMNS)
             .join(documents, documents.c.key == chunks.c.document_key)
@@ -379,7 +354,6 @@ class SqlDocuments:
                     yield document, codec.unpack_chunk(row[1:], document.id)
 
     def counts(self, space: str) -> dict[str, int]:
-        """Documents by status, chunks and vectors: what the indexes must agree with."""
         with self.engine.connect() as connection:
             rows = connection.execute(select(documents.c.status, func.count()).group_by(documents.c.status))
             found = {f"documents_{status}": count for status, count in rows}

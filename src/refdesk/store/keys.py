@@ -19,7 +19,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, or_, select, updat
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import Key
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import PreparedReader, changes, storable
+from refdesk.store.database import PreparedReader, Statement, changes, storable
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import keys, sessions, state
 
@@ -40,14 +40,13 @@ class SqlKeys:
         self._reader = reader
         self._background = background
         columns = [keys.c[name] for name in Key.__slots__]
-        self._find_revision = reader.prepare(select(state.c.value).where(state.c.name == "keys"))
-        self._find = reader.prepare(select(keys.c.digest, *columns).order_by(keys.c.name))
+        self._find_revision = Statement(select(state.c.value).where(state.c.name == "keys"))
+        self._find = Statement(select(keys.c.digest, *columns).order_by(keys.c.name))
         self._lock = threading.Lock()
         self._read: tuple[int, Known] = (-1, {})  # a revision, and the keys as they were then or later
         self._noted: dict[str, float] = {}  # key id -> when its use was last written down, monotonic
 
     def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
-        """A new key and its secret, which nobody can see again."""
         name, secret = checked_name(name), new_secret()
         allowed = None if collections is None else tuple(sorted(set(collections)))
         key = Key(uuid.uuid4().hex[:16], name, role, allowed, now())
@@ -62,7 +61,6 @@ class SqlKeys:
         return key, secret
 
     def list(self) -> list[Key]:
-        """All keys by name, with when each was last used."""
         self._background.flush()
         return [_key(row) for row in self._reader.rows(self._find)]
 
@@ -76,10 +74,6 @@ class SqlKeys:
         every_collection: bool = False,
         keep_owner: bool = False,
     ) -> Key:
-        """What is given is so from now on; gives the key as it is. Its secret and its id, with all it owns, stay.
-
-        `keep_owner`: see `revoke`.
-        """
         with changes(self._reader.engine) as connection:
             before = _found(connection, name_or_id)
             after = changed_key(before, name, role, collections, every_collection)
@@ -95,10 +89,6 @@ class SqlKeys:
         return after
 
     def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
-        """From now on nobody gets in with it; gives what it was.
-
-        `keep_owner` refuses what would leave keys and none among them that may change keys.
-        """
         with changes(self._reader.engine) as connection:
             found = _found(connection, name_or_id)
             connection.execute(delete(keys).where(keys.c.id == found.id))
@@ -108,11 +98,9 @@ class SqlKeys:
         return found
 
     def exist(self) -> bool:
-        """Whether there is any key at all: without one a library on one's own machine is open."""
         return bool(self._current())
 
     def verify(self, secret: str) -> Key | None:
-        """The key of a secret; None for one that is unknown or revoked."""
         digest = digest_of(secret)
         # Looked up by its first characters, which say nothing of use: nobody can choose a guess by its digest. All of
         # it is compared in constant time.
@@ -123,7 +111,6 @@ class SqlKeys:
         return None
 
     def of(self, key_id: str) -> Key | None:
-        """The key with this id, its use noted."""
         key = next((one for held in self._current().values() for _, one in held if one.id == key_id), None)
         if key is not None:
             self._note(key.id)
@@ -245,10 +232,9 @@ class SqlSessions:
         self._reader = reader
         found = select(sessions.c.key_id).where(sessions.c.digest == bindparam("token_digest"))
         found = found.where(sessions.c.expires_at > bindparam("moment"), keys.c.id == sessions.c.key_id)
-        self._find = reader.prepare(found)
+        self._find = Statement(found)
 
     def begin(self, key_id: str, seconds: float) -> str:
-        """A token that stands for the key for so long; those that have expired are forgotten on the way."""
         token, moment = secrets.token_urlsafe(TOKEN_BYTES), time.time()
         row = {"digest": digest_of(token), "key_id": key_id, "expires_at": moment + seconds}
         with changes(self._reader.engine) as connection:
@@ -257,7 +243,6 @@ class SqlSessions:
         return token
 
     def key_id(self, token: str) -> str | None:
-        """Whose key a token stands for; None when it is unknown, has expired, or the key is gone."""
         rows = self._reader.rows(self._find, token_digest=digest_of(token), moment=time.time())
         return str(rows[0][0]) if rows else None
 

@@ -370,7 +370,7 @@ class MemoryWriter:
     def rename(self, document: Document, name: str) -> Document:
         with self.locked():
             row = self._at(document.id, document.collection)
-            self._check_settled([row])
+            self._check_finished([row])
             self._check_place(row, row.document.collection, name, ())
             row.document = replace(row.document, name=name, updated_at=now())
             self._changed()
@@ -389,7 +389,7 @@ class MemoryWriter:
             leaving = [row for row, _ in going]
             taken: dict[tuple[str, str], str] = {}
             for row, one in going:
-                self._check_settled(self._family(row))
+                self._check_finished(self._family(row))
                 self._check_place(row, one.collection, one.name or row.document.name, leaving)
                 for mark in (one.name or row.document.name, f"/{row.document.source}"):
                     origin = taken.setdefault((one.collection, mark), row.document.collection)
@@ -480,7 +480,7 @@ class MemoryWriter:
             parent = self._documents.rows[parent].document.parent_id
         return parent is not None
 
-    def _check_settled(self, rows: Sequence[_Row]) -> None:
+    def _check_finished(self, rows: Sequence[_Row]) -> None:
         for row in rows:
             if row.is_unfinished:
                 raise UsageError(f"'{row.document.name}' is still being added", hint="try again when it is ready")

@@ -89,7 +89,7 @@ def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]
     taken: dict[tuple[str, str], str] = {}
     found = []
     for row, to in going:
-        check_settled(row)
+        check_finished(row)
         name = to.name or row.name
         check_place(connection, row, to.collection, name, leaving)
         for mark in (name, f"/{row.source}") if row.source else (name,):
@@ -97,7 +97,7 @@ def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]
                 raise _is_taken(to.collection, name)
         relatives = family(connection, row.id)
         for one in relatives[1:]:
-            check_settled(one)
+            check_finished(one)
         found.append(Departure(relatives, to))
     return found
 
@@ -113,7 +113,7 @@ def _goes_with_another(connection: Connection, row: Any, wanted: Mapping[str, Mo
     return parent is not None
 
 
-def check_settled(row: Any) -> None:
+def check_finished(row: Any) -> None:
     """A document keeps still while it is taken in."""
     if row.status in UNFINISHED or row.owner:
         raise UsageError(f"'{row.name}' is still being added", hint="try again when it is ready")
@@ -225,7 +225,6 @@ class SqlWriter:
     # documents
 
     def register(self, wanted: Sequence[Document], modified: Sequence[float], owner: str) -> None:
-        """Accepts documents as `pending`; one that has a row already keeps it, and its content stays visible."""
         with self.locked(), self._engine.begin() as connection:
             self._claim_space(connection)  # before hours of parsing, not after
             for document, changed in zip(wanted, modified, strict=True):
@@ -241,17 +240,12 @@ class SqlWriter:
                     )
 
     def withdraw(self, owner: str) -> None:
-        """Takes back what a run accepted and did not finish.
-
-        An attachment of what did get in stays pending: its mail is unchanged, so nobody would hand it in again.
-        """
         unfinished = documents.c.status.in_(UNFINISHED)
         handed_in = documents.c.parent_id.is_(None)
         with self.locked(), self._engine.begin() as connection:
             connection.execute(delete(documents).where(documents.c.owner == owner, unfinished, handed_in))
 
     def cancel(self, document: Document, owner: str) -> None:
-        """Takes back one that this run accepted and has not finished; an older version of it stays."""
         with self.locked(), self._engine.begin() as connection:
             row = find(connection, document)
             if row is not None and row.owner == owner and row.status in UNFINISHED:
@@ -266,10 +260,6 @@ class SqlWriter:
             )
 
     def fail(self, document: Document, modified: float, reason: str, owner: str = "") -> Document | None:
-        """Records why a document could not be taken in; an older version of it that is visible stays.
-
-        With an `owner`, the run that had accepted it; None says that it was removed since.
-        """
         with self.locked(), self._engine.begin() as connection:
             row = find(connection, document)
             if row is None and owner:
@@ -287,10 +277,6 @@ class SqlWriter:
         return codec.unpack_document(kept._mapping)
 
     def store(self, batch: Sequence[Ready]) -> list[tuple[Document, Outcome]]:
-        """Makes a batch of different documents visible in one step; gives them as stored, and whether each is new.
-
-        One that was removed while it was read is not stored, and called removed.
-        """
         if not batch:
             return []
         with self.locked():
@@ -334,7 +320,7 @@ class SqlWriter:
     def remove(self, found: Sequence[Document]) -> list[Document]:
         """Removes documents and what was attached to them; gives what went. What has been moved since stays.
 
-        Many go in several steps: a run killed in between has removed some.
+        Many go in several steps: a process killed in between has removed some.
         """
         went: list[Document] = []
         with self.locked():
@@ -353,10 +339,9 @@ class SqlWriter:
         return went
 
     def rename(self, document: Document, name: str) -> Document:
-        """Another name for a document; gives it as it is now."""
         with self.locked(), self._engine.begin() as connection:
             row = row_of(connection, document.id, document.collection)
-            check_settled(row)
+            check_finished(row)
             check_place(connection, row, row.collection, name)
             connection.execute(update(documents).where(documents.c.key == row.key).values(name=name, updated_at=now()))
             bump(connection, "generation")
@@ -365,7 +350,7 @@ class SqlWriter:
     def move(self, moves: Sequence[Move]) -> list[Document]:
         """Documents, with what is attached to them, in other collections; gives them as they are now.
 
-        When one of them cannot go, none does. Many go in several steps: a run killed in between has moved some.
+        When one of them cannot go, none does. Many go in several steps: a process killed in between has moved some.
         """
         with self.locked():
             with self._engine.begin() as connection:
@@ -424,14 +409,12 @@ class SqlWriter:
             bump(connection, "generation")
 
     def clear_unused(self) -> None:
-        """Removes files that no document names: a run was killed between keeping them and naming them."""
         with self.locked(), self._engine.connect() as connection:
             kept = kept_files(connection)
             self._files.remove(self._files.hashes() - kept.originals - kept.pictures)
             self._files.clear_renders(kept.originals | kept.pictures)
 
     def original(self, document: Document) -> Path:
-        """Where the bytes of a document lie."""
         return self._files.path(document.content_hash)
 
     # the steps of a store
