@@ -16,12 +16,12 @@ from benchmarks.common import Figure, median_ms, use_one_core
 from refdesk.answer import Answer, Citation, Claim, Question, Turn, decode_answer, encode_answer
 from refdesk.ask.keep import realm
 from refdesk.settings import Settings
-from refdesk.store.answers import AnswerStore
+from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.cache import LocalCache
-from refdesk.store.conversations import ConversationStore
-from refdesk.store.database import QuickReader, open_database
-from refdesk.store.settings import SettingsStore
+from refdesk.store.cache import SqlCache
+from refdesk.store.conversations import SqlConversations
+from refdesk.store.database import PreparedReader, open_database
+from refdesk.store.settings import SqlSettings
 from refdesk.trace import Trace
 from refdesk.types import Box
 
@@ -48,12 +48,12 @@ def sample() -> Answer:
 
 
 @contextmanager
-def stores() -> Iterator[tuple[LocalCache, AnswerStore, ConversationStore, SettingsStore, BackgroundWriter]]:
+def stores() -> Iterator[tuple[SqlCache, SqlAnswers, SqlConversations, SqlSettings, BackgroundWriter]]:
     with tempfile.TemporaryDirectory() as name:
         engine = open_database(Path(name) / "library.db")
-        reader, background = QuickReader(engine), BackgroundWriter(engine)
-        cache, answers = LocalCache(reader, background), AnswerStore(engine, background)
-        yield cache, answers, ConversationStore(engine), SettingsStore(reader), background
+        reader, background = PreparedReader(engine), BackgroundWriter(engine)
+        cache, answers = SqlCache(reader, background), SqlAnswers(engine, background)
+        yield cache, answers, SqlConversations(engine), SqlSettings(reader), background
         background.close()
         reader.close()
         engine.dispose()

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.common import DATA, read_jsonl
 from refdesk import Refdesk
 from refdesk.ports import Embedded
-from refdesk.store.writer import Ready
+from refdesk.store_ports import Ready
 from refdesk.types import Box, Chunk, Document, Page, Prepared, Sentence, Span
 
 CHUNKS_PER_DOCUMENT = 50
@@ -76,12 +76,12 @@ def build(folder: Path, count: int) -> tuple[Refdesk, Source, float]:
     began = time.perf_counter()
     have = desk.catalogue.counts(desk.embedder.name)["chunks"]
     if have >= count:
-        desk.maintenance.settle()  # a build that was stopped may have left that to do
+        desk.maintenance.compact()  # a build that was stopped may have left that to do
         return desk, source, 0.0
     for number in range(have // CHUNKS_PER_DOCUMENT, count // CHUNKS_PER_DOCUMENT, DOCUMENTS_PER_BATCH):
         last = min(number + DOCUMENTS_PER_BATCH, count // CHUNKS_PER_DOCUMENT)
         desk.writer.store([source.document(one) for one in range(number, last)])
-    desk.maintenance.settle(force=True)
+    desk.maintenance.compact(force=True)
     return desk, source, time.perf_counter() - began
 
 

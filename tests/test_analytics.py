@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Engine, create_engine, event, text, update
+from sqlalchemy import Engine, event, update
 
 from library_samples import open_desk
-from refdesk import Refdesk, UsageError
+from refdesk import UsageError
 from refdesk.access import LOCAL, Caller
-from refdesk.store import database
+from refdesk.records import Measured
 from refdesk.store.analytics import analytics
-from refdesk.store.answers import AnswerStore, FeedbackStore, Measured
+from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.background import BackgroundWriter
 from refdesk.store.database import open_database
 from refdesk.store.schema import answers
@@ -43,8 +41,8 @@ class Records:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.background = BackgroundWriter(engine)
-        self.answers = AnswerStore(engine, self.background)
-        self.feedback = FeedbackStore(engine, self.answers)
+        self.answers = SqlAnswers(engine, self.background)
+        self.feedback = SqlFeedback(engine, self.answers)
         self.count = 0
 
     def put(self, days_ago: int = 0, measured: Measured | None = USUAL, **more: Any) -> str:
@@ -84,14 +82,14 @@ def test_days(records: Records) -> None:
 
 def test_waiting(records: Records) -> None:
     for number in range(1, 101):
-        stages = {"retrieve": float(number)} | ({"settle": 7.0} if number == 50 else {})
+        stages = {"retrieve": float(number)} | ({"compact": 7.0} if number == 50 else {})
         records.put(measured=replace(USUAL, total_ms=10.0 * number, stages=stages))
     records.put(measured=replace(USUAL, total_ms=1.0, stages={"recall": 1.0}, cached="exact"))
     found = records.figures()["latency"]
     assert found["total"] == {"count": 101, "p50_ms": 500.0, "p95_ms": 950.0}
     assert found["not_cached"] == {"count": 100, "p50_ms": 500.0, "p95_ms": 950.0}
     assert found["stages"]["retrieve"] == {"count": 100, "p50_ms": 50.0, "p95_ms": 95.0}
-    assert found["stages"]["settle"] == {"count": 1, "p50_ms": 7.0, "p95_ms": 7.0}
+    assert found["stages"]["compact"] == {"count": 1, "p50_ms": 7.0, "p95_ms": 7.0}
 
 
 def test_cache_cost_abstentions_confidence_models(records: Records) -> None:
@@ -258,21 +256,3 @@ def test_a_question_that_ends_in_an_error_is_kept_and_counted(tmp_path: Path) ->
         # What it had read is not known: who sees only some collections sees only his own.
         assert desk.asking.answers.recent(access=("harbour",)) == [answered]
         assert len(desk.asking.answers.recent(owner="anna", access=("harbour",))) == 2
-
-
-def test_answers_of_the_version_before_are_counted_as_unknown(tmp_path: Path) -> None:
-    with open_desk(tmp_path / "library") as desk:
-        desk.asking.answers.put("old", question="q", answer=b"{}", trace={}, collections=["hr", "finance"])
-    path = tmp_path / "library" / "library.db"
-    old = create_engine(f"sqlite:///{path}")
-    config = Config()
-    config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
-    with old.begin() as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0002")
-        assert connection.execute(text("SELECT collections FROM answers")).scalar() == '["finance","hr"]'
-    old.dispose()
-    with Refdesk(tmp_path / "library") as desk:
-        assert desk.analytics(1)["cache"]["unknown"] == 1
-        assert desk.analytics(1, access=("finance", "hr"))["questions"] == 1
-        assert desk.analytics(1, access=("finance",))["questions"] == 0

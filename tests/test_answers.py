@@ -26,11 +26,13 @@ from library_samples import found_by, open_desk, word
 from refdesk.answer import Answer, Citation, Turn, answer_from_dict, decode_answer, encode_answer
 from refdesk.errors import DiskFull, UsageError
 from refdesk.settings import Settings
-from refdesk.store.answers import AnswerStore
+from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.conversations import ConversationStore
+from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import open_database
+from refdesk.store.memory_records import MemoryAnswers
 from refdesk.store.schema import state
+from refdesk.store_ports import AnswerStore
 from timing import loops
 
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
@@ -88,11 +90,14 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     found.dispose()
 
 
-@pytest.fixture
-def store(engine: Engine) -> Iterator[AnswerStore]:
+@pytest.fixture(params=["sql", "memory"])
+def store(request: pytest.FixtureRequest, engine: Engine) -> Iterator[AnswerStore]:
     background = BackgroundWriter(engine)
-    yield AnswerStore(engine, background)
+    yield SqlAnswers(engine, background) if request.param == "sql" else MemoryAnswers()
     background.close()
+
+
+IN_SQL = pytest.mark.parametrize("store", ["sql"], indirect=True)
 
 
 def fill_disk(engine: Engine, pages_left: int) -> None:
@@ -176,6 +181,7 @@ def test_nobody_sees_what_he_may_not_read(store: AnswerStore, limits: dict[str, 
     assert {name for name in every if store.get(name, **limits)} == seen
 
 
+@IN_SQL
 def test_prune(engine: Engine, store: AnswerStore) -> None:
     put(store, "old")
     store.recent()
@@ -191,7 +197,7 @@ def test_prune(engine: Engine, store: AnswerStore) -> None:
 def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> None:
     background = BackgroundWriter(engine)
     kept = Settings()
-    store = AnswerStore(engine, background, lambda: kept)
+    store = SqlAnswers(engine, background, lambda: kept)
     put(store, "old")
     store.recent()
     with engine.begin() as connection:
@@ -207,6 +213,7 @@ def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> Non
 # the writer in the background
 
 
+@IN_SQL
 def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) -> None:
     with engine.connect() as other:
         other.exec_driver_sql("ROLLBACK")
@@ -217,6 +224,7 @@ def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) 
     assert len(store.recent()) == 20
 
 
+@IN_SQL
 def test_a_full_disk_is_told_once_and_fails_no_answer(
     engine: Engine, store: AnswerStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -235,7 +243,7 @@ def test_a_full_disk_is_told_once_and_fails_no_answer(
 
 
 def test_what_cannot_wait_says_that_the_disk_is_full(engine: Engine) -> None:
-    conversations = ConversationStore(engine)
+    conversations = SqlConversations(engine)
     conversations.append("talk", [Turn("user", "short")])
     fill_disk(engine, 4)
     with pytest.raises(DiskFull, match=r"the disk that holds .* is full"):
@@ -257,7 +265,7 @@ def test_one_bad_write_does_not_take_the_others_with_it(engine: Engine) -> None:
 def test_what_comes_after_closing_is_written_too(engine: Engine) -> None:
     background = BackgroundWriter(engine)
     background.close()
-    store = AnswerStore(engine, background)
+    store = SqlAnswers(engine, background)
     put(store, "late")
     assert store.get("late") is not None and background.lost == 0
 
@@ -265,18 +273,19 @@ def test_what_comes_after_closing_is_written_too(engine: Engine) -> None:
 PUTS = """
 import sys, time
 from pathlib import Path
-from refdesk.store.answers import AnswerStore
+from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.conversations import ConversationStore
+from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import open_database
 engine = open_database(Path(sys.argv[1]) / "library.db")
-store = AnswerStore(engine, BackgroundWriter(engine))
+store = SqlAnswers(engine, BackgroundWriter(engine))
 store.put("first", question="q", answer=b"{}", trace={})
 print("put", flush=True)
 time.sleep(float(sys.argv[2]))
 """
 
 
+@IN_SQL
 def test_a_program_that_ends_without_closing_keeps_its_answers(
     engine: Engine, store: AnswerStore, tmp_path: Path
 ) -> None:
@@ -284,6 +293,7 @@ def test_a_program_that_ends_without_closing_keeps_its_answers(
     assert store.get("first") is not None
 
 
+@IN_SQL
 def test_a_killed_program_loses_the_last_moment_at_most(engine: Engine, store: AnswerStore, tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", PUTS, str(tmp_path), "60"], stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline() == b"put\n"
@@ -298,7 +308,7 @@ def test_documents_are_added_while_answers_are_written(tmp_path: Path) -> None:
     """SQLite lets no transaction write that has read before another's commit: all writers take the lock first."""
     with open_desk(tmp_path / "library") as desk:
         background = BackgroundWriter(desk.catalogue.engine)
-        store = AnswerStore(desk.catalogue.engine, background)
+        store = SqlAnswers(desk.catalogue.engine, background)
         stop = threading.Event()
         done = 0
 

@@ -18,8 +18,9 @@ from refdesk.answer import Question, Turn, encode_answer
 from refdesk.ask.keep import realm, same_words
 from refdesk.settings import Settings
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.cache import IN_PROCESS, LocalCache
-from refdesk.store.database import QuickReader, open_database
+from refdesk.store.cache import IN_PROCESS, SqlCache
+from refdesk.store.database import PreparedReader, open_database
+from refdesk.store.memory_records import MemoryCache
 from refdesk.store.schema import answer_cache
 from refdesk.types import Scope
 from timing import loops, while_written
@@ -36,8 +37,8 @@ class Process:
         self.settings = Settings().changed(settings)
         self.engine: Engine = open_database(folder / "library.db")
         self.background = BackgroundWriter(self.engine)
-        self.reader = QuickReader(self.engine)
-        self.cache = LocalCache(self.reader, self.background, lambda: self.settings)
+        self.reader = PreparedReader(self.engine)
+        self.cache = SqlCache(self.reader, self.background, lambda: self.settings)
 
     def written(self) -> int:
         self.background.flush()
@@ -49,24 +50,49 @@ class Process:
         with self.engine.begin() as connection:
             connection.execute(text(f"UPDATE answer_cache SET created_at = created_at - {seconds}"))
 
+    def flush(self) -> None:
+        self.background.flush()
+
     def close(self) -> None:
         self.background.close()
         self.reader.close()
         self.engine.dispose()
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Process]:
-    found = Process(tmp_path)
+class MemoryProcess:
+    """The same of a cache in memory, which has one process."""
+
+    def __init__(self) -> None:
+        self.settings, self._later = Settings(), 0.0
+        self.cache = MemoryCache(lambda: self.settings, lambda: time.time() + self._later)
+
+    def written(self) -> int:
+        return sum(len(known) for known in self.cache._realms.values())
+
+    def age(self, seconds: float) -> None:
+        self._later += seconds
+
+    def flush(self) -> None:
+        """All is there at once."""
+
+    close = flush
+
+
+@pytest.fixture(params=["sql", "memory"])
+def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    found = Process(tmp_path) if request.param == "sql" else MemoryProcess()
     yield found
     found.close()
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Iterator[Process]:
-    found = Process(tmp_path)
+def there(here: Any, tmp_path: Path) -> Iterator[Any]:
+    found = Process(tmp_path) if isinstance(here, Process) else here
     yield found
     found.close()
+
+
+IN_SQL = pytest.mark.parametrize("here", ["sql"], indirect=True)
 
 
 def unit(*values: float) -> np.ndarray:
@@ -143,35 +169,37 @@ def test_same_words(one: str, other: str, same: bool) -> None:
 # the very same question
 
 
-def test_what_was_put_comes_back(here: Process) -> None:
+def test_what_was_put_comes_back(here: Any) -> None:
     assert here.cache.get(REALM, "q") is None
     here.cache.put(REALM, "q", None, ANSWER)
     assert here.cache.get(REALM, "q") == ANSWER
     assert here.cache.get(REALM, "Q") is None and here.cache.get("3-other", "q") is None
 
 
-def test_another_process_finds_it_too(here: Process, there: Process) -> None:
+def test_another_process_finds_it_too(here: Any, there: Any) -> None:
     here.cache.put(REALM, "q", None, b"first")
-    here.background.flush()
+    here.flush()
     assert there.cache.get(REALM, "q") == b"first"
     there.cache.put(REALM, "q", None, b"second")
     assert there.cache.get(REALM, "q") == b"second" and there.written() == 1
 
 
-def test_only_the_last_ones_are_held_in_the_process(here: Process) -> None:
+@IN_SQL
+def test_only_the_last_ones_are_held_in_the_process(here: Any) -> None:
     for number in range(IN_PROCESS + 20):
         here.cache.put(REALM, f"q{number}", None, b"answer")
     here.cache.get(REALM, "q25")
     here.cache.put(REALM, "one more", None, b"answer")
     assert len(here.cache._recent) == IN_PROCESS
-    here.background.flush()
+    here.flush()
     assert here.cache.get(REALM, "q0") == b"answer", "from the table"
     with here.engine.begin() as connection:
         connection.execute(text("DELETE FROM answer_cache"))
     assert here.cache.get(REALM, "q1") is None and here.cache.get(REALM, "q25") == b"answer"
 
 
-def test_after_a_day_it_is_forgotten(here: Process, there: Process) -> None:
+@IN_SQL
+def test_after_a_day_it_is_forgotten(here: Any, there: Any) -> None:
     here.cache.put(REALM, "q", None, ANSWER)
     here.age(86_300)
     assert there.cache.get(REALM, "q") == ANSWER
@@ -181,7 +209,7 @@ def test_after_a_day_it_is_forgotten(here: Process, there: Process) -> None:
     fresh.close()
 
 
-def test_a_shorter_time_holds_at_once(here: Process) -> None:
+def test_a_shorter_time_holds_at_once(here: Any) -> None:
     here.cache.put(REALM, "q", unit(1), ANSWER)
     here.settings = Settings().changed({"cache.exact_ttl_seconds": 1, "cache.default_ttl_seconds": 1})
     assert here.cache.get(REALM, "q") == ANSWER and len(here.cache.nearest(REALM, unit(1), 1)) == 1
@@ -189,18 +217,18 @@ def test_a_shorter_time_holds_at_once(here: Process) -> None:
     assert here.cache.get(REALM, "q") is None and here.cache.nearest(REALM, unit(1), 1) == []
 
 
-def test_what_another_process_has_answered_anew_is_found(here: Process, there: Process) -> None:
+def test_what_another_process_has_answered_anew_is_found(here: Any, there: Any) -> None:
     here.cache.put(REALM, "q", None, b"old")
     here.settings = Settings().changed({"cache.exact_ttl_seconds": 1})
     time.sleep(1.1)
     assert here.cache.get(REALM, "q") is None
     there.cache.put(REALM, "q", None, b"new")
-    there.background.flush()
+    there.flush()
     assert here.cache.get(REALM, "q") == b"new"
 
 
 @pytest.mark.parametrize("question", ["x" * 100_000, "half \ud83d a pair", "zero \0 character", ""])
-def test_any_question_can_be_kept(here: Process, there: Process, question: str) -> None:
+def test_any_question_can_be_kept(here: Any, there: Any, question: str) -> None:
     here.cache.put(REALM, question, unit(1), ANSWER)
     assert here.written() == 1
     assert there.cache.get(REALM, question) == ANSWER
@@ -209,12 +237,12 @@ def test_any_question_can_be_kept(here: Process, there: Process, question: str) 
 # questions that resemble it
 
 
-def test_the_nearest_come_first(here: Process, there: Process) -> None:
+def test_the_nearest_come_first(here: Any, there: Any) -> None:
     for name, vector in (("far", unit(0, 1)), ("near", unit(1, 0.1)), ("same", unit(1)), ("middle", unit(1, 1))):
         here.cache.put(REALM, name, vector, name.encode())
     here.cache.put(REALM, "without a vector", None, b"x")
     here.cache.put("3-other", "elsewhere", unit(1), b"x")
-    here.background.flush()
+    here.flush()
     for process in (here, there):
         found = process.cache.nearest(REALM, unit(1), 3)
         assert [(question, answer) for question, _, answer in found] == [
@@ -226,17 +254,17 @@ def test_the_nearest_come_first(here: Process, there: Process) -> None:
     assert here.cache.nearest("3-nothing", unit(1), 3) == []
 
 
-def test_what_others_put_meanwhile_is_seen(here: Process, there: Process) -> None:
+def test_what_others_put_meanwhile_is_seen(here: Any, there: Any) -> None:
     here.cache.put(REALM, "one", unit(1), b"1")
-    here.background.flush()
+    here.flush()
     assert [found[0] for found in there.cache.nearest(REALM, unit(1), 5)] == ["one"]
     here.cache.put(REALM, "two", unit(1, 0.2), b"2")
     here.cache.put(REALM, "one", unit(1), b"1 again")
-    here.background.flush()
+    here.flush()
     assert [found[::2] for found in there.cache.nearest(REALM, unit(1), 5)] == [("one", b"1 again"), ("two", b"2")]
 
 
-def test_a_similar_question_counts_for_five_minutes(here: Process, there: Process) -> None:
+def test_a_similar_question_counts_for_five_minutes(here: Any, there: Any) -> None:
     here.cache.put(REALM, "q", unit(1), ANSWER)
     here.age(301)
     assert there.cache.nearest(REALM, unit(1), 1) == [] and there.cache.get(REALM, "q") == ANSWER
@@ -257,9 +285,9 @@ def test_no_more_are_compared_than_allowed(tmp_path: Path) -> None:
 # forgetting
 
 
-def test_clearing_reaches_every_process(here: Process, there: Process) -> None:
+def test_clearing_reaches_every_process(here: Any, there: Any) -> None:
     here.cache.put(REALM, "q", unit(1), ANSWER)
-    here.background.flush()
+    here.flush()
     assert there.cache.get(REALM, "q") and there.cache.nearest(REALM, unit(1), 1)
     here.cache.put(REALM, "not yet written", unit(1), ANSWER)
     here.cache.clear()
@@ -267,11 +295,11 @@ def test_clearing_reaches_every_process(here: Process, there: Process) -> None:
         assert process.cache.get(REALM, "q") is None and process.cache.nearest(REALM, unit(1), 1) == []
     assert here.written() == 0
     there.cache.put(REALM, "q", unit(1), b"new")
-    there.background.flush()
+    there.flush()
     assert here.cache.get(REALM, "q") == b"new"
 
 
-def test_older_versions_of_the_corpus_are_purged(here: Process) -> None:
+def test_older_versions_of_the_corpus_are_purged(here: Any) -> None:
     for generation in (3, 3, 4):
         here.cache.put(f"{generation}-realm", f"q{generation}", None, ANSWER)
     assert here.written() == 2 - 1
@@ -297,7 +325,7 @@ def test_the_table_does_not_grow_without_end(tmp_path: Path) -> None:
 
 def test_every_change_of_the_corpus_is_another_realm(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk, open_desk(tmp_path / "library") as other:
-        cache = LocalCache(QuickReader(desk.catalogue.engine), BackgroundWriter(desk.catalogue.engine))
+        cache = SqlCache(PreparedReader(desk.catalogue.engine), BackgroundWriter(desk.catalogue.engine))
         realms = []
 
         def ask() -> bytes | None:
@@ -323,7 +351,7 @@ def test_every_change_of_the_corpus_is_another_realm(tmp_path: Path) -> None:
         assert len(set(realms)) == 5
 
 
-def test_rights_are_a_border(here: Process) -> None:
+def test_rights_are_a_border(here: Any) -> None:
     """Two readers ask the same; the second may read less and must not be answered from what the first was told."""
     boss = replace(ASKED, scope=Scope(access=("hr", "public")))
     clerk = replace(ASKED, scope=Scope(access=("public",)))
@@ -336,7 +364,8 @@ def test_rights_are_a_border(here: Process) -> None:
 # quick
 
 
-def test_it_is_quick_and_waits_for_no_writer(here: Process, tmp_path: Path) -> None:
+@IN_SQL
+def test_it_is_quick_and_waits_for_no_writer(here: Any, tmp_path: Path) -> None:
     rows = np.random.default_rng(1).standard_normal((1000, 384)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
 

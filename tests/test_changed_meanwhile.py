@@ -10,7 +10,7 @@ import pytest
 
 from library_samples import assert_whole, found_by, open_desk, word, write_mail, write_note
 from refdesk import Refdesk
-from refdesk.ingest.add import Handed
+from refdesk.records import UploadedFile
 from refdesk.types import Added, Progress
 
 
@@ -36,8 +36,8 @@ def hand_in(desk: Refdesk, path: Path, number: int, on_progress: Callable[[Progr
     """As uploads are: the second of a name is a new version of the first."""
     data = path.with_name(f"upload-{number}.data")
     data.write_bytes(path.read_bytes())
-    (added,) = desk.add_handed(
-        [Handed(data, "note.md", "a", f"upload:{number}", {}, None)], on_progress=on_progress or (lambda _: None)
+    (added,) = desk.add_uploads(
+        [UploadedFile(data, "note.md", "a", f"upload:{number}", {}, None)], on_progress=on_progress or (lambda _: None)
     )
     return added
 

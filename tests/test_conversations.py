@@ -7,24 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from sqlalchemy import Engine, create_engine, inspect, select
+from sqlalchemy import Engine, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from library_samples import found_by, open_desk, word
+from library_samples import open_desk
 from refdesk import Refdesk
 from refdesk.answer import Turn
 from refdesk.errors import UsageError
-from refdesk.ports import Older
-from refdesk.store import database, schema
-from refdesk.store.answers import AnswerStore
+from refdesk.records import Older
+from refdesk.store import schema
+from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.conversations import ConversationStore, title_of
+from refdesk.store.conversations import SqlConversations, title_of
 from refdesk.store.database import open_database
+from refdesk.store.memory_records import MemoryConversations
+from refdesk.store_ports import ConversationStore
 
 
 @pytest.fixture
@@ -34,20 +32,24 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     found.dispose()
 
 
-@pytest.fixture
-def store(engine: Engine) -> ConversationStore:
-    return ConversationStore(engine)
+@pytest.fixture(params=["sql", "memory"])
+def store(request: pytest.FixtureRequest, engine: Engine) -> ConversationStore:
+    return SqlConversations(engine) if request.param == "sql" else MemoryConversations()
+
+
+IN_SQL = pytest.mark.parametrize("store", ["sql"], indirect=True)
 
 
 def exchange(number: int) -> list[Turn]:
     return [Turn("user", f"question {number}"), Turn("assistant", f"answer {number} [1].")]
 
 
+@IN_SQL
 def test_the_next_question_sees_the_last_answer(engine: Engine, store: ConversationStore) -> None:
     assert store.turns("talk", 10) == []
     for number in range(4):
         store.append("talk", exchange(number), f"answer-{number}")
-    assert ConversationStore(engine).turns("talk", 3) == [exchange(2)[1], *exchange(3)]
+    assert SqlConversations(engine).turns("talk", 3) == [exchange(2)[1], *exchange(3)]
     assert store.turns("talk", 100) == [turn for number in range(4) for turn in exchange(number)]
     found = store.messages("talk")
     assert [one.answer_id for one in found[:2]] == ["", "answer-0"]
@@ -91,9 +93,10 @@ def test_the_one_last_used_comes_first(store: ConversationStore) -> None:
     assert len(store.recent(1)) == 1 and store.recent()[0].to_dict()["title"] == "question 0"
 
 
+@IN_SQL
 def test_rename_and_delete(engine: Engine, store: ConversationStore) -> None:
     background = BackgroundWriter(engine)
-    answers = AnswerStore(engine, background)
+    answers = SqlAnswers(engine, background)
     for name in ("a", "b"):
         store.append(name, exchange(0), f"answer-{name}")
         answers.put(f"answer-{name}", question="q", answer=b"{}", trace={}, conversation_id=name)
@@ -172,38 +175,6 @@ def test_what_is_long_ago_is_summed_up_once(store: ConversationStore) -> None:
 # the database
 
 
-def migrated(engine: Engine, revision: str, step: str = "upgrade") -> None:
-    config = Config()
-    config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        getattr(command, step)(config, revision)
-
-
-def test_a_library_of_the_first_version_is_migrated_when_opened(tmp_path: Path) -> None:
-    folder = tmp_path / "library"
-    with open_desk(folder) as desk:
-        desk.add_text("note", f"The buoy {word(1)} was moored.")
-    old = create_engine(f"sqlite:///{folder / 'library.db'}")
-    migrated(old, "0001", "downgrade")
-    fresh = create_engine("sqlite://")
-    migrated(fresh, "0001")
-    assert set(inspect(old).get_table_names()) == set(inspect(fresh).get_table_names())
-    assert "settings" not in inspect(old).get_table_names()
-    old.dispose()
-    with open_desk(folder) as desk:
-        assert found_by(desk, word(1)) == ["note"]
-        desk.settings_store.set("rag.top_k", 4)
-        ConversationStore(desk.catalogue.engine).append("talk", exchange(0))
-        with desk.catalogue.engine.connect() as connection:
-            context = MigrationContext.configure(connection, opts={"compare_type": True})
-            assert compare_metadata(context, schema.metadata) == []
-            assert context.get_current_revision() == database.HEAD
-    with open_desk(folder) as desk:
-        assert desk.settings.top_k == 4
-        assert len(ConversationStore(desk.catalogue.engine).turns("talk", 9)) == 2
-
-
 def test_the_tables_can_be_made_in_postgresql() -> None:
     """The same schema, written out in the other dialect."""
     dialect = postgresql.dialect()
@@ -218,15 +189,15 @@ def test_the_tables_can_be_made_in_postgresql() -> None:
 def test_a_backup_holds_conversations_answers_and_settings(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         desk.settings_store.set("rag.top_k", 4)
-        ConversationStore(desk.catalogue.engine).append("talk", exchange(0), "answer")
+        SqlConversations(desk.catalogue.engine).append("talk", exchange(0), "answer")
         background = BackgroundWriter(desk.catalogue.engine)
-        AnswerStore(desk.catalogue.engine, background).put("answer", question="q", answer=b"{}", trace={"id": "t"})
+        SqlAnswers(desk.catalogue.engine, background).put("answer", question="q", answer=b"{}", trace={"id": "t"})
         background.close()
         desk.backup(tmp_path / "backup.tar")
     Refdesk.restore(tmp_path / "backup.tar", tmp_path / "copy")
     with Refdesk(tmp_path / "copy") as desk:
         assert desk.settings.top_k == 4
-        assert ConversationStore(desk.catalogue.engine).turns("talk", 9) == exchange(0)
+        assert SqlConversations(desk.catalogue.engine).turns("talk", 9) == exchange(0)
         background = BackgroundWriter(desk.catalogue.engine)
-        assert AnswerStore(desk.catalogue.engine, background).get("answer") == ({}, {"id": "t"})
+        assert SqlAnswers(desk.catalogue.engine, background).get("answer") == ({}, {"id": "t"})
         background.close()

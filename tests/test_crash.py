@@ -98,13 +98,14 @@ from refdesk import Refdesk
 from refdesk import desk as engine
 from refdesk.files import local as files
 from refdesk.index import lexical as lexical_tantivy
+from refdesk.index import local as index
 from refdesk.index import vectors as vectors_usearch
 from refdesk.store import maintenance, rows, writer
 
 change, place, name, nth, when = json.loads(sys.argv[2])
 owner = eval(place)
 {DYING_AT}
-maintenance.EXACT_BELOW = 2  # so that a snapshot is made of a library this small
+index.EXACT_BELOW = 2  # so that a snapshot is made of a library this small
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
 desk.index.refresh()
 die_at(owner, name, nth, when)
@@ -114,23 +115,23 @@ elif change == "replace":
     desk.add_texts([(f"text {{n}}", f"The buoy zq{{n}}v1 was moored.") for n in range(4)])
 elif change == "remove":
     desk.remove("text 0", "text 1")
-elif change == "settle":
-    desk.maintenance.settle(force=True)
+elif change == "compact":
+    desk.maintenance.compact(force=True)
 elif change == "rebuild":
     desk.reindex()
 os._exit(0)
 """
 
 STORE_STEPS = [
-    ("writer.LibraryWriter", "_claim_space", 1, "after"),
-    ("writer.LibraryWriter", "_reserve", 1, "after"),
-    ("writer.LibraryWriter", "_keep_files", 1, "after"),
+    ("writer.SqlWriter", "_claim_space", 1, "after"),
+    ("writer.SqlWriter", "_reserve", 1, "after"),
+    ("writer.SqlWriter", "_keep_files", 1, "after"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "before"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
-    ("writer.LibraryWriter", "_insert_content", 1, "after"),
+    ("writer.SqlWriter", "_insert_content", 1, "after"),
     ("writer", "unused", 1, "after"),
-    ("files.FileStore", "remove", 1, "before"),
-    ("writer.LibraryWriter", "_purge", 2, "before"),
+    ("files.LocalFiles", "remove", 1, "before"),
+    ("writer.SqlWriter", "_purge", 2, "before"),
     ("lexical_tantivy.LexicalIndex", "merge", 1, "before"),
 ]
 PURGE_STEPS = [
@@ -140,28 +141,28 @@ PURGE_STEPS = [
 REMOVE_STEPS = [
     ("writer", "remove_family", 1, "after"),
     ("writer", "unused", 1, "after"),
-    ("files.FileStore", "remove", 1, "before"),
-    ("writer.LibraryWriter", "_purge", 2, "before"),
+    ("files.LocalFiles", "remove", 1, "before"),
+    ("writer.SqlWriter", "_purge", 2, "before"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
 ]
-SETTLE_STEPS = [
+COMPACT_STEPS = [
     ("vectors_usearch.Graph", "save", 1, "after"),
     ("vectors_usearch.VectorIndex", "write_snapshot", 1, "after"),
-    ("maintenance", "bump", 2, "after"),
-    ("maintenance.Maintenance", "_remove_old_snapshots", 1, "before"),
+    ("writer", "bump", 2, "after"),
+    ("index.LocalIndex", "remove_old", 1, "before"),
 ]
 REBUILD_STEPS = [
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
-    ("maintenance.Maintenance", "_write_lexical", 1, "after"),
-    ("maintenance", "set_state", 2, "after"),
-    ("maintenance.Maintenance", "settle", 1, "before"),
-    ("maintenance.Maintenance", "settle", 1, "after"),
+    ("index.LocalIndex", "rebuild", 1, "after"),
+    ("writer", "set_state", 2, "after"),
+    ("maintenance.Maintenance", "compact", 1, "before"),
+    ("maintenance.Maintenance", "compact", 1, "after"),
 ]
 POINTS = [
     *(("add", *step) for step in STORE_STEPS[::2]),
     *(("replace", *step) for step in (*STORE_STEPS, *PURGE_STEPS)),
     *(("remove", *step) for step in REMOVE_STEPS),
-    *(("settle", *step) for step in SETTLE_STEPS),
+    *(("compact", *step) for step in COMPACT_STEPS),
     *(("rebuild", *step) for step in REBUILD_STEPS),
 ]
 
@@ -175,7 +176,7 @@ def small_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", ["add", "replace", "remove", "settle", "rebuild"])
+@pytest.mark.parametrize("change", ["add", "replace", "remove", "compact", "rebuild"])
 def test_killed_between_two_steps(change: str, small_library: Path, tmp_path: Path) -> None:
     for number, point in enumerate(one for one in POINTS if one[0] == change):
         library = tmp_path / str(number)
@@ -198,8 +199,8 @@ def test_killed_between_two_steps(change: str, small_library: Path, tmp_path: Pa
                 assert [found_by(desk, word(n, 1)) for n in range(4)] == [[f"text {n}"] for n in range(4)], point
             elif change == "rebuild":
                 assert desk.reindex() == 6
-            elif change == "settle":
-                assert desk.maintenance.settle(force=True)
+            elif change == "compact":
+                assert desk.maintenance.compact(force=True)
             assert_repaired(desk)
             assert_whole(desk)
 

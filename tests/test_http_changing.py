@@ -124,7 +124,7 @@ def test_a_document_with_a_new_version_on_its_way(server: Server, desk: Refdesk)
     assert wait_until(lambda: all_done(server))
     document = desk.document("plan.md").id
     with desk.spool.working():
-        parts = [("files", ("plan.md", b"Said anew."))]
+        parts = [("files", ("plan.md", b"WorkerMessage anew."))]
         server.post("/api/documents", files=parts, data={"collection": "harbour"})
         for path, body in (("PATCH", {"name": "x"}), ("PATCH", {"collection": "hr"})):
             refused = server.request(path, f"/api/documents/{document}", json=body)

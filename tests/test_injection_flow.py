@@ -16,9 +16,9 @@ from refdesk.events import Done
 from refdesk.ports import Desk
 from refdesk.providers.registry import make_models
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.cache import LocalCache
-from refdesk.store.conversations import ConversationStore
-from refdesk.store.database import QuickReader
+from refdesk.store.cache import SqlCache
+from refdesk.store.conversations import SqlConversations
+from refdesk.store.database import PreparedReader
 from refdesk.types import Scope
 from test_injection import INJECTIONS
 from wire_server import WireServer
@@ -53,8 +53,8 @@ def answer(library: Refdesk, name: str, **changed: object) -> Answer:
         embedder=library.embedder,
         reranker=SentenceReranker(),
         models=make_models(library.config, settings),
-        cache=LocalCache(QuickReader(engine), background, lambda: settings),
-        conversations=ConversationStore(engine),
+        cache=SqlCache(PreparedReader(engine), background, lambda: settings),
+        conversations=SqlConversations(engine),
         settings=settings,
         record=lambda answer, trace: None,
         record_failure=lambda error, trace: None,

@@ -16,18 +16,22 @@ from sqlalchemy import event
 
 from conftest import run_refdesk
 from library_samples import finish, open_desk, start
+from memory_desk import KINDS, open_either
 from refdesk import Refdesk, UsageError
 from refdesk.errors import NotFound
 from refdesk.store import keys as adapter
-from refdesk.store.database import Prepared, QuickReader
+from refdesk.store.database import PreparedReader, Statement
 from refdesk.types import EVERYTHING
 from timing import loops, while_written
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Refdesk]:
-    with open_desk(tmp_path / "library") as found:
+@pytest.fixture(params=KINDS)
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Refdesk]:
+    with open_either(request.param, tmp_path / "library") as found:
         yield found
+
+
+IN_SQL = pytest.mark.parametrize("desk", ["sql"], indirect=True)
 
 
 def test_a_key_is_known_by_its_secret(desk: Refdesk) -> None:
@@ -54,6 +58,7 @@ def test_nothing_else_is_let_in(desk: Refdesk, wrong: str) -> None:
         assert desk.keys.verify(near) is None
 
 
+@IN_SQL
 def test_secrets_are_different_and_stored_nowhere(desk: Refdesk, tmp_path: Path) -> None:
     secrets = [desk.keys.add(f"key {number}", "reader")[1] for number in range(5)]
     assert len(set(secrets)) == 5
@@ -123,6 +128,7 @@ with Refdesk(sys.argv[1]) as desk:
 """
 
 
+@IN_SQL
 def test_other_processes_know_at_once(desk: Refdesk) -> None:
     process = start(VERIFIES, desk.folder, stdin=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
@@ -229,6 +235,7 @@ with Refdesk(sys.argv[1]) as desk:
 """
 
 
+@IN_SQL
 def test_other_processes_know_of_a_change_at_once(desk: Refdesk) -> None:
     _, secret = desk.keys.add("Anna", "reader", ["finance"])
     process = start(CHANGES, desk.folder, stdin=subprocess.PIPE)
@@ -250,17 +257,17 @@ def test_other_processes_know_of_a_change_at_once(desk: Refdesk) -> None:
 # threads that read at the same time
 
 
-class Held(QuickReader):
+class Held(PreparedReader):
     """A reader whose thread can be stopped just after it has read all the keys."""
 
-    def __init__(self, reader: QuickReader) -> None:
+    def __init__(self, reader: PreparedReader) -> None:
         super().__init__(reader.engine)
         self.stops: threading.Thread | None = None
         self.has_read, self.goes_on = threading.Event(), threading.Event()
 
-    def rows(self, prepared: Prepared, **values: Any) -> list[Any]:
-        found = super().rows(prepared, **values)
-        if threading.current_thread() is self.stops and "digest" in prepared.text:
+    def rows(self, statement: Statement, **values: Any) -> list[Any]:
+        found = super().rows(statement, **values)
+        if threading.current_thread() is self.stops and "digest" in statement.written(self.engine.dialect, values)[0]:
             self.has_read.set()
             assert self.goes_on.wait(30)
         return found
@@ -280,11 +287,12 @@ class Lingering:
         self._then()
 
 
+@IN_SQL
 def test_a_slow_thread_does_not_bring_back_a_revoked_key(desk: Refdesk) -> None:
     """It read the keys before one was revoked, and hands them in just after a quicker thread has read them anew."""
     key, secret = desk.keys.add("Anna", "reader")
-    reader = Held(QuickReader(desk.catalogue.engine))
-    store = adapter.KeyStore(reader, desk.asking.background)
+    reader = Held(PreparedReader(desk.catalogue.engine))
+    store = adapter.SqlKeys(reader, desk._background)
     slow_said: list[adapter.Key | None] = []
     slow = reader.stops = threading.Thread(target=lambda: slow_said.append(store.verify(secret)))
 
@@ -303,6 +311,7 @@ def test_a_slow_thread_does_not_bring_back_a_revoked_key(desk: Refdesk) -> None:
     reader.close()
 
 
+@IN_SQL
 def test_last_used_is_written_once_a_minute(desk: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
 
@@ -326,6 +335,7 @@ def test_last_used_is_written_once_a_minute(desk: Refdesk, monkeypatch: pytest.M
     assert desk.keys.list()[0].last_used > first
 
 
+@IN_SQL
 def test_verifying_takes_no_time_and_waits_for_no_writer(desk: Refdesk) -> None:
     secrets = [desk.keys.add(f"key {number}", "reader")[1] for number in range(50)]
     turns = cycle(secrets)

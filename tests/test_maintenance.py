@@ -32,13 +32,13 @@ from library_samples import (
     write_notes,
 )
 from refdesk import Refdesk
-from refdesk.errors import LibraryDamaged, LibraryTooNew, UsageError
+from refdesk.errors import LibraryDamaged, LibraryError, LibraryTooNew, UsageError
+from refdesk.index.local import TAIL_LIMIT
 from refdesk.index.vectors import EXACT_BELOW, GRAPH
 from refdesk.ports import Embedded
 from refdesk.serve.cli.admin import examine
 from refdesk.store import database, schema
-from refdesk.store.maintenance import TAIL_LIMIT
-from refdesk.store.writer import Ready
+from refdesk.store_ports import Ready
 from refdesk.types import Chunk, Document, Page, Prepared, Scope, Sentence, Span
 
 DIMENSIONS = 384
@@ -187,7 +187,7 @@ def nearest(desk: Refdesk, text: str, scope: Scope | None = None, k: int = 1) ->
     """The texts of the chunks whose vectors are nearest to that of a text."""
     desk.index.refresh()
     found = desk.index.dense(vector_of(text), k, scope or Scope())
-    rows = desk.catalogue.hydrate([chunk_id for chunk_id, _ in found], desk.catalogue.standing().generation)
+    rows = desk.catalogue.hydrate([chunk_id for chunk_id, _ in found], desk.catalogue.state().generation)
     return [rows[chunk_id][0].text for chunk_id, _ in found]
 
 
@@ -195,8 +195,8 @@ def test_a_library_of_a_few_thousand_chunks_gets_a_snapshot(tmp_path: Path) -> N
     """Without one the first search of every process would read every vector from SQL."""
     with open_desk(tmp_path / "library") as desk:
         desk.writer.store([made(number) for number in range(TAIL_LIMIT // CHUNKS_EACH + 1)])
-        assert desk.maintenance.settle() and desk.index.vectors.tail_length == 0
-        assert not desk.maintenance.settle()
+        assert desk.maintenance.compact() and desk.index.vectors.tail_length == 0
+        assert not desk.maintenance.compact()
     with open_desk(tmp_path / "library") as desk:
         assert nearest(desk, "1 7 0") == ["1 7 0"] and desk.index.vectors.tail_length == 0
         assert len(desk.index.vectors) == desk.catalogue.counts(desk.embedder.name)["vectors"] < 5000
@@ -213,7 +213,7 @@ def large_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         count = EXACT_BELOW // CHUNKS_EACH + 1
         for first in range(0, count, 8):
             desk.writer.store([made(number) for number in range(first, min(first + 8, count))])
-        assert desk.maintenance.settle(force=True)
+        assert desk.maintenance.compact(force=True)
         assert len(list((folder / "index").glob("vectors-*"))) == 1
     return folder
 
@@ -228,7 +228,7 @@ def large(large_library: Path, tmp_path: Path) -> Path:
 def test_snapshot_with_additions_removals_and_filters(large: Path) -> None:
     with open_desk(large) as desk:
         assert nearest(desk, "7 3 0") == ["7 3 0"]
-        assert not desk.maintenance.settle()  # nothing to do
+        assert not desk.maintenance.compact()  # nothing to do
         desk.writer.store([made(100, 20)])
         assert nearest(desk, "100 5 0") == ["100 5 0"]
         desk.writer.store([made(8, version=1)])  # replaces one that is in the snapshot
@@ -247,7 +247,7 @@ def test_snapshot_with_additions_removals_and_filters(large: Path) -> None:
         before = sorted((large / "index").glob("vectors-*"))
         with open_desk(large) as reader:
             assert nearest(reader, "9 1 0") == ["9 1 0"]
-            assert desk.maintenance.settle(force=True)
+            assert desk.maintenance.compact(force=True)
             assert sorted((large / "index").glob("vectors-*")) != before
             for one in (desk, reader):
                 assert nearest(one, "9 1 0") == ["9 1 0"]
@@ -452,7 +452,11 @@ def test_a_backup_holds_plain_files_alone(
 # the database
 
 
-def test_migrations_build_what_the_schema_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "of_0_1_0"])
+def test_a_library_has_the_tables_that_the_schema_says(is_new: bool, tmp_path: Path) -> None:
+    if not is_new:  # what was released stays what migrations start from
+        with tarfile.open(Path(__file__).parent / "golden" / "backup-0.1.tar") as archive:
+            archive.extract("library.db", tmp_path, filter="data")
     database.open_database(tmp_path / "library.db").dispose()
     engine = create_engine(f"sqlite:///{tmp_path / 'library.db'}")
     with engine.connect() as connection:
@@ -462,6 +466,16 @@ def test_migrations_build_what_the_schema_says(tmp_path: Path) -> None:
     engine.dispose()
     versions = Path(database.__file__).parent / "migrations" / "versions"
     assert max(path.stem[:4] for path in versions.glob("[0-9]*.py")) == database.HEAD
+
+
+def test_a_library_from_before_the_first_release_is_left_alone(texts_library: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    shutil.copytree(texts_library, library)
+    with sqlite3.connect(library / "library.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0003'")
+    connection.close()
+    with pytest.raises(LibraryError, match=r"before 0\.1\.0 .*0003"):
+        open_desk(library)
 
 
 def test_a_library_of_a_newer_version_is_left_alone(texts_library: Path, tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ from library_samples import (
 )
 from refdesk import Refdesk, UsageError
 from refdesk.errors import NotFound
+from refdesk.records import Move
 from refdesk.store import writer
 from refdesk.store.schema import documents
-from refdesk.store.writer import Move
 
 METHODS: tuple[Any, ...] = ("bm25", "dense", "hybrid", "rrf")
 
@@ -369,23 +369,23 @@ DYING_BETWEEN = f"""
 import os, sys
 from refdesk import Refdesk
 from refdesk.store import writer
-from refdesk.store.writer import Move
+from refdesk.records import Move
 
 writer.CHANGED_AT_ONCE = 1
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
 {DYING_AT}
-die_at(writer.LibraryWriter, "_move", 1, "after")
+die_at(writer.SqlWriter, "_move", 1, "after")
 desk.rename_collection("a", "a/old")
 os._exit(0)
 """
 POINTS = [
     ("writer", "departures", 1, "after"),
-    ("writer.LibraryWriter", "_reserve", 1, "after"),
+    ("writer.SqlWriter", "_reserve", 1, "after"),
     ("writer", "move_rows", 1, "after"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "before"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
     ("writer", "bump", 1, "after"),
-    ("writer.LibraryWriter", "_purge", 2, "before"),
+    ("writer.SqlWriter", "_purge", 2, "before"),
     ("lexical_tantivy.LexicalIndex", "write", 2, "after"),
     ("lexical_tantivy.LexicalIndex", "merge", 1, "before"),
 ]

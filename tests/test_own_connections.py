@@ -40,4 +40,4 @@ def test_after_closing_there_is_a_new_one(tmp_path: Path) -> None:
         assert isinstance(held, sqlite3.Connection)
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             held.execute("SELECT 1")
-        assert desk.catalogue.standing().generation == 0
+        assert desk.catalogue.state().generation == 0

@@ -26,8 +26,8 @@ from library_samples import (
     write_notes,
 )
 from refdesk.errors import ParserDied, ParseTimeout
-from refdesk.ingest.add import Handed
 from refdesk.ingest.workers import PrepareTask, Setup, WorkerPool
+from refdesk.records import UploadedFile
 from refdesk.types import Document, Progress
 
 OPENING = """
@@ -155,11 +155,11 @@ def test_removed_chunks_do_not_crowd_out_others(tmp_path: Path) -> None:
     killed = f"""
 import os, sys
 from refdesk import Refdesk
-from refdesk.store.writer import LibraryWriter
+from refdesk.store.writer import SqlWriter
 with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
     desk.index.refresh()
-    purge, calls = LibraryWriter._purge, []
-    LibraryWriter._purge = lambda self: os._exit(9) if calls else calls.append(purge(self))
+    purge, calls = SqlWriter._purge, []
+    SqlWriter._purge = lambda self: os._exit(9) if calls else calls.append(purge(self))
     desk.remove(*[document.id for document in desk.documents() if document.name.startswith("text")])
 """
     library = tmp_path / "library"
@@ -242,7 +242,9 @@ def test_a_worker_killed_in_the_middle_of_an_add(tmp_path: Path) -> None:
 def test_what_nobody_wants_any_more_is_put_down_and_the_others_go_on(tmp_path: Path) -> None:
     """One that waits for its turn, and one at which a worker is stuck this moment."""
     notes = write_notes(tmp_path / "notes", 6)
-    files = [Handed(path, path.name, "default", f"upload:{path.stem}", {}, None) for path in sorted(notes.glob("*.md"))]
+    files = [
+        UploadedFile(path, path.name, "default", f"upload:{path.stem}", {}, None) for path in sorted(notes.glob("*.md"))
+    ]
     stuck, waits = notes / "note-3.md", notes / "note-5.md"
     unwanted: set[str] = set()
     ids: dict[str, str] = {}
@@ -256,7 +258,7 @@ def test_what_nobody_wants_any_more_is_put_down_and_the_others_go_on(tmp_path: P
             unwanted.update({"upload:note-3", "upload:note-5"})
 
     with open_desk(tmp_path / "library") as desk:
-        results = desk.add_handed(files, on_progress=on_progress, unwanted=lambda: unwanted)
+        results = desk.add_uploads(files, on_progress=on_progress, unwanted=lambda: unwanted)
         outcomes = {one.name: one.outcome for one in results}
         assert outcomes == {file.name: "added" for file in files} | {stuck.name: "removed", waits.name: "removed"}
         stayed = {one.name: one.id for one in desk.documents()}
@@ -267,13 +269,13 @@ def test_what_nobody_wants_any_more_is_put_down_and_the_others_go_on(tmp_path: P
 def test_a_new_version_that_nobody_wants_leaves_the_old_one(tmp_path: Path) -> None:
     (note,) = write_notes(tmp_path / "notes", 1).glob("*.md")
     with open_desk(tmp_path / "library") as desk:
-        (first,) = desk.add_handed([Handed(note, "note", "default", "upload:1", {}, None)])
-        note.write_text("Said anew.")
-        again = [Handed(note, "note", "default", "upload:2", {}, None)]
-        (put_down,) = desk.add_handed(again, unwanted=lambda: {"upload:2"})
+        (first,) = desk.add_uploads([UploadedFile(note, "note", "default", "upload:1", {}, None)])
+        note.write_text("WorkerMessage anew.")
+        again = [UploadedFile(note, "note", "default", "upload:2", {}, None)]
+        (put_down,) = desk.add_uploads(again, unwanted=lambda: {"upload:2"})
         assert (first.outcome, put_down.outcome) == ("added", "removed")
         assert desk.documents() == [first.document]
-        assert [one.outcome for one in desk.add_handed(again)] == ["replaced"]
+        assert [one.outcome for one in desk.add_uploads(again)] == ["replaced"]
 
 
 def test_a_worker_killed_while_it_embeds_costs_no_document(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from refdesk import Box, Document, LibraryError, Refdesk, RefdeskError, UsageError
-from refdesk.files.local import FileStore
-from refdesk.files.render import MARK, DrawnPages, page_image
+from refdesk.files.local import LocalFiles
+from refdesk.files.render import MARK, RenderCache, page_image
 
 
 def pdf(width: float = 200, height: float = 100, **options: str) -> bytes:
@@ -26,13 +26,13 @@ def pdf(width: float = 200, height: float = 100, **options: str) -> bytes:
     return buffer.getvalue()
 
 
-def stored(folder: Path, data: bytes, format: str = "pdf", pages: int = 1) -> tuple[FileStore, Document]:
-    files = FileStore(folder)
+def stored(folder: Path, data: bytes, format: str = "pdf", pages: int = 1) -> tuple[LocalFiles, Document]:
+    files = LocalFiles(folder)
     return files, Document("id", f"name.{format}", "c", files.put(data), "ready", format=format, page_count=pages)
 
 
-def draw(files: FileStore, document: Document, number: int, width: int, boxes: Sequence[Box] = ()) -> bytes:
-    return page_image(files, DrawnPages(files.renders), document, number, width, boxes)
+def draw(files: LocalFiles, document: Document, number: int, width: int, boxes: Sequence[Box] = ()) -> bytes:
+    return page_image(files, RenderCache(files.renders), document, number, width, boxes)
 
 
 def opened(png: bytes) -> Image.Image:
@@ -49,7 +49,7 @@ def test_a_page_is_as_wide_as_asked_and_kept(tmp_path: Path) -> None:
 
 def test_the_images_not_asked_for_longest_go_first(tmp_path: Path) -> None:
     files, document = stored(tmp_path, pdf())
-    drawn = DrawnPages(files.renders, most_bytes=20_000)
+    drawn = RenderCache(files.renders, most_bytes=20_000)
     for page in range(1, 6):
         drawn.put("a", f"{page}-100.png", bytes(3_000))
         os.utime(files.renders / "a" / f"{page}-100.png", (page, page))
@@ -65,7 +65,7 @@ def test_the_images_not_asked_for_longest_go_first(tmp_path: Path) -> None:
 
 def test_an_image_that_goes_while_it_is_read_leaves_none_behind(tmp_path: Path) -> None:
     """Two readers and two writers, and room for a few: nobody ever sees an empty image."""
-    drawn = DrawnPages(tmp_path, most_bytes=20_000)
+    drawn = RenderCache(tmp_path, most_bytes=20_000)
     names = [f"{page}-100.png" for page in range(1, 12)]
 
     def work(is_writing: bool) -> set[bytes | None]:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from refdesk import Refdesk, Scope, UsageError
-from refdesk.desk import METHODS
+from refdesk.arguments import METHODS
 from refdesk.ports import Embedded
-from refdesk.store.writer import Ready
+from refdesk.store_ports import Ready
 from refdesk.terms import query_terms
 from refdesk.types import Chunk, Document, Kind, Page, Prepared, Sentence, Span
 

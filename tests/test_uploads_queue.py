@@ -45,7 +45,7 @@ with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) a
 
 
 def test_twins_share_a_document_and_the_fate_of_what_cannot_be_read(desk: Refdesk, uploads: Uploads) -> None:
-    """Handed in together, so that the second is looked at before it is known what became of the first."""
+    """UploadedFile in together, so that the second is looked at before it is known what became of the first."""
     for name in ("a.pdf", "b.pdf"):
         hand_in(desk, name, b"%PDF-1.7 torn")
     for name in ("c.md", "d.md"):

@@ -22,15 +22,15 @@ from refdesk.config import Config
 from refdesk.errors import NeedsPassword, ParserDied, ParseTimeout, RefdeskError
 from refdesk.ingest import workers as processes
 from refdesk.ingest.workers import (
+    AttachedFile,
     EmbedTask,
     Event,
     Failure,
     PreparedFile,
     PrepareTask,
-    Said,
     Setup,
-    Spooled,
     Task,
+    WorkerMessage,
     WorkerPool,
     decode,
     encode,
@@ -72,17 +72,17 @@ def test_every_message_comes_back_as_it_was() -> None:
     geometry = Geometry.from_rows([(0, 3, 1, 1, 0.1, 0.2, 0.3, 0.4), (4, 9, 2, 2, 1.0, 2.0, 3.0, 4.0)])
     figures = {"ab": bytes(range(256)), "cd": b""}
     prepared = Prepared(DOCUMENT, CHUNK.text, (Page(1, 0, 9, label="iv"),), (CHUNK, CHUNK), geometry, figures)
-    spooled = Spooled("a.txt", Path(os.fsdecode(b"/tmp/\xff")), "ef")
+    spooled = AttachedFile("a.txt", Path(os.fsdecode(b"/tmp/\xff")), "ef")
     vector = np.linspace(0, 1, 8, dtype=np.float32)
     for message in (
         Setup(Config(Path("/library"), settings={"rag.top_k": 5}), Settings().changed({"ingest.workers": 3})),
         Task(prepare=PrepareTask(DOCUMENT, path=Path("/a"), spool=Path("/b"), password="half a pair: \udc80")),
         Task(embed=EmbedTask((CHUNK,))),
-        Said(),
-        Said(progress=(3, 10)),
-        Said(prepared=PreparedFile(prepared, Path("/b/new-1"), (spooled,))),
-        Said(embedded=(Embedded(vector, np.array([[1, -127]], dtype=np.int8)),)),
-        Said(failed=Failure("BrokenFile", "cut off", "save it again", False)),
+        WorkerMessage(),
+        WorkerMessage(progress=(3, 10)),
+        WorkerMessage(prepared=PreparedFile(prepared, Path("/b/new-1"), (spooled,))),
+        WorkerMessage(embedded=(Embedded(vector, np.array([[1, -127]], dtype=np.int8)),)),
+        WorkerMessage(failed=Failure("BrokenFile", "cut off", "save it again", False)),
     ):
         assert same(decode(encode(message), type(message)), message), message
 
@@ -101,7 +101,7 @@ def test_every_error_comes_back_as_it_was() -> None:
 @given(st.binary() | st.builds(lambda head: len(head).to_bytes(4, "big") + head, st.binary()))
 def test_other_bytes_are_no_message(data: bytes) -> None:
     with pytest.raises(ValueError):
-        decode(data, Said)
+        decode(data, WorkerMessage)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_other_bytes_are_no_message(data: bytes) -> None:
 def test_what_is_of_another_type_is_no_message(value: str) -> None:
     head = b'{"value":' + value.encode() + b',"parts":[1]}'
     with pytest.raises(ValueError):
-        decode(len(head).to_bytes(4, "big") + head + b"x", Said)
+        decode(len(head).to_bytes(4, "big") + head + b"x", WorkerMessage)
 
 
 # real workers
@@ -141,11 +141,11 @@ connection.recv_bytes()
 ENDLESS = """
 import sys, time
 from multiprocessing.connection import Connection
-from refdesk.ingest.workers import Said, encode
+from refdesk.ingest.workers import WorkerMessage, encode
 connection = Connection(int(sys.argv[1]))
-connection.send_bytes(encode(Said()))
+connection.send_bytes(encode(WorkerMessage()))
 while True:
-    connection.send_bytes(encode(Said(progress=(1, 1_000_000))))
+    connection.send_bytes(encode(WorkerMessage(progress=(1, 1_000_000))))
     time.sleep(0.02)
 """
 STEALING = """
@@ -153,23 +153,23 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from multiprocessing.connection import Connection
-from refdesk.ingest.workers import PreparedFile, Said, Setup, Task, decode, encode
+from refdesk.ingest.workers import PreparedFile, WorkerMessage, Setup, Task, decode, encode
 from refdesk.types import Prepared
 connection = Connection(int(sys.argv[1]))
 connection.recv_bytes()
-connection.send_bytes(encode(Said()))
+connection.send_bytes(encode(WorkerMessage()))
 task = decode(connection.recv_bytes(), Task).prepare
 prepared = Prepared(replace(task.document, {changed}), "", (), ())
-connection.send_bytes(encode(Said(prepared=PreparedFile(prepared, {path}))))
+connection.send_bytes(encode(WorkerMessage(prepared=PreparedFile(prepared, {path}))))
 connection.recv_bytes()
 """
 MISTAKEN = """
 import sys
 from multiprocessing.connection import Connection
-from refdesk.ingest.workers import Said, encode
+from refdesk.ingest.workers import WorkerMessage, encode
 connection = Connection(int(sys.argv[1]))
-connection.send_bytes(encode(Said()))
-connection.send_bytes(encode(Said(embedded=())))
+connection.send_bytes(encode(WorkerMessage()))
+connection.send_bytes(encode(WorkerMessage(embedded=())))
 connection.recv_bytes(), connection.recv_bytes(), connection.recv_bytes()
 """
 

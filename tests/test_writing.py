@@ -14,7 +14,7 @@ from sqlalchemy import event
 from library_samples import assert_repaired, open_desk
 from refdesk import Refdesk
 from refdesk.ports import Embedded
-from refdesk.store.writer import Ready
+from refdesk.store_ports import Ready
 from refdesk.types import Chunk, Document, Page, Prepared, Sentence, Span
 
 

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 from refdesk.arguments import checked_collection, names, one_of
 from refdesk.errors import AccessDenied, UsageError
+from refdesk.records import Key, lies_within
 from refdesk.settings import Settings
-from refdesk.store.keys import Key, KeyStore, SessionStore
-from refdesk.store.rows import lies_within
+from refdesk.store_ports import KeyStore, SessionStore
 from refdesk.types import EVERYTHING, Access
 
 Role = Literal["reader", "editor", "admin"]

@@ -10,11 +10,14 @@ from typing import Any, TypeVar, get_args
 
 from refdesk.answer import Level, Mode, Question, ResponseMode, Role, Turn
 from refdesk.errors import UsageError
-from refdesk.ingest.add import Text
+from refdesk.records import NewText
 from refdesk.settings import Settings
-from refdesk.types import Kind, Range, Scope
+from refdesk.types import Kind, Method, Range, Scope, Status
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+METHODS: tuple[Method, ...] = get_args(Method)
+STATUSES: tuple[Status, ...] = get_args(Status)
+IMAGE_FORMATS = ("png", "webp")
 TEXT_FORMATS = ("text", "markdown", "html", "csv")
 LEVELS: tuple[Level, ...] = get_args(Level)
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -77,9 +80,12 @@ def checked_date(text: Any) -> str:
         raise UsageError(f"'{text}' is not a date", hint="write 2024-01-31") from None
 
 
-def sound(text: Any) -> str:
+def valid_utf8(text: Any) -> str:
     """A text that can be stored: halves of surrogate pairs, which no encoding takes, become "?"."""
     return str(text).encode("utf-8", "replace").decode("utf-8")
+
+
+sound = valid_utf8  # its old name, until its callers have changed over
 
 
 def checked_collection(path: str) -> str:
@@ -95,7 +101,7 @@ def checked_collection(path: str) -> str:
 
 def _collection(path: str) -> str:
     """The same, its accents as they were typed."""
-    parts = [part.strip() for part in sound(path).split("/")]
+    parts = [part.strip() for part in valid_utf8(path).split("/")]
     found = "/".join(parts)
     if not all(parts) or any(part in (".", "..") for part in parts) or HIDDEN.search(found):
         raise UsageError(f"'{path}' is not a collection", hint="use a name, or a path such as finance/2024")
@@ -125,19 +131,19 @@ def checked_title(title: Any) -> str:
 
 def _one_line(text: Any) -> str:
     """Without control characters and those that turn letters about; "" for what is no text."""
-    return " ".join(HIDDEN.sub("", " ".join(sound(text).split())).split()) if isinstance(text, str) else ""
+    return " ".join(HIDDEN.sub("", " ".join(valid_utf8(text).split())).split()) if isinstance(text, str) else ""
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     if metadata is not None and not isinstance(metadata, Mapping):
         raise UsageError(f"metadata is a mapping of names to values, not {metadata!r:.100}")
-    found = {sound(name): sound(value) for name, value in (metadata or {}).items()}
+    found = {valid_utf8(name): valid_utf8(value) for name, value in (metadata or {}).items()}
     if sum(len(name) + len(value) for name, value in found.items()) > LONGEST_METADATA:
         raise UsageError(f"the metadata of a document have {LONGEST_METADATA:,} characters at most")
     return found
 
 
-def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> Text:
+def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> NewText:
     is_pair = isinstance(one, (tuple, list)) and len(one) == 2
     fields: Mapping[str, Any] = dict(zip(("name", "text"), one, strict=True)) if is_pair else one  # type: ignore[assignment]
     known = {"name", "text", "title", "collection", "metadata", "date", "format"}
@@ -154,10 +160,10 @@ def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> T
     if (format := fields.get("format") or "text") not in TEXT_FORMATS:
         raise UsageError(f"a text cannot be of the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
     metadata = checked_metadata(fields.get("metadata"))
-    title = sound(fields.get("title") or metadata.get("title", ""))
-    return Text(
-        name=sound(fields["name"]),
-        text=sound(fields["text"]) if fields["text"].strip() else title,  # a title alone is worth finding
+    title = valid_utf8(fields.get("title") or metadata.get("title", ""))
+    return NewText(
+        name=valid_utf8(fields["name"]),
+        text=valid_utf8(fields["text"]) if fields["text"].strip() else title,  # a title alone is worth finding
         collection=checked_collection(fields.get("collection") or collection),
         metadata=metadata,
         title=title,

@@ -46,7 +46,7 @@ IN_SETTINGS = "the settings"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ProviderAccess:
     """Where a provider is reached, and with which key; `key_variable` is the one it was or would be read from.
 
     It is `IN_SETTINGS` for a key that was entered there.
@@ -79,7 +79,7 @@ class Config:
     # None: the process's own, looked at when a provider is used and never kept, so that keys do not travel to workers
     environment: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
-    def access(self, provider: Provider, entered: Entered = NOTHING_ENTERED) -> Access:
+    def access(self, provider: Provider, entered: Entered = NOTHING_ENTERED) -> ProviderAccess:
         """Address and key of a provider: what was entered, else from the variables its own SDK reads.
 
         A key of the environment never goes to an address that was entered: who may change settings could have it sent
@@ -100,7 +100,7 @@ class Config:
             )
         if not (key.isascii() and key.isprintable()):
             raise UsageError(f"{variable} holds characters that no API key has", hint="copy the key once more")
-        return Access(_base_url(provider, named, is_entered=bool(entered.base_url)), key, variable)
+        return ProviderAccess(_base_url(provider, named, is_entered=bool(entered.base_url)), key, variable)
 
 
 def load_config(library: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:

@@ -1,4 +1,4 @@
-"""The Protocols between the stages and the outside world; each has two implementations or more.
+"""The Protocols between the stages and the outside world; each has two implementations or more, one of them in memory.
 
 Scores are true scores: a BM25 score or a cosine, never a rank.
 """
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Answer, Query, Spent, Turn, Usage
 from refdesk.errors import ProviderError, RefdeskError
+from refdesk.records import LibraryState, Older
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 from refdesk.types import Chunk, Document, Hit, Method, Scope
@@ -30,7 +31,7 @@ class Embedded:
 
 
 class Embedder(Protocol):
-    """Text to vectors. `name` names the vector space: another name is another space, never mixed."""
+    """Text to vectors. `name` names the embedding model: vectors of two models are never mixed."""
 
     @property
     def name(self) -> str: ...
@@ -56,6 +57,13 @@ class Index(Protocol):
     A scope is applied inside the search, so k hits come back whenever k chunks are in scope.
     """
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Of the documents, the most frequent first."""
+
+    def refresh(self) -> LibraryState:
+        """Looks at the library as it is now; cheap when nothing has changed."""
+
     def lexical(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
         """The k chunks with the highest BM25 score, best first; a term that is there twice counts more."""
 
@@ -68,8 +76,17 @@ class Index(Protocol):
     def cosines(self, vector: NDArray[np.float32], chunk_ids: Sequence[int]) -> dict[int, float]:
         """Cosine of just these chunks."""
 
+    def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
+        """Chunks that hold a term within an edit distance (2 at most; two letters swapped count once)."""
 
-# --- asking ----------------------------------------------------------------------------------------------------------
+    def count(self, scope: Scope) -> int:
+        """How many chunks are in scope."""
+
+    def frequency(self, term: str, scope: Scope) -> int:
+        """How many chunks in scope hold a term."""
+
+
+# asking
 
 
 class Library(Protocol):
@@ -182,8 +199,30 @@ class Models(Protocol):
         `on_event` hears of tries that fail, `on_failure` of models that were given up, one that stands in or not.
         """
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Of models that are named and cannot be used, in sentences."""
+
+    def for_question(self) -> Models:
+        """The same models for one question: however often one of them fails it, that counts once."""
+
     async def aclose(self) -> None:
         """Closes the connections that the running event loop has kept."""
+
+
+class NoModels:
+    """The `Models` of a library without a model: answers are quoted from the documents."""
+
+    problems: tuple[str, ...] = ()
+
+    def role(self, name: ModelRole, on_event: object = None, on_failure: object = None) -> None:
+        """There is none."""
+
+    def for_question(self) -> NoModels:
+        return self
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
 
 
 class Cache(Protocol):
@@ -203,28 +242,26 @@ class Cache(Protocol):
     def clear(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Older:
-    """What no longer fits into memory: the summary so far, and the messages to add to it, up to `until`."""
-
-    summary: str
-    turns: tuple[Turn, ...]
-    until: int
-
-
 class Conversations(Protocol):
-    """Conversations and their messages; `owner` None sees everyone's."""
+    """What answering reads and writes of a conversation; `owner` None sees everyone's."""
 
     def turns(self, conversation_id: str, most: int, *, owner: str | None = None) -> list[Turn]:
-        """The last messages, oldest first; empty for an unknown conversation."""
+        """The last messages, oldest first; empty for an unknown conversation.
+
+        A question whose answer was stopped before its first word is left out: nothing was said to it.
+        """
 
     def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "", *, owner: str = "") -> None:
-        """Written when it returns: the next question must see it."""
+        """Adds messages, written when it returns; a new conversation is begun, its first question being its title.
+
+        `owner` is who speaks: only in a conversation of his own, unless he sits at the machine ("").
+        """
 
     def older(self, conversation_id: str, keep: int, *, owner: str | None = None) -> Older:
         """What was said before the last `keep` messages and is not in the summary yet."""
 
-    def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None: ...
+    def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None:
+        """`until` is that of the `Older` which the summary was made of."""
 
 
 # What does answering a question need? The ports and settings that the flow is handed.

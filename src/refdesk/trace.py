@@ -31,10 +31,13 @@ Result = TypeVar("Result")
 _pools: dict[int, ThreadPoolExecutor] = {}  # by process: a fork must not use its parent's
 
 
-async def aside(function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
+async def in_thread(function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
     """What the function gives, computed in a thread while others go on."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_pool(), partial(function, *arguments, **named))
+
+
+aside = in_thread  # its old name, until its callers have changed over
 
 
 def _pool() -> ThreadPoolExecutor:
@@ -156,6 +159,6 @@ async def run(trace: Trace, name: str, function: Callable[..., Result], *argumen
     for value in arguments:
         taken |= getattr(value, "sizes", {})
     with trace.stage(name, **taken) as stage:
-        result = await aside(function, *arguments)
+        result = await in_thread(function, *arguments)
         stage.gave(**getattr(result, "sizes", {}))
     return result

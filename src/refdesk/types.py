@@ -243,7 +243,7 @@ class Document:
     size: int = 0
     page_count: int = 0
     chunk_count: int = 0
-    source: str = ""  # the path it came from, "" for text handed in
+    source: str = ""  # the path it came from, "" for a text
     parent_id: str | None = None
     date: str = ""  # ISO date the document speaks of or was made
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -274,13 +274,13 @@ Outcome = Literal["added", "replaced", "unchanged", "removed", "skipped", "faile
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of one file or text that was handed in."""
+    """What became of one file or text that was to be added."""
 
     name: str
     outcome: Outcome
     document: Document | None = None
     reason: str = ""  # why it failed or was skipped, or what it is the same as
-    source: str = ""  # where it was handed in from: a path, or `upload:…`
+    source: str = ""  # where it came from: a path, or `upload:…`
 
     @property
     def place(self) -> tuple[str, str]:
@@ -298,7 +298,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class FileProgress:
-    """How far one file has come that is being parsed or embedded; `source` is where it was handed in from."""
+    """How far one file has come that is being parsed or embedded; `source` is where it came from."""
 
     source: str
     pages_done: int = 0
@@ -327,13 +327,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that was handed in over the network and accepted: it waits in the spool until it is added."""
+    """A file that was uploaded and accepted: it is staged until it is added."""
 
     id: str
     name: str  # a label, never a path
     collection: str
     status: Status | Literal["gone"] = "pending"  # gone: as events say it when it was taken off the list
-    owner: str = ""  # the id of the key that handed it in; "" is who sits at the machine
+    owner: str = ""  # the id of the key that uploaded it; "" is who sits at the machine
     size: int = 0
     url: str = ""  # where it was fetched from
     metadata: Mapping[str, str] = field(default_factory=dict)

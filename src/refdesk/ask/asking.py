@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Engine
-
-from refdesk.answer import Answer, Question, Turn, encode_answer
+from refdesk.answer import Answer, Question, encode_answer
 from refdesk.ask.flow import ask
 from refdesk.ask.library import LibraryReader
 from refdesk.ask.rank import SentenceReranker
-from refdesk.config import Config, Entered
-from refdesk.errors import AskError, RefdeskError, UsageError
+from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Done, Event, Failed
-from refdesk.models import split_name
-from refdesk.ports import Desk, Embedder, Request, Reranker
-from refdesk.prompts import ONE_WORD
-from refdesk.providers.chain import reset_breaker
-from refdesk.providers.credentials import ProviderStore
-from refdesk.providers.registry import CHECK_S, Models, all_named, check_model, make_model, make_models, named_models
-from refdesk.providers.rerank import OnnxReranker
+from refdesk.ports import Cache, Desk, Embedder, Models, Reranker
+from refdesk.records import Measured
 from refdesk.settings import Settings
-from refdesk.store.answers import AnswerStore, Measured
-from refdesk.store.background import BackgroundWriter
-from refdesk.store.cache import LocalCache
-from refdesk.store.conversations import ConversationStore
-from refdesk.store.database import QuickReader
+from refdesk.store_ports import AnswerStore, ConversationStore
 from refdesk.trace import Trace
 
 GONE = ""  # the collection of a document that was removed while it was read: nobody is granted that one
@@ -43,81 +28,25 @@ class Asking:
 
     def __init__(
         self,
-        engine: Engine,
-        quick: QuickReader,
         reader: LibraryReader,
         embedder: Embedder,
-        config: Config,
-        settings: Callable[[], Settings],
+        models: Callable[[Settings], Models],
+        reranker: Callable[[Settings], Reranker | None],
+        cache: Cache,
+        conversations: ConversationStore,
+        answers: AnswerStore,
     ) -> None:
         self._reader = reader
         self._embedder = embedder
-        self._config = config
-        self.background = BackgroundWriter(engine)
-        self.cache = LocalCache(quick, self.background, settings)
-        self.conversations = ConversationStore(engine)
-        self.answers = AnswerStore(engine, self.background, settings)
-        self._providers = ProviderStore(config.library)
-        self._making = threading.Lock()
-        self._models: tuple[str, Models] | None = None
-        self._reranker: tuple[str, Reranker] | None = None
-
-    def close(self) -> None:
-        self.background.close()
+        self._models = models
+        self._reranker = reranker
+        self._sentences = SentenceReranker()
+        self.cache = cache
+        self.conversations = conversations
+        self.answers = answers
 
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
         return ask(question, self._desk(question, settings))
-
-    def has_model(self, settings: Settings) -> bool:
-        """Whether a model writes the answers, or they are quoted from the documents."""
-        return self._models_for(settings).role("answer") is not None
-
-    async def test_model(self, name: str, settings: Settings, entered: Entered | None = None) -> dict[str, Any]:
-        """Asks a model for one word, once, breaker or not; what it says and how long that took.
-
-        `entered` are address and key to try before they are saved. One that answers is no longer skipped.
-        """
-        if not settings.llm_enabled:
-            raise UsageError("models are switched off", hint="set llm.enabled=true")
-        model = make_model(name, self._config, CHECK_S, entered)
-        said, began = "", time.perf_counter()
-        request = Request(ONE_WORD, (Turn("user", ONE_WORD),), max_tokens=64, role="test")
-        async for piece in model.stream(request):
-            said += piece.text
-        took = (time.perf_counter() - began) * 1000
-        reset_breaker(model)
-        return {"model": model.name, "reply": said.strip()[:200], "ms": round(took, 1)}
-
-    async def check_models(self, values: Mapping[str, Any], settings: Settings, *, online: bool = True) -> None:
-        """A `UsageError` in one sentence when a model that these settings name cannot be asked.
-
-        `online` false, or models switched off: its name alone is looked at, and no one is called.
-        """
-        for name in named_models(values):
-            split_name(name)
-            if online and settings.llm_enabled:
-                await check_model(name, self._config)
-
-    async def examine_models(self, settings: Settings) -> list[tuple[str, RefdeskError | None]]:
-        """Each model that is named and what is wrong with it; none where models are switched off."""
-        found: list[tuple[str, RefdeskError | None]] = []
-        for name in all_named(self._config, settings):
-            try:
-                await check_model(name, self._config)
-            except RefdeskError as error:
-                found.append((name, error))
-            else:
-                found.append((name, None))
-        return found
-
-    def model_problems(self, settings: Settings) -> tuple[str, ...]:
-        """Of models that are named and cannot be used, in sentences; no one is called."""
-        return self._models_for(settings).problems
-
-    async def aclose(self) -> None:
-        """Closes the connections to models that the running event loop has kept."""
-        if self._models is not None:
-            await self._models[1].aclose()
 
     def _desk(self, question: Question, settings: Settings) -> Desk:
         def record(answer: Answer, trace: Trace) -> None:
@@ -146,11 +75,11 @@ class Asking:
                 error=error.code,
             )
 
-        models = self._models_for(settings)
+        models = self._models(settings)
         return Desk(
             library=self._reader.limited(question.scope.access),
             embedder=self._embedder,
-            reranker=self._reranker_for(settings),
+            reranker=self._reranker(settings) or self._sentences,
             models=models.for_question(),
             notes=models.problems,
             cache=self.cache,
@@ -160,26 +89,6 @@ class Asking:
             record_failure=record_failure,
             spent=self.answers.spent,
         )
-
-    def _models_for(self, settings: Settings) -> Models:
-        """Made again when a setting, address or key has changed; their breakers live as long as the process."""
-        key = f"{self._providers.revision} {_llm_key(settings)}"
-        with self._making:
-            if self._models is None or self._models[0] != key:
-                self._models = (key, make_models(self._config, settings))
-            return self._models[1]
-
-    def _reranker_for(self, settings: Settings) -> Reranker:
-        with self._making:
-            if self._reranker is None or self._reranker[0] != settings.reranker:
-                made: Reranker = OnnxReranker(settings.reranker) if settings.reranker else SentenceReranker()
-                self._reranker = (settings.reranker, made)
-            return self._reranker[1]
-
-
-@lru_cache(maxsize=64)
-def _llm_key(settings: Settings) -> str:
-    return str([(name, value) for name, value, _ in settings.items() if name.startswith("llm.")])
 
 
 def _measured(answer: Answer, trace: Trace) -> Measured:

@@ -1,4 +1,4 @@
-"""How is the library read? The `Library` port over SQL and the local index: searching, neighbours, words, vectors."""
+"""How is the library read? The `Library` port over the store and its index: searching, neighbours, words, vectors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from refdesk.ask.spelling import edit_distance
 from refdesk.ask.strategies.hybrid import Candidate, Weights, search
 from refdesk.errors import IndexDamaged
-from refdesk.index.local import LocalIndex
-from refdesk.ports import Embedder
+from refdesk.ports import Embedder, Index
+from refdesk.records import LibraryState
 from refdesk.settings import Settings
-from refdesk.store.documents import Catalogue, Standing
-from refdesk.store.writer import other_embedder
+from refdesk.store_ports import ChunkStore, DocumentStore, other_embedder
 from refdesk.terms import query_terms, repeated_terms, terms, words
 from refdesk.types import EVERYTHING, Access, Chunk, Document, Hit, Method, Scope
 
@@ -38,9 +37,15 @@ class LibraryReader:
     """One process's view of a library; safe to share between threads."""
 
     def __init__(
-        self, catalogue: Catalogue, index: LocalIndex, embedder: Embedder, rebuild: Callable[[], object]
+        self,
+        documents: DocumentStore,
+        chunks: ChunkStore,
+        index: Index,
+        embedder: Embedder,
+        rebuild: Callable[[], object],
     ) -> None:
-        self._catalogue = catalogue
+        self._documents = documents
+        self._chunks = chunks
         self._index = index
         self._embedder = embedder
         self._rebuild = rebuild
@@ -80,20 +85,20 @@ class LibraryReader:
         depth: int = k
         hits: list[Hit] = []
         for _ in range(4):
-            standing = self.refresh()
-            if method != "bm25" and standing.space not in ("", self._embedder.name):
-                raise other_embedder(standing.space, self._embedder.name)
+            state = self.refresh()
+            if method != "bm25" and state.space not in ("", self._embedder.name):
+                raise other_embedder(state.space, self._embedder.name)
             wanted = repeated_terms(text, self.languages)
             found = search(self._index, wanted, vector, k=depth, method=method, scope=scope, weights=weights)
-            hits = self._hits(found, standing.generation)
-            # A chunk that vanished between index and SQL was replaced or deleted this very moment: look again.
+            hits = self._hits(found, state.generation)
+            # A chunk that vanished between index and store was replaced or deleted this very moment: look again.
             if len(hits) >= min(k, len(found)):
                 break
             depth += len(found) - len(hits)
         return hits[:k]
 
     def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
-        rows = self._catalogue.hydrate([one.chunk_id for one in found], generation)
+        rows = self._chunks.hydrate([one.chunk_id for one in found], generation)
         return [
             Hit(*rows[one.chunk_id], lexical_score=one.lexical_score, cosine=one.cosine, score=one.score)
             for one in found
@@ -108,7 +113,7 @@ class LibraryReader:
         if scope not in known:
             if len(known) >= SCOPES_KEPT:
                 known.clear()
-            known[scope] = tuple(self._catalogue.documents(scope, "ready"))
+            known[scope] = tuple(self._documents.documents(scope, "ready"))
         return known[scope]
 
     def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
@@ -116,7 +121,7 @@ class LibraryReader:
         around = {one.id: [one.id + step for step in range(-reach, reach + 1) if step] for one in chunks}
         known = {one.id: one for one in chunks}
         wanted = dict.fromkeys(chunk_id for ids in around.values() for chunk_id in ids if chunk_id not in known)
-        known |= {chunk_id: row[0] for chunk_id, row in self._catalogue.hydrate(wanted, self.generation()).items()}
+        known |= {chunk_id: row[0] for chunk_id, row in self._chunks.hydrate(wanted, self.generation()).items()}
         return {
             one.id: [
                 known[chunk_id]
@@ -127,7 +132,7 @@ class LibraryReader:
         }
 
     def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
-        return self._catalogue.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)
+        return self._chunks.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         return {term: self._index.frequency(term, self._seen) for term in terms}
@@ -145,7 +150,7 @@ class LibraryReader:
     def _near(self, word: str, distance: int, stems: Sequence[str], reach: int, scope: Scope) -> dict[str, str]:
         """Words within the distance, with their language, from chunks that hold a term within `reach` of a stem."""
         generation = self.refresh().generation
-        rows = self._catalogue.hydrate(self._index.resembling(stems, reach, SIMILAR_CHUNKS, scope), generation)
+        rows = self._chunks.hydrate(self._index.resembling(stems, reach, SIMILAR_CHUNKS, scope), generation)
         found: dict[str, str] = {}
         for chunk, document in rows.values():
             found.update(dict.fromkeys(words(chunk.text), document.language or "en"))
@@ -157,9 +162,9 @@ class LibraryReader:
             if len(letters.symmetric_difference(one)) <= 2 * distance and edit_distance(word, one, distance) <= distance
         }
 
-    # keeping it sound
+    # keeping it usable
 
-    def refresh(self) -> Standing:
+    def refresh(self) -> LibraryState:
         try:
             return self._index.refresh()
         except IndexDamaged:
@@ -167,12 +172,12 @@ class LibraryReader:
             return self._index.refresh()
 
     def heal(self) -> None:
-        """Rebuilds a search index that does not open; SQL has everything it takes."""
+        """Rebuilds a search index that does not open; the store has everything it takes."""
         with self._healing:
             try:
                 self._index.refresh()
             except IndexDamaged:
                 # Only with the library's own embedder: nobody has asked for all vectors to be made anew.
-                if (space := self._catalogue.standing().space) not in ("", self._embedder.name):
+                if (space := self._chunks.state().space) not in ("", self._embedder.name):
                     raise other_embedder(space, self._embedder.name) from None
                 self._rebuild()

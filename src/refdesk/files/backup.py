@@ -9,19 +9,18 @@ import sqlite3
 import tarfile
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
 from filelock import FileLock, Timeout
-from sqlalchemy import Engine, create_engine
 
+from refdesk.disk import DATABASE, FILE, close_to_others, explain, library_files, make_folder, opener, sync_folder
 from refdesk.errors import LibraryBusy, LibraryDamaged, RefdeskError, UsageError
-from refdesk.files.local import FILE, FileStore, any_alive, close_to_others, explain, make_folder, opener, sync_folder
-from refdesk.files.uploads import Spool
-from refdesk.store.database import traces
-from refdesk.store.maintenance import Damage, damaged_originals, damaged_uploads
+from refdesk.files.local import LocalLeases
+from refdesk.files.uploads import LocalUploads
 
 # A backup takes the place of a library in steps that the next start finishes or undoes, whoever is killed when.
 
@@ -46,7 +45,7 @@ def put_in_place(folder: Path) -> None:
     _go_on(folder)
 
 
-def settle_restore(folder: Path) -> None:
+def finish_restore(folder: Path) -> None:
     """Finishes or undoes what a restore that was killed has begun; waits for one that is at work on its last steps."""
     if not any((folder / name).exists() for name in (INTENTION, NEW, OLD)):
         return
@@ -125,17 +124,16 @@ def _sync() -> None:
         os.sync()
 
 
-_DATABASE = "library.db"
 _END = "backup-is-whole"  # the last file in the archive: a tar file that was cut off between two files opens too
 _LEFTOVER = ".backup-"
 _KEPT = ("files", "refdesk.toml")  # indexes and page images are made again from these
 _WAITING = "uploads"
 
 
-def backup(engine: Engine, folder: Path, spool: Spool, target: Path) -> tuple[Path, list[Damage]]:
+def backup(folder: Path, target: Path, copy_database: Callable[[Path], None], on_copy: Callable[[Path], None]) -> Path:
     """Writes a tar file: SQLite's online copy of the database, the originals it names, the uploads that wait to be
-    added or may be tried again, then a mark of the end. Gives what of them is missing or altered: a backup without
-    it is better than none.
+    added or may be tried again, then a mark of the end. `on_copy` is told where all of it lies before it is packed:
+    a backup without a file that is missing or altered is better than none.
 
     Copy and originals are of one moment: a writer waits while the database is copied and the files are linked, and
     not while they are packed. Readers never wait.
@@ -148,16 +146,16 @@ def backup(engine: Engine, folder: Path, spool: Spool, target: Path) -> tuple[Pa
         with tempfile.TemporaryDirectory(dir=folder, prefix=_LEFTOVER) as name:
             place = Path(name)
             with writer_lock(folder):
-                _copy_database(engine, place / _DATABASE)
+                copy_database(place / DATABASE)
                 for kept in _KEPT:
                     _link(folder / kept, place / kept)
-                spool.copy(place / _WAITING, link_file)
-            damaged = _damaged(place)
+                LocalUploads(folder / _WAITING).copy(place / _WAITING, link_file)
+            on_copy(place)
             (place / _END).touch()
             building.unlink(missing_ok=True)
             with open(building, "xb", opener=opener) as file:
                 with tarfile.open(fileobj=file, mode="w") as archive:
-                    for kept in (_DATABASE, *_KEPT, _WAITING, _END):
+                    for kept in (DATABASE, *_KEPT, _WAITING, _END):
                         if (place / kept).exists():
                             archive.add(place / kept, kept)
                 file.flush()
@@ -166,26 +164,7 @@ def backup(engine: Engine, folder: Path, spool: Spool, target: Path) -> tuple[Pa
     except OSError as error:
         building.unlink(missing_ok=True)
         raise explain(error, target) from error
-    return target, damaged
-
-
-def _damaged(place: Path) -> list[Damage]:
-    """Of what is about to be packed."""
-    copy = create_engine(f"sqlite:///{place / _DATABASE}")
-    try:
-        with copy.connect() as connection:
-            found = damaged_originals(connection, FileStore(place))
-    finally:
-        copy.dispose()
-    return found + damaged_uploads(Spool(place / _WAITING))
-
-
-def _copy_database(engine: Engine, copy: Path) -> None:
-    with engine.connect() as connection, contextlib.closing(sqlite3.connect(copy)) as target:
-        source = connection.connection.driver_connection
-        assert isinstance(source, sqlite3.Connection)
-        source.rollback()  # a transaction that is open would keep the copy from starting
-        source.backup(target)
+    return target
 
 
 def _link(path: Path, into: Path) -> None:
@@ -217,10 +196,10 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
     is_new = not folder.exists()
     try:
         make_folder(folder)
-        settle_restore(folder)
-        if not replace and (what := traces(folder)):
+        finish_restore(folder)
+        if not replace and (what := library_files(folder)):
             raise UsageError(
-                f"{folder} holds {'a library' if _DATABASE in what else 'files of a library'} already",
+                f"{folder} holds {'a library' if DATABASE in what else 'files of a library'} already",
                 hint="name another folder, or say --replace",
             )
         _check_idle(folder)
@@ -235,13 +214,13 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
                 if not (folder / INTENTION).exists():
                     shutil.rmtree(folder if is_new else folder / NEW, ignore_errors=True)
                 raise
-        settle_restore(folder)
+        finish_restore(folder)
     except OSError as error:
         raise explain(error, folder) from error
 
 
 def _check_idle(folder: Path) -> None:
-    if any_alive(folder / "runs"):  # it would go on with files that are not there any more
+    if LocalLeases(folder / "runs").any_alive():  # it would go on with files that are not there any more
         raise LibraryBusy(f"{folder} is being served or added to", hint="end that first, then restore")
 
 
@@ -266,7 +245,7 @@ def _unpack(file: Path, fresh: Path) -> None:
         if not (fresh / _END).exists():
             raise LibraryDamaged(f"{file} is not a whole backup: its end is missing", hint="use another backup")
         (fresh / _END).unlink()
-        with contextlib.closing(sqlite3.connect(fresh / _DATABASE)) as database:
+        with contextlib.closing(sqlite3.connect(fresh / DATABASE)) as database:
             state = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except FileNotFoundError:
         raise UsageError(f"there is no file {file}") from None

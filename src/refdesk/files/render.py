@@ -12,17 +12,18 @@ from typing import Any
 
 from PIL import Image, ImageDraw, ImageOps
 
+from refdesk.disk import write_new
 from refdesk.errors import LibraryError, UsageError
-from refdesk.files.local import FileStore, put_aside
+from refdesk.store_ports import Files
 from refdesk.types import Box, Document
 
-# Page images that were drawn before: kept up to a size, the ones not asked for longest go first.
+# Page images that were rendered before: kept up to a size, the ones not asked for longest go first.
 
 MOST_BYTES = 1 << 30
 LOOKED_AFTER = 64 << 20  # bytes written between two looks at the whole folder
 
 
-class DrawnPages:
+class RenderCache:
     """`renders/HASH/PAGE-WIDTH.FORMAT`; safe to use from several threads and processes."""
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
@@ -45,7 +46,7 @@ class DrawnPages:
         with suppress(OSError, LibraryError):
             folder = self._folder / content_hash
             folder.mkdir(parents=True, exist_ok=True)
-            put_aside(data, folder).replace(folder / name)
+            write_new(data, folder).replace(folder / name)
             with self._lock:
                 self._written += len(data)
                 is_due = self._written >= min(LOOKED_AFTER, self._most_bytes // 4)
@@ -77,15 +78,14 @@ class DrawnPages:
 MARK = (255, 214, 0, 90)  # a text marker's yellow, translucent
 WIDEST = 4000
 KEPT_STEP = 100  # pixels; images of other widths are drawn each time
-IMAGE_FORMATS = ("png", "webp")
 TALLEST = 20_000  # pixels; a page a hair wide would be drawn miles long
 
 _pdfium = threading.Lock()  # PDFium must not be entered by two threads at once
 
 
 def page_image(
-    files: FileStore,
-    drawn: DrawnPages,
+    files: Files,
+    cache: RenderCache,
     document: Document,
     number: int,
     width: int,
@@ -102,15 +102,15 @@ def page_image(
     # Whoever asks for every width there is must not fill the disk.
     is_kept = width % KEPT_STEP == 0
     name = f"{number}-{width}.{format}"
-    plain = drawn.get(document.content_hash, name) if is_kept else None
+    plain = cache.get(document.content_hash, name) if is_kept else None
     if plain is None:
-        plain = _encoded(_drawn(files, document, number, width), format)
+        plain = _encoded(_rendered(files, document, number, width), format)
         if is_kept:
-            drawn.put(document.content_hash, name, plain)
+            cache.put(document.content_hash, name, plain)
     return _marked(plain, [box for box in boxes if box.page == number], format)
 
 
-def _drawn(files: FileStore, document: Document, number: int, width: int) -> Any:
+def _rendered(files: Files, document: Document, number: int, width: int) -> Any:
     import pypdfium2
 
     try:

@@ -1,4 +1,4 @@
-"""Files handed in over the network, kept aside until they are added: nothing accepted is lost, whoever is killed.
+"""Files that were uploaded, staged until they are added: nothing accepted is lost, whoever is killed.
 
     uploads/ID.part    being received; nobody has promised anything yet
     uploads/ID.data    received whole and durably
@@ -25,19 +25,20 @@ from typing import IO, Any
 import orjson
 from filelock import FileLock, Timeout
 
+from refdesk.disk import FILE, damage, explain, hash_file, make_folder, opener, sync_folder
 from refdesk.errors import DiskFull, LibraryError
-from refdesk.files.local import FILE, explain, hash_file, make_folder, opener, sync_folder
-from refdesk.types import Upload
+from refdesk.records import Damage
+from refdesk.types import UNFINISHED, Upload
 
-SETTLED_S = 0.05  # seconds after which a folder's time stamp tells two changes apart, whatever the clock's tick
+TICK_S = 0.05  # seconds after which a folder's time stamp tells two changes apart, whatever the clock's tick
 STALE_PART_S = 86_400.0  # a file that has been coming in for a day is not coming any more
 _FIELDS = {one.name for one in fields(Upload)}
 Stamp = tuple[int, int]  # when a file was changed, in nanoseconds, and its number on the disk
-_UNSETTLED: Stamp = (-1, -1)
+_UNSURE: Stamp = (-1, -1)
 
 
-class Spool:
-    """The folder of a library in which uploads wait; safe to use from several threads and processes."""
+class LocalUploads:
+    """The `Jobs` port over a folder; safe to use from several threads and processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,7 +57,6 @@ class Spool:
 
     @contextmanager
     def receiving(self) -> Iterator[tuple[str, IO[bytes]]]:
-        """An id and a file to write to; what is not accepted before the end of the block is removed."""
         upload_id = secrets.token_hex(12)
         part = self.folder / f"{upload_id}.part"
         try:
@@ -69,7 +69,6 @@ class Spool:
             part.unlink(missing_ok=True)
 
     def accept(self, upload: Upload, file: IO[bytes]) -> Upload:
-        """Promises: from here on the file survives a kill and a power cut; `file` may be closed already."""
         part = self.folder / f"{upload.id}.part"
         try:
             file.close()
@@ -90,7 +89,6 @@ class Spool:
     # the records
 
     def write(self, upload: Upload, *, durable: bool = False) -> Upload:
-        """Writes down how an upload stands, in one step."""
         record = self.folder / f"{upload.id}.json"
         building = self.folder / f"{upload.id}.{secrets.token_hex(4)}.new"
         held = {name: getattr(upload, name) for name in _FIELDS} | {"updated_at": _now()}
@@ -116,7 +114,6 @@ class Spool:
             return self._moment.isoformat(timespec="microseconds")
 
     def all(self, *, anew: bool = False) -> dict[str, Upload]:
-        """Every upload that was accepted and is remembered, by id, the oldest first; `anew` trusts no time stamp."""
         with self._guard:
             if anew:
                 self._seen, self._records = (-1, {}), {}
@@ -126,11 +123,10 @@ class Spool:
                 return {}
             if stamp != self._seen[0]:
                 found = dict(sorted(self._read(), key=lambda pair: (pair[1].created_at, pair[0])))
-                self._seen = (stamp if _is_settled(stamp) else -1, found)
+                self._seen = (stamp if _is_past(stamp) else -1, found)
             return self._seen[1]
 
     def unchanged(self) -> dict[str, Upload] | None:
-        """What `all` gave last, when nothing has changed since: a look at the folder, and no more."""
         stamp, found = self._seen
         try:
             return found if self.folder.stat().st_mtime_ns == stamp else None
@@ -160,7 +156,7 @@ class Spool:
             return known
         held: Any = orjson.loads(Path(entry.path).read_bytes())
         upload = Upload(**{name: held[name] for name in _FIELDS.intersection(held)})
-        return key if _is_settled(status.st_mtime_ns) else _UNSETTLED, upload
+        return key if _is_past(status.st_mtime_ns) else _UNSURE, upload
 
     def drop_data(self, upload_id: str) -> None:
         self.data(upload_id).unlink(missing_ok=True)
@@ -171,7 +167,6 @@ class Spool:
         (self.folder / f"{upload_id}.stop").unlink(missing_ok=True)
 
     def take_back(self, upload_id: str) -> None:
-        """It is not to be added; removed by the process that adds, which may be at it this moment."""
         stop = self.folder / f"{upload_id}.stop"
         try:
             stop.touch(mode=FILE)
@@ -179,7 +174,6 @@ class Spool:
             raise _refused(error, stop) from error
 
     def outcome(self, upload_id: str) -> str:
-        """How an upload ended, also one that was taken back; "" while it has not ended."""
         try:
             return str(orjson.loads((self.folder / f"{upload_id}.json").read_bytes()).get("outcome", ""))
         except (OSError, ValueError):
@@ -193,7 +187,7 @@ class Spool:
     def clear(self, before: Mapping[str, str]) -> None:
         """Removes what nobody will ask for: records of a status from before a time, data without one, dead parts.
 
-        >>> spool.clear({"ready": "2026-01-30T09:00:00.000+00:00"})
+        >>> uploads.clear({"ready": "2026-01-30T09:00:00.000+00:00"})
         """
         records = self.all()
         for upload in list(records.values()):
@@ -208,7 +202,7 @@ class Spool:
 
     def copy(self, folder: Path, link: Callable[[str, str], None]) -> None:
         """What waits, and what may be tried again, in another folder; without passwords, which nobody shall keep."""
-        other = Spool(folder)
+        other = LocalUploads(folder)
         for upload in self.all(anew=True).values():
             if self.has_data(upload.id):
                 make_folder(folder)
@@ -216,9 +210,18 @@ class Spool:
                     link(str(self.data(upload.id)), str(other.data(upload.id)))
                     other.write(replace(upload, password=None))
 
+    def damaged(self) -> list[Damage]:
+        found = []
+        for upload in self.all(anew=True).values():
+            if upload.status not in UNFINISHED and not self.has_data(upload.id):
+                continue  # added; or nothing is kept for another try
+            what = damage(self.data(upload.id), upload.content_hash)
+            if what and upload.id in self.all(anew=True):
+                found.append(Damage(upload.name, what))
+        return found
+
     @contextmanager
     def working(self) -> Iterator[bool]:
-        """Whether this process is the one that adds, for as long as the block lasts."""
         make_folder(self.folder)
         lock = FileLock(str(self.folder / "worker.lock"), mode=FILE)
         try:
@@ -241,9 +244,9 @@ def _refused(error: OSError, path: Path) -> LibraryError:
     )
 
 
-def _is_settled(changed_ns: int) -> bool:
+def _is_past(changed_ns: int) -> bool:
     """Whether a later change is sure to have another time stamp."""
-    return time.time_ns() - changed_ns > SETTLED_S * 1e9
+    return time.time_ns() - changed_ns > TICK_S * 1e9
 
 
 def _now() -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import orjson
 import tantivy
 from tantivy import FieldType, Occur, Query
 
+from refdesk.disk import is_closed
 from refdesk.errors import IndexDamaged
-from refdesk.files.local import is_closed
 from refdesk.ports import Scored
+from refdesk.records import LexicalEntry
 from refdesk.terms import VERSION
 from refdesk.types import EVERYTHING, Range, Scope
 
@@ -26,21 +26,6 @@ FEW = 1_000  # entries that find room in the small one
 K3 = 2.0  # a word that the query says twice counts 1.5 times, and never more than 3 times
 SMALL_SEGMENT = 10_000  # chunks; tantivy's merge policy takes all below this for one size …
 MERGED_AT = 8  # … and joins segments from eight of a size on. Each one costs a search some 20 µs.
-
-
-@dataclass(frozen=True, slots=True)
-class LexicalEntry:
-    """A chunk as the lexical index holds it."""
-
-    chunk_id: int
-    document_id: str
-    collection: str
-    kind: str
-    first_page: int
-    last_page: int
-    date: str
-    metadata: Sequence[tuple[str, str]]
-    terms: Sequence[str]
 
 
 class LexicalIndex:
@@ -179,13 +164,10 @@ class LexicalIndex:
         return {int(value) for value in searcher.fast_field_values("id", [address for _, address in found])}
 
     def _terms(self, terms: Sequence[str]) -> Query:
-        """Any of these; one that is there twice counts more, by BM25's own rule for words of the query.
-
-        Weights are taken relative to their mean, so that scores can be compared with those of distinct terms.
-        """
-        weights = {term: count * (K3 + 1) / (K3 + count) for term, count in Counter(terms).items()}
-        mean = sum(weights.values()) / max(1, len(weights))
-        wanted = [(Query.term_query(self._schema, "body", term), weight / mean) for term, weight in weights.items()]
+        """Any of these; one that is there twice counts more."""
+        wanted = [
+            (Query.term_query(self._schema, "body", term), weight) for term, weight in term_weights(terms).items()
+        ]
         return Query.boolean_query(
             [(Occur.Should, one if weight == 1.0 else Query.boost_query(one, weight)) for one, weight in wanted]
         )
@@ -215,6 +197,16 @@ class LexicalIndex:
 
     def _between(self, field: str, low: int, high: int) -> Query:
         return Query.range_query(self._schema, field, FieldType.Unsigned, low, high, True, True)
+
+
+def term_weights(terms: Sequence[str]) -> dict[str, float]:
+    """How much each term of a query counts: one that is there twice more, by BM25's own rule for words of the query.
+
+    Weights are taken relative to their mean, so that scores can be compared with those of distinct terms.
+    """
+    weights = {term: count * (K3 + 1) / (K3 + count) for term, count in Counter(terms).items()}
+    mean = sum(weights.values()) / max(1, len(weights))
+    return {term: weight / mean for term, weight in weights.items()}
 
 
 _MOST = 2**53

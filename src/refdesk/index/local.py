@@ -6,37 +6,43 @@ risen, the new chunks are read in and the deleted ones are left out from then on
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from refdesk.files.local import FILE, close_to_others, make_folder
+from refdesk.disk import FILE, close_to_others, make_folder
+from refdesk.errors import DiskFull
 from refdesk.index.lexical import LexicalIndex
-from refdesk.index.vectors import VectorIndex
+from refdesk.index.vectors import EXACT_BELOW, VectorIndex
 from refdesk.ports import Embedder, Scored
-from refdesk.store.documents import Catalogue, Standing
+from refdesk.records import LexicalEntry, LibraryState
+from refdesk.store_ports import ChunkStore, IndexContent
 from refdesk.types import Range, Scope
 
 FREQUENCIES_KEPT = 20_000  # counting a frequent word in a part of 200,000 chunks takes 2 ms
 RECOUNTED = 0.01  # share of the chunks that has to come or go before the most frequent language is looked for again
+TAIL_LIMIT = 2048  # vectors scanned exactly beside a snapshot: 0.1 ms; more make a new snapshot worth its second
+TAIL_SHARE = 0.025  # of a large library: writing a million vectors anew is worth it every 25,000
+DROPPED_LIMIT = 0.2  # share of deleted vectors at which a new snapshot is made
 SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
 
 
 class LocalIndex:
     """What one process sees of the index files of a library."""
 
-    def __init__(self, folder: Path, catalogue: Catalogue, embedder: Embedder) -> None:
+    def __init__(self, folder: Path, chunks: ChunkStore, embedder: Embedder) -> None:
         self.folder = folder
         self._embedder = embedder  # only asked when vectors are needed: it may be a server far away
         self._lexical: LexicalIndex | None = None
-        self._catalogue = catalogue
+        self._chunks = chunks
         self._lock = threading.Lock()
-        self._standing = Standing(generation=-1)
+        self._state = LibraryState(generation=-1)
         self._vectors: VectorIndex | None = None
         self._unpurged: list[Range] = []
         self._allowed: OrderedDict[Scope, NDArray[np.int64]] = OrderedDict()
@@ -44,60 +50,62 @@ class LocalIndex:
         self.languages: tuple[str, ...] = ()
         self._counted = 0  # chunks when the languages were counted
 
-    def refresh(self) -> Standing:
-        """Looks at the library as it is now; cheap when nothing has changed."""
-        standing = self._catalogue.standing()
-        if standing == self._standing:
-            return standing
+    def refresh(self) -> LibraryState:
+        state = self._chunks.state()
+        if state == self._state:
+            return state
         with self._lock:
-            standing = self._catalogue.standing()
-            if standing == self._standing:
-                return standing  # another thread has been faster
+            state = self._chunks.state()
+            if state == self._state:
+                return state  # another thread has been faster
             # What is dropped is asked first: what took its place is then surely in what is read after. The other way
             # round, a document replaced in between would be seen neither old nor new.
-            dropped = self._catalogue.dropped()
-            unpurged = self._catalogue.dropped(unpurged=True)
+            dropped = self._chunks.dropped()
+            unpurged = self._chunks.dropped(unpurged=True)
             # The lexical index is committed before SQL makes its chunks visible, so it is never behind.
-            lexical = self._open_lexical(standing)
+            lexical = self._open_lexical(state)
             lexical.reload()
-            same_files = (standing.epoch, standing.space) == (self._standing.epoch, self._standing.space)
-            vectors = self._vectors if self._vectors is not None and same_files else self._open_vectors(standing)
-            ids, matrix = self._catalogue.vectors_after(self._embedder.name, vectors.last_id, vectors.dimensions)
+            same_files = (state.epoch, state.space) == (self._state.epoch, self._state.space)
+            vectors = self._vectors if self._vectors is not None and same_files else self._open_vectors(state)
+            ids, matrix = self._chunks.vectors_after(self._embedder.name, vectors.last_id, vectors.dimensions)
             vectors.append(ids, matrix)
             vectors.drop(dropped)
             self._count_languages(lexical.count)
-            self._lexical, self._vectors, self._unpurged, self._standing = lexical, vectors, unpurged, standing
+            self._lexical, self._vectors, self._unpurged, self._state = lexical, vectors, unpurged, state
             self._allowed, self._frequencies = OrderedDict(), {}
-        return standing
+        return state
 
-    def _count_languages(self, chunks: int) -> None:
-        if abs(chunks - self._counted) > RECOUNTED * self._counted or self._catalogue.spoken() != set(self.languages):
-            self.languages, self._counted = self._catalogue.languages(), chunks
+    def _count_languages(self, count: int) -> None:
+        if abs(count - self._counted) > RECOUNTED * self._counted or self._chunks.spoken() != set(self.languages):
+            self.languages, self._counted = self._chunks.languages(), count
 
-    def _open_lexical(self, standing: Standing) -> LexicalIndex:
-        if self._lexical is not None and self._lexical.folder == self.lexical_folder(standing.lexical):
+    def _open_lexical(self, state: LibraryState) -> LexicalIndex:
+        if self._lexical is not None and self._lexical.folder == self.lexical_folder(state.lexical):
             return self._lexical
-        if standing.generation:
-            return LexicalIndex(self.lexical_folder(standing.lexical), create=False)
+        if state.generation:
+            return LexicalIndex(self.lexical_folder(state.lexical), create=False)
         make_folder(self.folder)
         with FileLock(str(self.folder / "creating.lock"), mode=FILE):  # one process makes it, the others find it made
-            made = LexicalIndex(self.lexical_folder(standing.lexical), create=True)
+            made = LexicalIndex(self.lexical_folder(state.lexical), create=True)
             close_to_others(self.folder)
             return made
 
-    def _open_vectors(self, standing: Standing) -> VectorIndex:
+    def _open_vectors(self, state: LibraryState) -> VectorIndex:
         try:
-            return VectorIndex(self._embedder.dimensions, self.snapshot_folder(standing))
+            return VectorIndex(self._embedder.dimensions, self.snapshot_folder(state))
         except (OSError, ValueError, RuntimeError):  # a damaged snapshot: SQL holds every vector, and gives them
             return VectorIndex(self._embedder.dimensions)
 
     def lexical_folder(self, number: int) -> Path:
         return self.folder / f"lexical-{number}"
 
-    def snapshot_folder(self, standing: Standing) -> Path | None:
+    def _snapshot(self, epoch: int) -> Path:
+        return self.folder / f"vectors-{epoch}"
+
+    def snapshot_folder(self, state: LibraryState) -> Path | None:
         """The newest snapshot of the vectors, None when there is none (yet, or any more: SQL holds them all)."""
-        folder = self.folder / f"vectors-{standing.epoch}"
-        is_ours = standing.space == self._embedder.name  # vectors of another embedder are no use to this one
+        folder = self._snapshot(state.epoch)
+        is_ours = state.space == self._embedder.name  # vectors of another embedder are no use to this one
         return folder if is_ours and (folder / "vectors.npy").is_file() else None
 
     @property
@@ -114,7 +122,66 @@ class LocalIndex:
         assert self._lexical is not None
         return self._lexical
 
-    # the port
+    # writing, under the library's lock
+
+    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
+        try:
+            self.lexical_index.write(entries, drop)
+        finally:
+            close_to_others(self.folder)  # tantivy and usearch make their files for everybody
+
+    def merge(self) -> None:
+        self.lexical_index.merge()
+        close_to_others(self.folder)
+
+    def needs_compaction(self, dropped: int) -> bool:
+        count = len(self.vectors)
+        many_dropped = dropped > max(EXACT_BELOW // 4, DROPPED_LIMIT * count)
+        long_tail = self.vectors.tail_length > max(TAIL_LIMIT, TAIL_SHARE * count)
+        return many_dropped or (count > EXACT_BELOW and long_tail)
+
+    def compact(self, state: LibraryState) -> None:
+        """A new snapshot of the vectors; a small library has none."""
+        if len(self.vectors) <= EXACT_BELOW:
+            return
+        folder = self._snapshot(state.epoch + 1)
+        shutil.rmtree(folder, ignore_errors=True)  # of a killed attempt
+        try:
+            self.vectors.write_snapshot(folder)
+        except RuntimeError as error:  # what usearch raises for everything; by far the largest of files finds no room
+            raise DiskFull(f"the disk that holds {folder.parent} cannot take the vectors: {error}") from error
+        finally:
+            close_to_others(self.folder)
+
+    def remove_old(self, state: LibraryState) -> None:
+        """Leaves the snapshot before this state's, which a reader may be opening at this moment."""
+        for folder in self.folder.glob("vectors-*"):
+            number = folder.name.removeprefix("vectors-")
+            if not number.isdigit() or int(number) < state.epoch - 1:
+                shutil.rmtree(folder, ignore_errors=True)
+        for folder in self.folder.glob("lexical-*"):
+            if folder != self.lexical_folder(state.lexical):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def rebuild(self, number: int, batches: Iterable[Sequence[LexicalEntry]]) -> None:
+        folder = self.lexical_folder(number)
+        shutil.rmtree(folder, ignore_errors=True)  # of a killed attempt
+        lexical = LexicalIndex(folder, create=True)
+        for batch in batches:
+            lexical.write(batch)
+        lexical.merge()
+        close_to_others(self.folder)
+
+    def forget_vectors(self, state: LibraryState) -> None:
+        # No snapshot may carry the next epoch's name, not even of a killed attempt: its vectors would be taken for
+        # new ones. Without one they are read from SQL, and then written anew.
+        shutil.rmtree(self._snapshot(state.epoch + 1), ignore_errors=True)
+
+    def content(self) -> IndexContent:
+        lexical = self.lexical_index
+        return IndexContent(frozenset(lexical.ids()), len(self.vectors), lexical.has_current_terms)
+
+    # searching
 
     def lexical(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
         depth = k
@@ -143,11 +210,9 @@ class LocalIndex:
         return self.vectors.cosines(vector, chunk_ids)
 
     def count(self, scope: Scope) -> int:
-        """How many chunks are in scope."""
         return self.lexical_index.count if scope.is_open else len(self._allowed_ids(scope))
 
     def frequency(self, term: str, scope: Scope) -> int:
-        """How many chunks in scope hold a term."""
         if scope.is_open:
             return self.lexical_index.frequency(term)
         remembered = self._frequencies  # replaced, never emptied, when the generation changes
@@ -162,7 +227,7 @@ class LocalIndex:
         remembered = self._allowed  # replaced, never emptied, when the generation changes
         ids = remembered.get(scope)
         if ids is None:
-            ids = self._catalogue.chunk_ids(scope)
+            ids = self._chunks.chunk_ids(scope)
             remembered[scope] = ids
             while len(remembered) > SCOPES_KEPT:
                 remembered.popitem(last=False)

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refdesk.config import SHIPPED_EMBEDDER
+from refdesk.disk import DATABASE, hash_file
 from refdesk.errors import RefdeskError, TooLarge, UnreadableFile
-from refdesk.files.local import Run, clear_dead, hash_file, is_alive
 from refdesk.ingest.pipeline import Finished, InProcess, Pipeline, Source
-from refdesk.ingest.worker import Desk
-from refdesk.ingest.workers import EmbedsHere, EmbedTask, PreparedFile, PrepareTask, Setup, Spooled, WorkerPool
+from refdesk.ingest.worker import Preparer
+from refdesk.ingest.workers import AttachedFile, EmbedsHere, EmbedTask, PreparedFile, PrepareTask, Setup, WorkerPool
 from refdesk.ports import Embedder
+from refdesk.records import NewText, UploadedFile
 from refdesk.settings import Settings
-from refdesk.store.documents import Catalogue, Shelves
-from refdesk.store.writer import LibraryWriter, Ready
+from refdesk.store_ports import DocumentStore, Jobs, Lease, Leases, LibraryWriter, Ready
 from refdesk.types import Added, Document, Outcome, Progress, Scope
 
 # Which files are meant by these paths?
@@ -111,7 +111,7 @@ def _look(path: Path, name: str) -> Found:
 def _is_library(folder: Path) -> bool:
     """A library of Refdesk's below the folder that is added, perhaps the very one it is added to."""
     try:
-        return (folder / "library.db").is_file() and (folder / "files").is_dir()
+        return (folder / DATABASE).is_file() and (folder / "files").is_dir()
     except PermissionError:  # closed; reading it will say so
         return False
 
@@ -121,33 +121,7 @@ def _is_junk(name: str) -> bool:
 
 
 MOST_WORKERS = 8
-SPOOL = "uploads"  # the folder within the library where files that were handed in wait
 UPLOAD = "upload:"  # what the source of their documents begins with
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text handed in by a program."""
-
-    name: str
-    text: str
-    collection: str
-    metadata: dict[str, str]
-    title: str = ""
-    date: str = ""
-    format: str = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class Handed:
-    """A file that was handed in and lies aside: `name` is a label, `source` says where it came from, `upload:…`."""
-
-    path: Path
-    name: str
-    collection: str
-    source: str
-    metadata: dict[str, str]
-    password: str | None = None
 
 
 class Intake:
@@ -155,27 +129,27 @@ class Intake:
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        documents: DocumentStore,
         writer: LibraryWriter,
-        runs: Path,
+        leases: Leases,
+        uploads: Jobs,
         setup: Setup,
         embedder: Embedder,
         on_progress: Callable[[Progress], None],
         on_added: Callable[[Added], None],
         after_store: Callable[[], object],
     ) -> None:
-        self._catalogue = catalogue
+        self._documents = documents
         self._writer = writer
-        self._runs = runs
+        self._leases = leases
         self._setup = setup
         self._embedder = embedder
         self._on_progress = on_progress
         self._on_added = on_added
         self._after_store = after_store
-        self._shelves = Shelves(catalogue.engine)
-        self._spool = runs.parent / SPOOL
+        self._uploads = uploads
         self._password: str | None = None
-        self._run: Run | None = None
+        self._lease: Lease | None = None
         self._unwanted: Callable[[], Collection[str]] = frozenset
         self._begun: list[str] = []
         self._written = 0.0
@@ -198,55 +172,55 @@ class Intake:
         follow_links: bool,
     ) -> None:
         self._password = password
-        if clear_dead(self._runs):
+        if self._leases.clear_dead():
             self._writer.clear_unused()
         # Once each, though a file may be named itself and lie in a folder that is named too.
         wanted = (one for path in paths for one in discover(path.absolute(), follow_links=follow_links))
         found = list({one.path: one for one in wanted}.values())
         if sync:
             self._remove_missing([path.absolute() for path in paths], found)
-        with Run(self._runs) as self._run:
+        with self._leases.hold() as self._lease:
             sources = self._sources(found, collection, metadata)
             places = {(source.document.collection, source.document.source) for source in sources}
             sources += [s for s in self._abandoned() if (s.document.collection, s.document.source) not in places]
             if sources:
-                self._take_in(sources, self._run)
+                self._take_in(sources, self._lease)
 
-    def add_handed(self, files: Sequence[Handed], unwanted: Callable[[], Collection[str]]) -> None:
+    def add_uploads(self, files: Sequence[UploadedFile], unwanted: Callable[[], Collection[str]]) -> None:
         """Files that lie aside under names of their own; the name of an upload before replaces that document.
 
         Sources that `unwanted` names are put down, also in the middle of it, and told as removed.
         """
         self._unwanted = unwanted
-        with Run(self._runs) as self._run:
+        with self._leases.hold() as self._lease:
             waiting = list(files)
             while waiting:
                 sources: dict[tuple[str, str], Source] = {}
-                twins: list[Handed] = []  # their turn comes when it is known what became of the first
+                twins: list[UploadedFile] = []  # their turn comes when it is known what became of the first
                 for one in waiting:
-                    source = self._handed(one)
+                    source = self._uploaded(one)
                     if source is not None:
                         key = (source.document.collection, source.document.content_hash)
                         if sources.setdefault(key, source) is not source:
                             twins.append(one)
                 if sources:
-                    self._take_in(list(sources.values()), self._run, is_handed=True)
+                    self._take_in(list(sources.values()), self._lease, is_uploaded=True)
                 waiting = twins
 
     def add_attached(self) -> None:
         """Attachments that a killed run did not get to: their mail is there, so nobody would hand it in again."""
-        with Run(self._runs) as self._run:
+        with self._leases.hold() as self._lease:
             sources = self._abandoned(only_attached=True)
             if sources:
-                self._take_in(sources, self._run)
+                self._take_in(sources, self._lease)
 
-    def _handed(self, one: Handed) -> Source | None:
+    def _uploaded(self, one: UploadedFile) -> Source | None:
         """What to do for one of them; None when nothing is."""
-        place = self._catalogue.at_place(one.collection, one.source)
+        place = self._documents.at_place(one.collection, one.source)
         before = place[0] if place else None  # a second try; an upload may have been renamed or moved since
         if before is None and one.source.startswith(UPLOAD):
-            before = self._shelves.from_source(one.source)
-        known = before or self._shelves.upload_named(one.collection, one.name)
+            before = self._documents.from_source(one.source)
+        known = before or self._documents.upload_named(one.collection, one.name)
         document = Document(
             id=known.id if known else "",
             name=before.name if before else one.name,
@@ -263,26 +237,26 @@ class Intake:
             self._refuse(Source(document, None), UnreadableFile(f"it cannot be read: {error.strerror or error}"))
             return None
         document = replace(document, size=found.size, content_hash=content_hash)
-        twin = self._catalogue.with_content(document.collection, content_hash)
+        twin = self._documents.with_content(document.collection, content_hash)
         if twin is not None and twin.metadata.items() >= one.metadata.items():
             self._leave(document, twin, "" if twin.name == document.name else f"same content as {twin.name}")
             return None
-        assert self._run is not None
-        task = PrepareTask(document, path=one.path, spool=self._run.spool, password=one.password)
+        assert self._lease is not None
+        task = PrepareTask(document, path=one.path, folder=self._lease.folder, password=one.password)
         return Source(document, task, modified=found.modified, size=max(1, found.size))
 
-    def _take_in(self, sources: list[Source], run: Run, *, is_handed: bool = False) -> None:
-        self._writer.register([s.document for s in sources], [s.modified for s in sources], run.name)
+    def _take_in(self, sources: list[Source], lease: Lease, *, is_uploaded: bool = False) -> None:
+        self._writer.register([s.document for s in sources], [s.modified for s in sources], lease.name)
         pool = self._pool()
         try:
             self._pipeline(pool).run(sources)
         except BaseException as error:
-            # Ctrl-C, a full disk: what is finished stays in, the rest is as if it had never been handed in. But when a
-            # server ends, what lies aside is gone on with at its next start, and keeps its ids until then.
+            # Ctrl-C, a full disk: what is finished stays in, the rest is as if nobody had added it. But when a server
+            # ends, what was uploaded is resumed at its next start, and keeps its ids until then.
             pool.close()
-            if isinstance(error, Exception) or not is_handed:
+            if isinstance(error, Exception) or not is_uploaded:
                 with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over
-                    self._writer.withdraw(run.name)
+                    self._writer.withdraw(lease.name)
             raise
         finally:
             pool.close()
@@ -315,7 +289,7 @@ class Intake:
         # A twin that is about to change will not hold this content any longer.
         leaving = {source.document.id for source in changed}
         for content_hash, source in list(new.items()):
-            twin = self._catalogue.with_content(collection, content_hash)
+            twin = self._documents.with_content(collection, content_hash)
             if twin is not None and twin.id not in leaving:
                 self._leave(source.document, twin, f"same content as {twin.name}")
                 del new[content_hash]
@@ -343,7 +317,7 @@ class Intake:
         )
         if found.error:
             error = UnreadableFile(found.error)
-            if found.path.is_symlink() or found.path.exists() or self._catalogue.at_place(collection, str(found.path)):
+            if found.path.is_symlink() or found.path.exists() or self._documents.at_place(collection, str(found.path)):
                 self._refuse(Source(document, None), error)
             else:  # a name that was mistyped is no document
                 self._say(Added(document.name, "failed", None, error.sentence))
@@ -351,7 +325,7 @@ class Intake:
         if found.size > self._settings.max_file_mb << 20:  # not even hashed
             self._refuse(Source(document, None), TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))
             return None
-        known = self._catalogue.at_place(collection, document.source)
+        known = self._documents.at_place(collection, document.source)
         if known is not None:  # it may have been moved since
             document = replace(document, collection=known[0].collection)
         unchanged = known is not None and known[0].status == "ready" and known[0].metadata.items() >= metadata.items()
@@ -369,21 +343,21 @@ class Intake:
         return self._prepare(replace(document, id=known[0].id if known else "", content_hash=content_hash), found)
 
     def _prepare(self, document: Document, found: Found) -> Source:
-        assert self._run is not None
-        task = PrepareTask(document, path=found.path, spool=self._run.spool, password=self._password)
+        assert self._lease is not None
+        task = PrepareTask(document, path=found.path, folder=self._lease.folder, password=self._password)
         return Source(document, task, modified=found.modified, size=max(1, found.size))
 
     def _abandoned(self, *, only_attached: bool = False) -> list[Source]:
         """Documents that a killed run accepted and did not finish."""
         alive: dict[str, bool] = {}
         sources: dict[str, Source] = {}
-        for document, owner in self._catalogue.unfinished():
+        for document, owner in self._documents.unfinished():
             if owner not in alive:
-                alive[owner] = is_alive(self._runs, owner)
+                alive[owner] = self._leases.is_alive(owner)
             if alive[owner]:
                 continue
             if document.parent_id is not None:  # its bytes went with the run; they are still in what it is attached to
-                parent = self._catalogue.document(document.parent_id)
+                parent = self._documents.document(document.parent_id)
                 if parent is not None and parent.status == "ready":
                     sources[parent.id] = self._again(parent)
             elif not only_attached:
@@ -393,18 +367,18 @@ class Intake:
 
     def _place(self, source: str) -> Path:
         """Where the bytes lie that a document was, or is to be, made from."""
-        return self._spool / f"{source.removeprefix(UPLOAD)}.data" if source.startswith(UPLOAD) else Path(source)
+        return self._uploads.data(source.removeprefix(UPLOAD)) if source.startswith(UPLOAD) else Path(source)
 
     def _again(self, document: Document) -> Source:
         """Takes a document in once more from the bytes that are kept of it."""
-        place = self._catalogue.at_place(document.collection, document.source) if document.source else None
+        place = self._documents.at_place(document.collection, document.source) if document.source else None
         found = Found(self._writer.original(document), document.name, document.size, place[1] if place else 0.0)
         return self._prepare(document, found)
 
     def _remove_missing(self, roots: Sequence[Path], found: Sequence[Found]) -> None:
         present = {str(one.path) for one in found}
         closed = [one.path for one in found if one.error and one.path.exists()]  # nobody knows what lies in there
-        for document in self._catalogue.documents(Scope()):
+        for document in self._documents.documents(Scope()):
             if document.source in present or not document.source or document.parent_id is not None:
                 continue
             if _lies_below(document.source, roots) and not _lies_below(document.source, closed):
@@ -413,9 +387,9 @@ class Intake:
 
     # texts
 
-    def add_texts(self, texts: Iterable[Text]) -> None:
+    def add_texts(self, texts: Iterable[NewText]) -> None:
         """In this process: a text that a program hands in cannot crash a parser."""
-        desk = Desk(self._setup, self._embedder)
+        preparer = Preparer(self._settings, self._embedder)
         sources = []
         for text in {(text.collection, text.name): text for text in texts}.values():  # of one name, the last
             document = Document(
@@ -432,12 +406,12 @@ class Intake:
             sources.append(Source(document, PrepareTask(document, text=text.text), size=max(1, len(text.text))))
         sources = [source for source in sources if not self._is_known(source)]
         workers = InProcess(
-            lambda task: desk.prepare(task, _ignore) if isinstance(task, PrepareTask) else desk.embed(task)
+            lambda task: preparer.prepare(task, _ignore) if isinstance(task, PrepareTask) else preparer.embed(task)
         )
         self._pipeline(workers).run(sources)
 
     def _is_known(self, source: Source) -> bool:
-        known = self._catalogue.text_named(source.document.collection, source.document.name)
+        known = self._documents.text_named(source.document.collection, source.document.name)
         if known is None or known.status != "ready":
             return False
         same = (
@@ -465,8 +439,8 @@ class Intake:
             self._write_begun()
 
     def _write_begun(self) -> None:
-        if self._run is not None and self._begun:
-            self._writer.mark_processing(self._begun, self._run.name)
+        if self._lease is not None and self._begun:
+            self._writer.mark_processing(self._begun, self._lease.name)
         self._begun, self._written = [], time.monotonic()
 
     def store(self, batch: Sequence[Finished]) -> list[Source]:
@@ -476,7 +450,7 @@ class Intake:
         for one in batch:
             result: PreparedFile = one.extra
             children = [_attached(one.prepared.document, child) for child in result.children]
-            owner = self._run.name if self._run else ""
+            owner = self._lease.name if self._lease else ""
             ready.append(Ready(one.prepared, one.embedded, result.original, one.source.modified, children, owner))
         stored = self._writer.store(ready)
         more: list[Source] = []
@@ -488,7 +462,7 @@ class Intake:
         return more
 
     def fail(self, source: Source, error: RefdeskError) -> None:
-        self._fail(source, error, self._run.name if self._run else "")
+        self._fail(source, error, self._lease.name if self._lease else "")
 
     def _fail(self, source: Source, error: RefdeskError, owner: str) -> None:
         document = replace(source.document, status="failed")
@@ -497,15 +471,15 @@ class Intake:
         self._say(Added(document.name, outcome, kept or document, error.sentence, document.source))
 
     def put_down(self, source: Source) -> None:
-        if self._run is not None:
-            self._writer.put_down(source.document, self._run.name)
+        if self._lease is not None:
+            self._writer.cancel(source.document, self._lease.name)
         self._say(Added(source.document.name, "removed", None, source=source.document.source))
 
     def _children(self, parent: Document, result: PreparedFile) -> list[Source]:
         """Attachments, which are documents of their own and were accepted with the parent."""
         if not result.children:
             return []
-        known = {child.name: child for child in self._catalogue.children(parent.id)}
+        known = {child.name: child for child in self._documents.children(parent.id)}
         sources = []
         for child in result.children:
             accepted = known.get(child.name)
@@ -514,7 +488,7 @@ class Intake:
             if accepted.status == "ready" and accepted.content_hash == child.content_hash:
                 continue
             document = replace(_attached(parent, child), id=accepted.id, parent_id=parent.id)
-            task = PrepareTask(document, path=child.path, spool=child.path.parent, password=self._password)
+            task = PrepareTask(document, path=child.path, folder=child.path.parent, password=self._password)
             sources.append(Source(document, task, size=max(1, child.path.stat().st_size)))
         return sources
 
@@ -543,7 +517,7 @@ class Intake:
         self._on_added(added)
 
 
-def _attached(parent: Document, child: Spooled) -> Document:
+def _attached(parent: Document, child: AttachedFile) -> Document:
     return Document(
         id="",
         name=child.name,

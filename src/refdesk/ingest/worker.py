@@ -1,6 +1,6 @@
 """A worker process: parses, chunks and embeds what it is told to, under a memory limit. The engine's other half.
 
-parent -> Setup, then one Task after the other          worker -> Said(): it has started; then progress …, the result
+parent -> Setup, then one Task after the other    worker -> WorkerMessage(): it has started; then progress, the result
 """
 
 from __future__ import annotations
@@ -16,36 +16,33 @@ from multiprocessing.connection import Connection
 from pathlib import Path, PurePath
 from typing import Any
 
+from refdesk.disk import hash_bytes, write_new
 from refdesk.errors import DocumentError, ParserDied, RefdeskError, TooLarge, UnreadableFile
-from refdesk.files.local import hash_bytes, put_aside
 from refdesk.ingest.chunk import ChunkLimits
 from refdesk.ingest.flow import prepare
 from refdesk.ingest.workers import (
+    AttachedFile,
     EmbedTask,
     PreparedFile,
     PrepareTask,
-    Said,
     Setup,
-    Spooled,
     Task,
+    WorkerMessage,
     decode,
     encode,
     failure,
 )
 from refdesk.parsers.build import ParseOptions
 from refdesk.ports import Embedded, Embedder
-from refdesk.providers.ocr import load_ocr
-from refdesk.providers.registry import make_embedder
 from refdesk.settings import Settings
+from refdesk.types import OcrEngine
 
 
-class Desk:
-    """What a worker needs to do its tasks; also used in process for texts, which cannot be hostile."""
+class Preparer:
+    """Does the tasks of a worker; also used in process for texts, which cannot be hostile."""
 
-    def __init__(self, setup: Setup, embedder: Embedder) -> None:
-        self._settings = setup.settings
-        self._embedder = embedder
-        self._ocr = load_ocr() if setup.settings.ocr else None
+    def __init__(self, settings: Settings, embedder: Embedder, ocr: OcrEngine | None = None) -> None:
+        self._settings, self._embedder, self._ocr = settings, embedder, ocr
 
     def prepare(self, task: PrepareTask, progress: Any) -> PreparedFile:
         settings = self._settings
@@ -61,12 +58,12 @@ class Desk:
         document = replace(task.document, content_hash=hash_bytes(data), size=len(data))
         prepared = prepare(data, document, options, chunk_limits(settings, self._embedder), self._embedder.count_tokens)
         original, children = None, []
-        if task.spool is not None:
-            original = put_aside(data, task.spool)
+        if task.folder is not None:
+            original = write_new(data, task.folder)
             for name, child in zip(
                 _distinct([child.name for child in prepared.children]), prepared.children, strict=True
             ):
-                children.append(Spooled(name, put_aside(child.data, task.spool), hash_bytes(child.data)))
+                children.append(AttachedFile(name, write_new(child.data, task.folder), hash_bytes(child.data)))
         return PreparedFile(replace(prepared, children=()), original, tuple(children))
 
     def embed(self, task: EmbedTask) -> list[Embedded]:
@@ -109,37 +106,37 @@ def chunk_limits(settings: Settings, embedder: Embedder) -> ChunkLimits:
     )
 
 
-def serve(connection: Connection) -> None:
+def serve(connection: Connection, make: Callable[[Setup], Preparer]) -> None:
     """Does tasks until the parent goes away."""
 
-    def say(said: Said) -> None:
-        connection.send_bytes(encode(said))
+    def send(message: WorkerMessage) -> None:
+        connection.send_bytes(encode(message))
 
     setup: Setup = decode(connection.recv_bytes(), Setup)
     _limit_memory(setup.settings.memory_limit_mb)
-    desk = Desk(setup, make_embedder(setup.config, threads=1))
-    say(Said())
+    preparer = make(setup)
+    send(WorkerMessage())
     while True:
         task: Task = decode(connection.recv_bytes(), Task)
         try:
-            say(_done(desk, task, lambda done, total: say(Said(progress=(done, total)))))
+            send(_done(preparer, task, lambda done, total: send(WorkerMessage(progress=(done, total)))))
         except RefdeskError as error:
-            say(Said(failed=failure(error)))
+            send(WorkerMessage(failed=failure(error)))
         except MemoryError:
             limit = setup.settings.memory_limit_mb
-            say(Said(failed=failure(ParserDied(f"it needs more than {limit} MB of memory"))))
+            send(WorkerMessage(failed=failure(ParserDied(f"it needs more than {limit} MB of memory"))))
         except (EOFError, BrokenPipeError, ConnectionError):
             return
         except Exception as error:  # a parser met something its author did not think of: this document only
             reason = f"reading it failed: {type(error).__name__}: {error}"[:300]
-            say(Said(failed=failure(DocumentError(reason))))
+            send(WorkerMessage(failed=failure(DocumentError(reason))))
 
 
-def _done(desk: Desk, task: Task, progress: Callable[[int, int], None]) -> Said:
+def _done(preparer: Preparer, task: Task, progress: Callable[[int, int], None]) -> WorkerMessage:
     if task.prepare is not None:
-        return Said(prepared=desk.prepare(task.prepare, progress))
+        return WorkerMessage(prepared=preparer.prepare(task.prepare, progress))
     assert task.embed is not None
-    return Said(embedded=tuple(desk.embed(task.embed)))
+    return WorkerMessage(embedded=tuple(preparer.embed(task.embed)))
 
 
 def _limit_memory(megabytes: int) -> None:
@@ -158,8 +155,9 @@ def _leave_with_parent() -> None:
     os._exit(1)
 
 
-def main() -> None:
+def run(make: Callable[[Setup], Preparer]) -> None:
+    """The process: standard input and the socket whose number is its argument are its parent's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     with suppress(EOFError, ConnectionError, KeyboardInterrupt):
-        serve(Connection(int(sys.argv[1])))
+        serve(Connection(int(sys.argv[1])), make)

@@ -1,6 +1,6 @@
 """Worker processes that may hang, run out of memory or crash without harm to the program.
 
-Each worker is a fresh interpreter that runs `refdesk.ingest.worker` and speaks the messages below over a socket, so
+Each worker is a fresh interpreter that runs `refdesk.worker` and speaks the messages below over a socket, so
 that the caller's main module is never imported again, as `multiprocessing` would. Its standard input is its lifeline:
 when that ends, the program is gone, and the worker goes too, in the middle of a task if need be.
 
@@ -32,8 +32,8 @@ import orjson
 
 from refdesk import errors
 from refdesk.config import Config
+from refdesk.disk import hash_bytes
 from refdesk.errors import ParserDied, ParseTimeout, RefdeskError
-from refdesk.files.local import hash_bytes
 from refdesk.ports import Embedded
 from refdesk.settings import Settings
 from refdesk.types import Chunk, Document, Prepared
@@ -53,12 +53,12 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class PrepareTask:
-    """Read a file, or take a text, and prepare it; the bytes that were read are kept in `spool`."""
+    """Read a file, or take a text, and prepare it; the bytes that were read are kept in `folder`."""
 
     document: Document
     path: Path | None = None
     text: str | None = None
-    spool: Path | None = None
+    folder: Path | None = None
     password: str | None = None
 
     @property
@@ -73,8 +73,8 @@ class EmbedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Spooled:
-    """An attachment, put aside until it is taken in as a document of its own."""
+class AttachedFile:
+    """An attachment, staged until it is taken in as a document of its own."""
 
     name: str
     path: Path
@@ -85,7 +85,7 @@ class Spooled:
 class PreparedFile:
     prepared: Prepared
     original: Path | None
-    children: tuple[Spooled, ...] = ()
+    children: tuple[AttachedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def failure(error: RefdeskError) -> Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class WorkerMessage:
     """What a worker answers: one of these, or that it has started."""
 
     progress: tuple[int, int] | None = None
@@ -259,12 +259,12 @@ START_PATIENCE_S = 120.0  # an interpreter and the model, on a machine that is b
 # What an interpreter needs to find its libraries; nobody keeps a secret in these.
 _ENVIRONMENT = ("PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 _SETTLED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-_COMMAND = "from refdesk.ingest.worker import main; main()"  # not `-m`, which would make its classes another module's
+_COMMAND = "from refdesk.worker import main; main()"  # not `-m`, which would make its classes another module's
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """What a worker says about the task that was handed in under `ticket`."""
+class WorkerEvent:
+    """What a worker says about the task that was submitted under `ticket`."""
 
     ticket: int
     kind: Literal["progress", "done", "failed"]
@@ -333,7 +333,7 @@ class WorkerPool:
 
     @property
     def idle(self) -> bool:
-        """Whether another task can be handed in."""
+        """Whether another task can be submitted."""
         return len(self._workers) < self._size or any(worker.ticket is None for worker in self._workers)
 
     @property
@@ -369,7 +369,7 @@ class WorkerPool:
         self._workers.append(worker)
         return worker
 
-    def events(self, timeout_s: float) -> Iterator[Event]:
+    def events(self, timeout_s: float) -> Iterator[WorkerEvent]:
         """What the workers have said; waits up to `timeout_s` for a first word."""
         working = [worker for worker in self._workers if worker.ticket is not None]
         ready = set(wait([worker.connection for worker in working], timeout_s))
@@ -379,11 +379,11 @@ class WorkerPool:
             if worker.ticket is not None and (reason := worker.overdue()) is not None:
                 yield self._lose(worker, reason)
 
-    def _listen(self, worker: _Worker) -> Iterator[Event]:
+    def _listen(self, worker: _Worker) -> Iterator[WorkerEvent]:
         try:
             while worker.ticket is not None and worker.connection.poll():
                 # It cannot hold more than it may use, so whatever claims to be longer is no answer.
-                said: Said = decode(worker.connection.recv_bytes(self._memory_limit_mb << 20), Said)
+                said: WorkerMessage = decode(worker.connection.recv_bytes(self._memory_limit_mb << 20), WorkerMessage)
                 worker.heard = time.monotonic()
                 if not worker.has_started:
                     worker.has_started, worker.began = True, worker.heard
@@ -405,12 +405,12 @@ class WorkerPool:
             worker.end()
             self._workers.remove(worker)
 
-    def _lose(self, worker: _Worker, reason: RefdeskError) -> Event:
+    def _lose(self, worker: _Worker, reason: RefdeskError) -> WorkerEvent:
         ticket, worker.ticket = worker.ticket, None
         assert ticket is not None
         worker.end()
         self._workers.remove(worker)
-        return Event(ticket, "failed", reason)
+        return WorkerEvent(ticket, "failed", reason)
 
     def close(self) -> None:
         """Ends all workers; whatever they were doing is lost."""
@@ -426,18 +426,18 @@ class WorkerPool:
         self._workers.clear()
 
 
-def _event(worker: _Worker, said: Said) -> Event:
+def _event(worker: _Worker, said: WorkerMessage) -> WorkerEvent:
     """What a worker has said about its task; ValueError when it is no answer to that."""
     ticket, task = worker.ticket, worker.task
     assert ticket is not None
     if said.progress is not None:
-        return Event(ticket, "progress", said.progress)
+        return WorkerEvent(ticket, "progress", said.progress)
     if said.failed is not None:
-        return Event(ticket, "failed", said.failed.error())
+        return WorkerEvent(ticket, "failed", said.failed.error())
     if isinstance(task, PrepareTask) and said.prepared is not None and _is_of(task, said.prepared):
-        return Event(ticket, "done", said.prepared)
+        return WorkerEvent(ticket, "done", said.prepared)
     if isinstance(task, EmbedTask) and said.embedded is not None and len(said.embedded) == len(task.chunks):
-        return Event(ticket, "done", said.embedded)
+        return WorkerEvent(ticket, "done", said.embedded)
     raise ValueError("the answer is to another question")
 
 
@@ -449,7 +449,7 @@ def _is_of(task: PrepareTask, result: PreparedFile) -> bool:
     made, asked = result.prepared.document, task.document
     same = all(getattr(made, name) == getattr(asked, name) for name in ("id", "collection", "source", "parent_id"))
     files = [one for one in (result.original, *(child.path for child in result.children)) if one is not None]
-    return same and all(one.parent == task.spool and one.name not in ("", "..") for one in files)
+    return same and all(one.parent == task.folder and one.name not in ("", "..") for one in files)
 
 
 class EmbedsHere:
@@ -478,13 +478,13 @@ class EmbedsHere:
         self._running.pop(ticket, None)
         self._pool.cancel(ticket)
 
-    def events(self, timeout_s: float) -> Iterator[Event]:
+    def events(self, timeout_s: float) -> Iterator[WorkerEvent]:
         yield from self._pool.events(min(timeout_s, LOOK_S) if self._running else timeout_s)
         for ticket in [one for one, future in self._running.items() if future.done()]:
             try:
-                yield Event(ticket, "done", self._running.pop(ticket).result())
+                yield WorkerEvent(ticket, "done", self._running.pop(ticket).result())
             except RefdeskError as error:
-                yield Event(ticket, "failed", error)
+                yield WorkerEvent(ticket, "failed", error)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

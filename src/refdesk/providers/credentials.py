@@ -14,8 +14,8 @@ from pathlib import Path
 import orjson
 
 from refdesk.config import Entered
+from refdesk.disk import explain
 from refdesk.errors import UsageError
-from refdesk.files.local import explain
 
 FILE = "providers.json"
 

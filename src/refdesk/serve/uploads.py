@@ -22,7 +22,7 @@ from refdesk.access import Caller
 from refdesk.arguments import sound
 from refdesk.desk import Refdesk
 from refdesk.errors import DiskFull, NotFound, RefdeskError, UsageError
-from refdesk.ingest.add import Handed
+from refdesk.records import UploadedFile
 from refdesk.types import EVERYTHING, UNFINISHED, Added, Document, Progress, Upload
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"
@@ -307,7 +307,7 @@ class Uploads:
             return {source for source, one in known.items() if one.id in taken_back}
 
         try:
-            self._desk.add_handed(files, on_progress=on_progress, on_added=on_added, unwanted=unwanted)
+            self._desk.add_uploads(files, on_progress=on_progress, on_added=on_added, unwanted=unwanted)
         except RefdeskError as error:  # of the library, not of a file: a full disk, another embedder
             is_full = isinstance(error, DiskFull)
             reason = "the server's disk is full; try again when there is space on it" if is_full else error.sentence
@@ -317,13 +317,13 @@ class Uploads:
         for upload in known.values():  # what the pipeline said nothing of must not be tried for ever
             self._end(replace(upload, status="failed", reason="it was not taken in; try again"))
 
-    def _handed(self, upload: Upload) -> Handed:
+    def _handed(self, upload: Upload) -> UploadedFile:
         """The file as the engine takes it; a second try of a file on this machine keeps the place it came from."""
         document = self._desk.shelves.visible(upload.document_id, EVERYTHING) if upload.document_id else None
         path, metadata = self._spool.data(upload.id), dict(upload.metadata)
         if document is not None and document.source and not document.source.startswith("upload:"):
-            return Handed(path, document.name, document.collection, document.source, metadata, upload.password)
-        return Handed(path, upload.name, upload.collection, upload.source, metadata, upload.password)
+            return UploadedFile(path, document.name, document.collection, document.source, metadata, upload.password)
+        return UploadedFile(path, upload.name, upload.collection, upload.source, metadata, upload.password)
 
     def _tell(self, known: dict[str, Upload], progress: Progress) -> None:
         for one in progress.files:

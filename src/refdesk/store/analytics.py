@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ MOST_DAYS = 3650
 TOP_MODELS = 10
 SEARCHED = "needs_retrieval"  # the route of a question to the documents; small talk neither abstains nor is confident
 _FETCH = 4096
-_COLUMNS = (
+COLUMNS = (
     "created_at",
     "total_ms",
     "stages",
@@ -51,13 +51,10 @@ def analytics(
     >>> analytics(engine, 7)["questions"]
     12
     """
-    if not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= MOST_DAYS:
-        raise UsageError(f"analytics cover 1 to {MOST_DAYS} days, not {days!r}")
-    last = today or datetime.now(UTC).date()
-    first = last - timedelta(days=days - 1)
+    first, last = window(days, today)
     seen = [answers.c.created_at >= first.isoformat(), *_visible(access, owner)]
-    found = _Tally([(first + timedelta(days=step)).isoformat() for step in range(days)])
-    query = select(*(answers.c[name] for name in _COLUMNS)).where(*seen)
+    found = Tally(first, last)
+    query = select(*(answers.c[name] for name in COLUMNS)).where(*seen)
     with engine.connect() as connection:
         for rows in connection.execution_options(stream_results=True).execute(query).partitions(_FETCH):
             for row in rows:
@@ -71,9 +68,21 @@ def analytics(
         placed: dict[str, dict[str, int]] = defaultdict(dict)
         for collection, verdict, count in connection.execute(by_place.group_by(place, feedback.c.verdict)):
             placed[collection][verdict] = count
+    return found.to_dict() | {"feedback": accuracy(verdicts, placed)}
+
+
+def window(days: int, today: date | None) -> tuple[date, date]:
+    """The first and the last day."""
+    if not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= MOST_DAYS:
+        raise UsageError(f"analytics cover 1 to {MOST_DAYS} days, not {days!r}")
+    last = today or datetime.now(UTC).date()
+    return last - timedelta(days=days - 1), last
+
+
+def accuracy(verdicts: Mapping[str, int], placed: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """In all, and by the collections that the answers rest on."""
     by_collection = [{"collection": one} | _accuracy(placed[one]) for one in sorted(placed)]
-    window = {"days": days, "from": first.isoformat(), "to": last.isoformat()}
-    return window | found.to_dict() | {"feedback": _accuracy(verdicts) | {"by_collection": by_collection}}
+    return _accuracy(verdicts) | {"by_collection": by_collection}
 
 
 def _visible(access: Access, owner: str | None) -> list[Any]:
@@ -88,10 +97,12 @@ def _visible(access: Access, owner: str | None) -> list[Any]:
     return conditions
 
 
-class _Tally:
+class Tally:
     """What is added up while the rows go by."""
 
-    def __init__(self, days: Sequence[str]) -> None:
+    def __init__(self, first: date, last: date) -> None:
+        self.first, self.last = first, last
+        days = [(first + timedelta(days=step)).isoformat() for step in range((last - first).days + 1)]
         self.questions = Counter(dict.fromkeys(days, 0))
         self.costs = dict.fromkeys(days, 0.0)
         self.unpriced = Counter[str]()
@@ -144,6 +155,9 @@ class _Tally:
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            "days": (self.last - self.first).days + 1,
+            "from": self.first.isoformat(),
+            "to": self.last.isoformat(),
             "questions": self.questions.total(),
             "per_day": [
                 {
@@ -204,7 +218,7 @@ def _percentiles(values: Iterable[float]) -> dict[str, Any]:
     return {"count": len(ordered)} | found
 
 
-def _accuracy(verdicts: dict[str, int]) -> dict[str, Any]:
+def _accuracy(verdicts: Mapping[str, int]) -> dict[str, Any]:
     correct, wrong = verdicts.get("correct", 0), verdicts.get("wrong", 0)
     return {"correct": correct, "wrong": wrong, "accuracy": _share(correct, correct + wrong)}
 

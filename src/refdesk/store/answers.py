@@ -5,74 +5,37 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol, get_args
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select
 
 from refdesk.answer import Spent
 from refdesk.errors import NotFound, UsageError
+from refdesk.records import JUDGEMENTS, AskedQuestion, Feedback, Measured, may_see
 from refdesk.settings import Settings
+from refdesk.store.analytics import analytics
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import Prepared, changes, storable
-from refdesk.store.rows import lies_within, now
+from refdesk.store.database import Statement, changes, storable
+from refdesk.store.rows import now
 from refdesk.store.schema import answer_collections, answers, feedback
+from refdesk.store_ports import Judge
 from refdesk.types import EVERYTHING, Access
 
-_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 PRUNE_EVERY_S = 3600.0
 _LEARNED_FROM = 50  # answers; the lengths of older ones say less of the models of today
 _FETCH = 200  # rows at a time while looking for those that may be seen
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One question that was asked, without its answer: a line in a list."""
-
-    id: str
-    question: str
-    conversation_id: str
-    owner: str
-    collections: tuple[str, ...]
-    created_at: str
-    error: str = ""  # the code of what ended it
-
-    def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {"collections": list(self.collections)}
+# Every question writes these; put together anew each time, they cost more than all the rest of a known answer.
+_REMOVE = Statement(delete(answers).where(answers.c.id == bindparam("gone")))
+_INSERT, _INSERT_COLLECTION = Statement(insert(answers)), Statement(insert(answer_collections))
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What analytics count of an answer, in columns of its own, so that nobody has to unpack answers for it."""
-
-    total_ms: float
-    stages: Mapping[str, float]  # milliseconds of each stage that ran
-    cached: str
-    cost_usd: float | None  # None: no price is known
-    route: str
-    is_answered: bool
-    confidence: str
-    model: str
-    level: str
-    failed_models: Sequence[tuple[str, str]] = ()  # (model, code) of those that were to write it and did not
-
-    def to_row(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        packed = orjson.dumps(dict(self.stages), option=_OPTIONS).decode()
-        failed = orjson.dumps([(storable(model), code) for model, code in self.failed_models]).decode()
-        own |= {"stages": packed, "failed_models": failed}
-        return own | {"is_answered": int(self.is_answered), "model": storable(self.model)}
-
-
-class AnswerStore:
-    """What was answered, and how. `owner` and `access` narrow what is seen; an owner of None is no limit.
-
-    `access` are collections: an answer is seen by who may read every collection that its sources are in. One without
-    sources may still tell of what its question came from; who is limited sees only his own of these.
-    """
+class SqlAnswers:
+    """The `AnswerStore` port."""
 
     def __init__(
         self, engine: Engine, background: BackgroundWriter, settings: Callable[[], Settings] = Settings
@@ -81,10 +44,6 @@ class AnswerStore:
         self._background = background
         self._settings = settings
         self._pruned = -PRUNE_EVERY_S  # when
-        # Every question writes these; put together anew each time, they cost more than all the rest of a known answer.
-        self._remove = Prepared(engine, delete(answers).where(answers.c.id == bindparam("gone")))
-        self._insert = Prepared(engine, insert(answers))
-        self._insert_collection = Prepared(engine, insert(answer_collections))
 
     def put(
         self,
@@ -99,8 +58,7 @@ class AnswerStore:
         measured: Measured | None = None,
         error: str = "",
     ) -> None:
-        """Returns at once. `answer` is what `encode_answer` gives; empty when the question ended in an `error`."""
-        packed = orjson.dumps(trace, default=str, option=_OPTIONS)  # now: the caller may go on changing it
+        packed = orjson.dumps(trace, default=str, option=JSON_OPTIONS)  # now: the caller may go on changing it
         row: dict[str, Any] = {
             "id": answer_id,
             "conversation_id": conversation_id,
@@ -110,53 +68,49 @@ class AnswerStore:
             "created_at": now(),
             "error": error,
         }
-        row |= measured.to_row() if measured is not None else dict.fromkeys(Measured.__slots__)
+        row |= _measured(measured) if measured is not None else dict.fromkeys(Measured.__slots__)
         self._background.submit(lambda connection: self._write(connection, row, answer, packed))
 
     def get(
         self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING
     ) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """(answer, trace) as JSON values, the answer empty where there was none; None when nobody knows the id."""
         self._background.flush()
         query = select(answers).where(answers.c.id == answer_id)
         if owner is not None:
             query = query.where(answers.c.owner == owner)
         with self._engine.connect() as connection:
             row = connection.execute(query).first()
-        if row is None or not _may_see(orjson.loads(row.collections), owner, access):
+        if row is None or not may_see(orjson.loads(row.collections), owner, access):
             return None
         return orjson.loads(zlib.decompress(row.answer)), orjson.loads(zlib.decompress(row.trace))
 
     def is_seen(self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING) -> bool:
-        """Whether there is such an answer for who asks; cheaper than reading it."""
         self._background.flush()
         query = select(answers.c.collections).where(answers.c.id == answer_id)
         if owner is not None:
             query = query.where(answers.c.owner == owner)
         with self._engine.connect() as connection:
             packed = connection.execute(query).scalar()
-        return packed is not None and _may_see(orjson.loads(packed), owner, access)
+        return packed is not None and may_see(orjson.loads(packed), owner, access)
 
-    def recent(self, limit: int = 50, *, owner: str | None = None, access: Access = EVERYTHING) -> list[Asked]:
-        """The last questions, the newest first."""
+    def recent(self, limit: int = 50, *, owner: str | None = None, access: Access = EVERYTHING) -> list[AskedQuestion]:
         self._background.flush()
-        wanted = [answers.c[name] for name in Asked.__slots__]
+        wanted = [answers.c[name] for name in AskedQuestion.__slots__]
         query = select(*wanted).order_by(answers.c.created_at.desc(), answers.c.id)
         if owner is not None:
             query = query.where(answers.c.owner == owner)
-        found: list[Asked] = []
+        found: list[AskedQuestion] = []
         with self._engine.connect() as connection:
             for rows in connection.execute(query).partitions(_FETCH):
                 for row in rows:
                     collections = tuple(orjson.loads(row.collections))
-                    if len(found) < limit and _may_see(collections, owner, access):
-                        found.append(Asked(**dict(row._mapping) | {"collections": collections}))
+                    if len(found) < limit and may_see(collections, owner, access):
+                        found.append(AskedQuestion(**dict(row._mapping) | {"collections": collections}))
                 if len(found) >= limit:
                     break
         return found
 
     def spent(self, until: datetime | None = None) -> Spent:
-        """What the day before this moment cost, and the lengths that models wrote in the last answers of all."""
         self._background.flush()
         day_ago = ((until or datetime.now(UTC)) - timedelta(days=1)).isoformat(timespec="milliseconds")
         costs = select(func.coalesce(func.sum(answers.c.cost_usd), 0.0), func.count(answers.c.cost_usd))
@@ -166,12 +120,16 @@ class AnswerStore:
         with self._engine.connect() as connection:
             usd, questions = connection.execute(costs.where(answers.c.created_at >= day_ago)).one()
             traces = [orjson.loads(zlib.decompress(packed)) for packed in connection.execute(last).scalars()]
-        return Spent(float(usd), int(questions), _lengths(traces))
+        return Spent(float(usd), int(questions), lengths_of(traces))
+
+    def analytics(
+        self, days: int = 30, *, access: Access = EVERYTHING, owner: str | None = None, today: date | None = None
+    ) -> dict[str, Any]:
+        self._background.flush()
+        return analytics(self._engine, days, access=access, owner=owner, today=today)
 
     def prune(self, days: float) -> int:
-        """Removes what is older; gives how many went."""
-        if not 0 <= days < 100_000:
-            raise UsageError(f"answers are kept for a number of days, not {days}")
+        checked_days(days)
         self._background.flush()
         with changes(self._engine) as connection:
             return _prune(connection, days)
@@ -179,16 +137,24 @@ class AnswerStore:
     def _write(self, connection: Connection, row: dict[str, Any], answer: bytes, trace: bytes) -> None:
         """On the background writer's thread; now and then it also prunes what `answer.keep_days` lets go."""
         packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
-        self._remove.run(connection, {"gone": row["id"]})
-        self._insert.run(connection, row | packed)
-        for one in orjson.loads(row["collections"]):
-            self._insert_collection.run(connection, {"answer_id": row["id"], "collection": one})
+        _REMOVE.run(connection, gone=row["id"])
+        _INSERT.run(connection, **row, **packed)
+        placed = [{"answer_id": row["id"], "collection": one} for one in orjson.loads(row["collections"])]
+        _INSERT_COLLECTION.run_many(connection, placed)
         if time.monotonic() - self._pruned > PRUNE_EVERY_S and (days := self._settings().keep_days):
             _prune(connection, days)
             self._pruned = time.monotonic()
 
 
-def _lengths(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+def _measured(measured: Measured) -> dict[str, Any]:
+    own = {name: getattr(measured, name) for name in measured.__slots__}
+    packed = orjson.dumps(dict(measured.stages), option=JSON_OPTIONS).decode()
+    failed = orjson.dumps([(storable(model), code) for model, code in measured.failed_models]).decode()
+    own |= {"stages": packed, "failed_models": failed}
+    return own | {"is_answered": int(measured.is_answered), "model": storable(measured.model)}
+
+
+def lengths_of(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
     """Of each model in each role: tokens it wrote on average."""
     found: dict[tuple[str, str], list[int]] = {}
     for stage in (stage for trace in traces for stage in trace["stages"] if stage["name"] == "model"):
@@ -202,75 +168,42 @@ def _lengths(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float
     return {key: sum(lengths) / len(lengths) for key, lengths in found.items()}
 
 
+def checked_days(days: float) -> float:
+    if not 0 <= days < 100_000:
+        raise UsageError(f"answers are kept for a number of days, not {days}")
+    return days
+
+
 def _prune(connection: Connection, days: float) -> int:
     before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
     return connection.execute(delete(answers).where(answers.c.created_at < before)).rowcount
 
 
-def _may_see(collections: Sequence[str], owner: str | None, access: Access) -> bool:
-    """Of an answer that is the owner's, where one is named."""
-    if access is EVERYTHING:
-        return True
-    return all(lies_within(one, access) for one in collections) if collections else owner is not None
-
-
 # Was the answer right? What those who asked said of it; one word for each of them and answer.
 
-Judgement = Literal["correct", "wrong"]
-JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
 LONGEST_CORRECTION = 8_000  # characters, as of a question
 
 
-class Judge(Protocol):
-    """Who gives feedback; a `Caller` is one."""
+class SqlFeedback:
+    """The `FeedbackStore` port."""
 
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def owner(self) -> str | None: ...
-
-    @property
-    def access(self) -> Access: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    answer_id: str
-    owner: str
-    verdict: str
-    correction: str
-    created_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-class FeedbackStore:
-    """`desk.feedback`."""
-
-    def __init__(self, engine: Engine, kept: AnswerStore) -> None:
+    def __init__(self, engine: Engine, kept: SqlAnswers) -> None:
         self._engine = engine
         self._answers = kept
 
     def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
-        """Says of an answer that the caller may see whether it was right; a later word replaces the one before."""
-        if verdict not in JUDGEMENTS:
-            raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
-        if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
-            raise UsageError(f"a correction is a text of {LONGEST_CORRECTION:,} characters at most")
+        text = checked_correction(verdict, correction)
         self._check(answer_id, caller)
-        given = Feedback(answer_id, caller.id, verdict, storable(correction).strip(), now())
+        given = Feedback(answer_id, caller.id, verdict, text, now())
         with changes(self._engine) as connection:
             if connection.execute(select(answers.c.id).where(answers.c.id == answer_id)).first() is None:
-                raise _unknown(answer_id)  # removed this very moment
+                raise unknown_answer(answer_id)  # removed this very moment
             mine = feedback.c.answer_id == answer_id, feedback.c.owner == caller.id
             connection.execute(delete(feedback).where(*mine))
             connection.execute(insert(feedback).values(given.to_dict()))
         return given
 
     def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
-        """What was said of an answer, the last word first; who does not see everyone's answers sees only his own."""
         if caller is not None:
             self._check(answer_id, caller)
         query = select(*(feedback.c[name] for name in Feedback.__slots__)).where(feedback.c.answer_id == answer_id)
@@ -281,8 +214,17 @@ class FeedbackStore:
 
     def _check(self, answer_id: str, caller: Judge) -> None:
         if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
-            raise _unknown(answer_id)
+            raise unknown_answer(answer_id)
 
 
-def _unknown(answer_id: str) -> NotFound:
+def checked_correction(verdict: str, correction: str) -> str:
+    """What was said beside the verdict, as it is stored."""
+    if verdict not in JUDGEMENTS:
+        raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
+    if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
+        raise UsageError(f"a correction is a text of {LONGEST_CORRECTION:,} characters at most")
+    return storable(correction).strip()
+
+
+def unknown_answer(answer_id: str) -> NotFound:
     return NotFound(f"there is no answer '{answer_id}'")

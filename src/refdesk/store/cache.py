@@ -17,7 +17,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from refdesk.settings import Settings
 from refdesk.store import rows as codec
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import QuickReader, changes, storable
+from refdesk.store.database import PreparedReader, Statement, changes, storable
 from refdesk.store.rows import bump
 from refdesk.store.schema import answer_cache, state
 
@@ -43,7 +43,7 @@ class _Near:
 
 
 @dataclass(slots=True)
-class _Shelf:
+class _Namespace:
     """The questions of one realm that can be compared, by their digest, the oldest first."""
 
     seen: int = 0  # the last row of the table that was read
@@ -76,31 +76,31 @@ class _Shelf:
         return found
 
 
-class LocalCache:
+class SqlCache:
     """The `Cache` port. A realm begins with the corpus version and a dash (`17-…`): older versions are purged.
 
     `put` returns at once and is seen by this process at once, by others when the background writer has written it.
     """
 
     def __init__(
-        self, reader: QuickReader, background: BackgroundWriter, settings: Callable[[], Settings] = Settings
+        self, reader: PreparedReader, background: BackgroundWriter, settings: Callable[[], Settings] = Settings
     ) -> None:
         self._reader = reader
         self._background = background
         self._settings = settings
         self._lock = threading.Lock()
         self._recent: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
-        self._shelves: OrderedDict[str, _Shelf] = OrderedDict()
+        self._namespaces: OrderedDict[str, _Namespace] = OrderedDict()
         self._epoch = ""
         self._purged = (0.0, -1)  # when, and at which generation
         table = answer_cache.c
-        self._find_epoch = reader.prepare(select(state.c.value).where(state.c.name == "cache"))
-        self._find = reader.prepare(
+        self._find_epoch = Statement(select(state.c.value).where(state.c.name == "cache"))
+        self._find = Statement(
             select(table.answer, table.created_at).where(
                 table.realm == bindparam("realm"), table.digest == bindparam("digest")
             )
         )
-        self._find_near = reader.prepare(
+        self._find_near = Statement(
             select(table.key, table.digest, table.question, table.vector, table.answer, table.created_at)
             .where(
                 table.realm == bindparam("realm"),
@@ -131,16 +131,16 @@ class LocalCache:
         since = time.time() - settings.cache_ttl_s
         self._follow_clearing()
         with self._lock:
-            seen = self._shelf(realm).seen
+            seen = self._namespace(realm).seen
         rows = self._reader.rows(self._find_near, realm=realm, seen=seen, since=since)
         with self._lock:
-            shelf = self._shelf(realm)
+            namespace = self._namespace(realm)
             for key, digest, question, packed, answer, created_at in rows:
-                shelf.seen = max(shelf.seen, key)
-                shelf.keep(digest, _Near(question, _unpacked(bytes(packed)), bytes(answer), created_at))
-            shelf.expire(since, settings.cache_max_entries)
-            self._trim_shelves(settings.cache_max_entries)
-            entries, matrix = shelf.stack()
+                namespace.seen = max(namespace.seen, key)
+                namespace.keep(digest, _Near(question, _unpacked(bytes(packed)), bytes(answer), created_at))
+            namespace.expire(since, settings.cache_max_entries)
+            self._trim_namespaces(settings.cache_max_entries)
+            entries, matrix = namespace.stack()
         if not entries:
             return []
         cosines = np.vecdot(matrix, vector)
@@ -153,8 +153,8 @@ class LocalCache:
         with self._lock:
             self._remember(realm, digest, _Kept(answer, moment))
             if packed is not None:
-                self._shelf(realm).keep(digest, _Near(question, _unpacked(packed), answer, moment))
-                self._trim_shelves(self._settings().cache_max_entries)
+                self._namespace(realm).keep(digest, _Near(question, _unpacked(packed), answer, moment))
+                self._trim_namespaces(self._settings().cache_max_entries)
         row = {
             "realm": realm,
             "digest": digest,
@@ -183,7 +183,7 @@ class LocalCache:
             with self._lock:
                 self._epoch = epoch
                 self._recent.clear()
-                self._shelves.clear()
+                self._namespaces.clear()
 
     def _remember(self, realm: str, digest: str, kept: _Kept) -> None:
         self._recent[(realm, digest)] = kept
@@ -191,15 +191,15 @@ class LocalCache:
         if len(self._recent) > IN_PROCESS:
             self._recent.popitem(last=False)
 
-    def _shelf(self, realm: str) -> _Shelf:
-        shelf = self._shelves.setdefault(realm, _Shelf())
-        self._shelves.move_to_end(realm)
-        return shelf
+    def _namespace(self, realm: str) -> _Namespace:
+        namespace = self._namespaces.setdefault(realm, _Namespace())
+        self._namespaces.move_to_end(realm)
+        return namespace
 
-    def _trim_shelves(self, most: int) -> None:
-        total = sum(len(shelf.entries) for shelf in self._shelves.values())
-        while len(self._shelves) > 1 and (total > most or len(self._shelves) > most):
-            total -= len(self._shelves.popitem(last=False)[1].entries)
+    def _trim_namespaces(self, most: int) -> None:
+        total = sum(len(namespace.entries) for namespace in self._namespaces.values())
+        while len(self._namespaces) > 1 and (total > most or len(self._namespaces) > most):
+            total -= len(self._namespaces.popitem(last=False)[1].entries)
 
     # in the table, on the background writer's thread
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from refdesk.answer import Role, Turn
 from refdesk.errors import NotFound, UsageError
-from refdesk.ports import Older
+from refdesk.records import Conversation, Message, Older
 from refdesk.store.database import changes, storable
 from refdesk.store.rows import now
 from refdesk.store.schema import answers, conversations, messages
@@ -21,36 +20,8 @@ LONGEST_TITLE = 80
 ROLES: tuple[Role, ...] = get_args(Role)
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    id: str
-    title: str
-    owner: str
-    message_count: int
-    created_at: str
-    updated_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    key: int
-    role: Role
-    content: str
-    answer_id: str
-    created_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-class ConversationStore:
-    """The `Conversations` port and what doors need beside it. `owner` None sees all; else only that owner's are there.
-
-    Everything here is written before it returns: the next question must see it.
-    """
+class SqlConversations:
+    """The `ConversationStore` port."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -58,14 +29,7 @@ class ConversationStore:
     # messages
 
     def turns(self, conversation_id: str, most: int, *, owner: str | None = None) -> list[Turn]:
-        """The last messages, oldest first; empty for an unknown conversation.
-
-        A question whose answer was stopped before its first word is left out: nothing was said to it.
-        """
-        found = self.messages(conversation_id, most, owner=owner)
-        silent = {place for place, one in enumerate(found) if one.role == "assistant" and not one.content}
-        silent |= {place - 1 for place in silent}
-        return [Turn(one.role, one.content) for place, one in enumerate(found) if place not in silent]
+        return answered(self.messages(conversation_id, most, owner=owner))
 
     def messages(self, conversation_id: str, most: int | None = None, *, owner: str | None = None) -> list[Message]:
         query = select(*(messages.c[name] for name in Message.__slots__))
@@ -76,13 +40,8 @@ class ConversationStore:
             return [Message(*row) for row in connection.execute(query)][::-1]
 
     def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "", *, owner: str = "") -> None:
-        """Adds messages; a conversation that is not there yet is begun, its first question being its title.
-
-        `owner` is who speaks: only in a conversation of his own, unless he sits at the machine ("").
-        """
-        checked = _id(conversation_id)
-        if wrong := [turn.role for turn in turns if turn.role not in ROLES]:
-            raise UsageError(f"a message is of the user or the assistant, not of '{wrong[0]}'")
+        checked = checked_id(conversation_id)
+        check_turns(turns)
         if not turns:
             return
         moment = now()
@@ -102,31 +61,28 @@ class ConversationStore:
             if known is None:
                 _insert(connection, checked, title_of(first), owner)
             elif owner and known.owner != owner:
-                raise _unknown(conversation_id)
+                raise unknown_conversation(conversation_id)
             else:
                 values = {"updated_at": moment} | ({} if known.title else {"title": title_of(first)})
                 connection.execute(update(conversations).where(conversations.c.id == checked).values(values))
             connection.execute(insert(messages), rows)
 
     def take_back(self, conversation_id: str, answer_id: str, *, owner: str | None = None) -> None:
-        """Removes the last exchange, if it is the one with this answer: it is about to be asked again."""
         said = self.messages(conversation_id, 2, owner=owner)
         if len(said) == 2 and said[1].answer_id == answer_id:
             with changes(self._engine) as connection:
                 connection.execute(delete(messages).where(messages.c.key.in_([one.key for one in said])))
 
     def check_speaker(self, conversation_id: str, owner: str) -> None:
-        """`append` would refuse who speaks in a conversation of somebody else: better before than after the work."""
         with self._engine.connect() as connection:
             row = self._row(connection, conversation_id, None)
         if owner and row is not None and row.owner != owner:
-            raise _unknown(conversation_id)
+            raise unknown_conversation(conversation_id)
 
     # conversations
 
     def create(self, conversation_id: str = "", *, title: str = "", owner: str = "") -> str:
-        """Begins an empty conversation; gives its id. The caller's own id must be new."""
-        made = _id(conversation_id) if conversation_id else uuid.uuid4().hex
+        made = checked_id(conversation_id) if conversation_id else uuid.uuid4().hex
         with changes(self._engine) as connection:
             if self._row(connection, made, None) is not None:
                 raise UsageError(f"there is a conversation '{made}' already")
@@ -136,11 +92,10 @@ class ConversationStore:
     def conversation(self, conversation_id: str, *, owner: str | None = None) -> Conversation:
         found = self._listed(conversations.c.id == conversation_id, owner, 1)
         if not found:
-            raise _unknown(conversation_id)
+            raise unknown_conversation(conversation_id)
         return found[0]
 
     def recent(self, limit: int = 50, *, owner: str | None = None) -> list[Conversation]:
-        """The conversations, the one last used first."""
         return self._listed(None, owner, limit)
 
     def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
@@ -149,10 +104,9 @@ class ConversationStore:
         self._change(conversation_id, owner, {"title": title_of(title)})
 
     def delete(self, conversation_id: str, *, owner: str | None = None) -> None:
-        """Removes a conversation with its messages, and the answers and traces that were given in it."""
         with changes(self._engine) as connection:
             if self._row(connection, conversation_id, owner) is None:
-                raise _unknown(conversation_id)
+                raise unknown_conversation(conversation_id)
             connection.execute(delete(answers).where(answers.c.conversation_id == conversation_id))
             connection.execute(delete(conversations).where(conversations.c.id == conversation_id))
 
@@ -177,7 +131,6 @@ class ConversationStore:
         return Older(row.summary, turns, early[-1].key if early else row.summarised_until)
 
     def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None:
-        """`until` is that of the `Older` which the summary was made of."""
         self._change(conversation_id, owner, {"summary": storable(summary), "summarised_until": until})
 
     # rows
@@ -194,7 +147,7 @@ class ConversationStore:
             change = change.where(conversations.c.owner == owner)
         with changes(self._engine) as connection:
             if not connection.execute(change).rowcount:
-                raise _unknown(conversation_id)
+                raise unknown_conversation(conversation_id)
 
     def _listed(self, condition: Any, owner: str | None, limit: int) -> list[Conversation]:
         table = conversations.c
@@ -214,6 +167,18 @@ class ConversationStore:
             return [Conversation(*row) for row in connection.execute(query)]
 
 
+def answered(messages: Sequence[Message]) -> list[Turn]:
+    """Without a question whose answer was stopped before its first word: nothing was said to it."""
+    silent = {place for place, one in enumerate(messages) if one.role == "assistant" and not one.content}
+    silent |= {place - 1 for place in silent}
+    return [Turn(one.role, one.content) for place, one in enumerate(messages) if place not in silent]
+
+
+def check_turns(turns: Sequence[Turn]) -> None:
+    if wrong := [turn.role for turn in turns if turn.role not in ROLES]:
+        raise UsageError(f"a message is of the user or the assistant, not of '{wrong[0]}'")
+
+
 def title_of(question: str) -> str:
     """A question cut at a word: `title_of("What  does it cost?")` -> `What does it cost?`."""
     text = " ".join(storable(question).split())
@@ -229,7 +194,7 @@ def _insert(connection: Connection, conversation_id: str, title: str, owner: str
     connection.execute(insert(conversations).values(values | {"summary": "", "summarised_until": 0}))
 
 
-def _id(conversation_id: str) -> str:
+def checked_id(conversation_id: str) -> str:
     if not isinstance(conversation_id, str) or not conversation_id.strip():
         raise UsageError("a conversation's id is a text that is not empty")
     if len(conversation_id) > LONGEST_ID or not conversation_id.isprintable():
@@ -237,5 +202,5 @@ def _id(conversation_id: str) -> str:
     return conversation_id
 
 
-def _unknown(conversation_id: str) -> NotFound:
+def unknown_conversation(conversation_id: str) -> NotFound:
     return NotFound(f"there is no conversation '{conversation_id}'")

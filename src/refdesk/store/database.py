@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -33,32 +33,14 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import QueuePool
 
+from refdesk.disk import DATABASE, FILE, library_files, size_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
-from refdesk.files.local import FILE
+from refdesk.store.schema import metadata
 
-# Is there a library in this folder? A database that is gone must not pass for a library that was never begun.
-
-DATABASE = "library.db"
-_SIGNS = {
-    "library.db-wal": "changes that were not yet in the database",
-    "files/??/*": "originals",
-    "uploads/*.data": "uploads",
-    "index/lexical-*": "search indexes",
-    "index/vectors-*": "search indexes",
-}
 ADVICE = (
     "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
     "to begin anew, move the folder away first"
 )
-
-
-def traces(folder: Path) -> list[str]:
-    """What of a library lies in a folder: the database by its name, all else in words; empty of a folder without."""
-    found = [DATABASE] if _size(folder / DATABASE) else []
-    for pattern, words in _SIGNS.items():
-        if words not in found and any(path.is_dir() or _size(path) for path in folder.glob(pattern)):
-            found.append(words)
-    return found
 
 
 def check_database(path: Path, *, is_blank: bool = False) -> None:
@@ -67,23 +49,17 @@ def check_database(path: Path, *, is_blank: bool = False) -> None:
     It must be asked before SQLite opens the file: beside an empty one SQLite removes the changes that wait in
     library.db-wal. `is_blank` says that it was opened and has no tables.
     """
-    size = _size(path)
+    size = size_of(path)
     if size and not is_blank:
         return
-    beside = [one for one in traces(path.parent) if one != DATABASE]
-    if beside and (is_blank or not _size(path)):  # looked at twice: another process may be making it
+    beside = [one for one in library_files(path.parent) if one != DATABASE]
+    if beside and (is_blank or not size_of(path)):  # looked at twice: another process may be making it
         what = "has no tables" if size else "is empty" if path.exists() else "is missing"
         raise LibraryDamaged(f"the database {path} {what}, but the folder holds {', '.join(beside)}", hint=ADVICE)
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
 HEAD = "0008"  # the newest migration; a test compares it with the folder
+FIRST = "0008"  # that of 0.1.0
 _WRITES = "refdesk_writes"
 FULL_BELOW = 1 << 16  # bytes free; SQLite asks for half of it at once
 logger = logging.getLogger("refdesk.store")
@@ -231,6 +207,25 @@ def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
     return LibraryError(f"the database refused: {said}", hint="run `refdesk doctor`")
 
 
+def copy_database(engine: Engine, copy: Path) -> None:
+    """SQLite's online copy: of one moment, while others read."""
+    with engine.connect() as connection, closing(sqlite3.connect(copy)) as target:
+        source = connection.connection.driver_connection
+        assert isinstance(source, sqlite3.Connection)
+        source.rollback()  # a transaction that is open would keep the copy from starting
+        source.backup(target)
+
+
+@contextmanager
+def opened_copy(path: Path) -> Iterator[Engine]:
+    """A copy that nobody else has open."""
+    engine = create_engine(f"sqlite:///{path}")
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def file_of(engine: Engine) -> tuple[int, int] | None:
     """Which file the database is (device and number); None where it is none, or where it is gone."""
     try:
@@ -253,16 +248,26 @@ def _version(engine: Engine) -> str | None:
 
 
 def _migrate(engine: Engine, version: str | None, path: Path) -> None:
+    """A new library is made as the schema says; one of an earlier release is brought there."""
     from alembic import command  # imported here: opening an up-to-date library must stay fast
     from alembic.config import Config
     from alembic.util import CommandError
 
+    if version is not None and version < FIRST:
+        raise LibraryError(
+            f"the library {path.parent} was written by a Refdesk before 0.1.0 (schema {version})",
+            hint="make a new library and add the documents to it",
+        )
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         try:
-            command.upgrade(config, "head")
+            if version is None:
+                metadata.create_all(connection)
+                command.stamp(config, "head")
+            else:
+                command.upgrade(config, "head")
         except CommandError as error:
             raise LibraryTooNew(
                 f"the library {path.parent} was written by a newer Refdesk (schema {version})"
@@ -324,25 +329,8 @@ class OwnConnections:
 # What every question reads and every document writes: statements that are written out once and go to the driver.
 
 
-class Prepared:
-    """A statement written out once in the database's own dialect."""
-
-    def __init__(self, engine: Engine, statement: Select[Any] | Insert | Delete) -> None:
-        self._compiled = statement.compile(dialect=engine.dialect)
-        self.text = str(self._compiled)
-
-    def parameters(self, values: dict[str, Any]) -> Any:
-        every = self._compiled.construct_params(values)
-        order = self._compiled.positiontup
-        return every if order is None else tuple(every[name] for name in order)
-
-    def run(self, connection: Connection, values: dict[str, Any]) -> None:
-        """For a change, within the connection's transaction; values are given as the driver takes them."""
-        connection.exec_driver_sql(self.text, self.parameters(values))
-
-
 class Statement:
-    """For a transaction: written out when it is first run, once in each dialect.
+    """Written out when it is first run, once in each dialect.
 
     Values are given by name, as the driver takes them. `columns` are those that an INSERT fills, if not all.
     """
@@ -353,41 +341,39 @@ class Statement:
         self._written: dict[str, tuple[str, Mapping[str, Any], Sequence[str] | None]] = {}
 
     def run(self, connection: Connection, **values: Any) -> CursorResult[Any]:
-        text, fixed, order = self._in(connection.dialect)
-        given = {**fixed, **values}
-        return connection.exec_driver_sql(text, given if order is None else tuple(given[name] for name in order))
+        """Within the connection's transaction."""
+        return connection.exec_driver_sql(*self.written(connection.dialect, values))
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Once for each row, in one call of the driver; each row holds every value."""
         if rows:
-            text, _, order = self._in(connection.dialect)
-            given = list(rows) if order is None else [tuple(row[name] for name in order) for row in rows]
-            connection.exec_driver_sql(text, given)
+            text, _ = self.written(connection.dialect, rows[0])
+            connection.exec_driver_sql(text, [self.written(connection.dialect, row)[1] for row in rows])
 
-    def _in(self, dialect: Dialect) -> tuple[str, Mapping[str, Any], Sequence[str] | None]:
-        written = self._written.get(dialect.name)
-        if written is None:
+    def written(self, dialect: Dialect, values: Mapping[str, Any]) -> tuple[str, Any]:
+        """The text and the values as the driver takes them."""
+        known = self._written.get(dialect.name)
+        if known is None:
             compiled = self._statement.compile(dialect=dialect, column_keys=self._columns)
             # A value that is forgotten is an error, not the mark that SQLAlchemy has for it.
-            fixed = {name: bind.effective_value for name, bind in compiled.binds.items() if not bind.required}
-            written = self._written[dialect.name] = (str(compiled), fixed, compiled.positiontup)
-        return written
+            set_before = {name: bind.effective_value for name, bind in compiled.binds.items() if not bind.required}
+            known = self._written[dialect.name] = (str(compiled), set_before, compiled.positiontup)
+        text, fixed, order = known
+        every = {**fixed, **values}
+        return text, every if order is None else tuple(every[name] for name in order)
 
 
-class QuickReader:
-    """Runs prepared SELECTs; safe to use from several threads. Each read sees what is committed at that moment."""
+class PreparedReader:
+    """Runs SELECTs that are written out once; for several threads. Each read sees what is committed at that moment."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._connections = OwnConnections(self._connect)
 
-    def prepare(self, statement: Select[Any]) -> Prepared:
-        return Prepared(self.engine, statement)
-
-    def rows(self, prepared: Prepared, **values: Any) -> list[Any]:
+    def rows(self, statement: Statement, **values: Any) -> list[Any]:
         cursor = self._connections.get().cursor()
         try:
-            cursor.execute(prepared.text, prepared.parameters(values))
+            cursor.execute(*statement.written(self.engine.dialect, values))
             return list(cursor.fetchall())
         finally:
             cursor.close()

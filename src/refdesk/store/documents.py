@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Engine, PoolProxiedConnection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Engine, PoolProxiedConnection, Select, and_, func, or_, select
 
 from refdesk.errors import LibraryDamaged
+from refdesk.records import LibraryState, PageText
 from refdesk.store import rows as codec
 from refdesk.store.database import OwnConnections, file_of
 from refdesk.store.rows import within
 from refdesk.store.schema import chunks, documents, pages, vectors
-from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Everything, Geometry, Page, Range, Scope
+from refdesk.store_ports import WHOLE_LIBRARY
+from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Everything, Page, Range, Scope
 
 _CHUNK_COLUMNS = [
     chunks.c.id,
@@ -52,29 +53,23 @@ _TEXT = f"{_DOCUMENTS} WHERE collection = ? AND source = '' AND name = ? AND par
 _READ_KEPT = 512  # chunks kept of what was read last: some 5 MB
 _MOST_IDS = 512  # values in one condition
 _MAPPED = 2 << 30  # bytes of the database that a searching thread reads through the page cache
-CATALOGUE_EVERYTHING = Scope()
 _FETCH = 4096  # rows at a time when reading whole tables
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a reader must know to see whether its view is current."""
-
-    generation: int = 0  # rises with every change of what is visible
-    epoch: int = 0  # rises when the list of dropped chunks was emptied: read everything anew
-    space: str = ""  # the vector space in use
-    lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
-
-
-@dataclass(frozen=True, slots=True)
-class PageText:
-    page: Page
-    text: str
-    words: Geometry | None
+_NAME = func.lower(documents.c.name)  # of ASCII; as people expect it, not all capitals first
+SORTS: Mapping[str, tuple[ColumnElement[Any], ...]] = {
+    "place": (documents.c.collection, documents.c.name),
+    "name": (_NAME, documents.c.collection),
+    "size": (documents.c.size, _NAME),
+    "pages": (documents.c.page_count, _NAME),
+    "added": (documents.c.created_at, _NAME),
+    "changed": (documents.c.updated_at, _NAME),
+    "status": (documents.c.status, _NAME),
+}
 
 
-class Catalogue:
-    """Every question the program asks of the SQL truth; safe to use from several threads."""
+class SqlDocuments:
+    """Documents, pages, chunks and vectors as SQL holds them; safe to use from several threads."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -120,24 +115,21 @@ class Catalogue:
 
     # state
 
-    def check(self) -> Standing:
-        """Raises when the database is gone or another one by now: what is open would go on reading the old one."""
+    def check(self) -> LibraryState:
         if file_of(self.engine) != self._file:
             raise LibraryDamaged(
                 f"the library {self.engine.url.database} is not the one any more that was opened",
                 hint="put it back in its place, or start Refdesk anew",
             )
-        return self.standing()
+        return self.state()
 
-    def standing(self) -> Standing:
-        return _standing(self._quick("SELECT name, value FROM state"))
+    def state(self) -> LibraryState:
+        return library_state(self._quick("SELECT name, value FROM state"))
 
     def languages(self) -> tuple[str, ...]:
-        """The languages of the documents, the most frequent first."""
         return tuple(language for language, _ in self._quick(_LANGUAGES))
 
     def spoken(self) -> frozenset[str]:
-        """The same in no order, in a few microseconds however many documents there are."""
         return frozenset(language for (language,) in self._quick(_SPOKEN))
 
     # documents
@@ -148,36 +140,25 @@ class Catalogue:
             query = query.where(*document_conditions(scope))
         if status is not None:
             query = query.where(documents.c.status == status)
-        with self.engine.connect() as connection:
-            found = [codec.unpack_document(row) for row in connection.execute(query).mappings()]
-        return [document for document in found if scope is None or _has_metadata(document, scope)]
+        return [one for one in self._select(query) if scope is None or _has_metadata(one, scope)]
 
-    def document(self, document_id: str, scope: Scope = CATALOGUE_EVERYTHING) -> Document | None:
-        """By its id, or by the beginning of it when that is unique in the scope."""
+    def document(self, document_id: str, scope: Scope = WHOLE_LIBRARY) -> Document | None:
         begins = documents.c.id.startswith(document_id, autoescape=True)
         query = select(documents).where(begins, *document_conditions(scope)).limit(2)
-        with self.engine.connect() as connection:
-            rows = connection.execute(query).mappings().all()
-        return codec.unpack_document(rows[0]) if len(rows) == 1 else None
+        found = self._select(query)
+        return found[0] if len(found) == 1 else None
 
-    def named(self, name: str, scope: Scope = CATALOGUE_EVERYTHING) -> list[Document]:
+    def named(self, name: str, scope: Scope = WHOLE_LIBRARY) -> list[Document]:
         query = select(documents).where(documents.c.name == name, *document_conditions(scope))
-        with self.engine.connect() as connection:
-            found = connection.execute(query.order_by(documents.c.key)).mappings()
-            return [codec.unpack_document(row) for row in found]
+        return self._select(query.order_by(documents.c.key))
 
-    def collections(self, scope: Scope = CATALOGUE_EVERYTHING) -> list[tuple[str, int]]:
-        """Each collection that holds a document, with how many lie in itself."""
+    def collections(self, scope: Scope = WHOLE_LIBRARY) -> list[tuple[str, int]]:
         query = select(documents.c.collection, func.count()).where(*document_conditions(scope))
         with self.engine.connect() as connection:
             found = connection.execute(query.group_by(documents.c.collection).order_by(documents.c.collection))
             return [(path, count) for path, count in found]
 
     def at_place(self, collection: str, source: str) -> tuple[Document, float] | None:
-        """The document that came from a file, with the time the file was changed.
-
-        It lies in the collection, or was added there and moved since.
-        """
         top = select(documents).where(documents.c.source == source, documents.c.parent_id.is_(None))
         with self.engine.connect() as connection:
             row = connection.execute(top.where(documents.c.collection == collection)).mappings().first()
@@ -186,7 +167,6 @@ class Catalogue:
         return (codec.unpack_document(row), row["modified"]) if row is not None else None
 
     def text_named(self, collection: str, name: str) -> Document | None:
-        """The text that a program handed in under a name."""
         rows = self._quick(_TEXT, (collection, name))
         return _document(rows[0]) if rows else None
 
@@ -200,20 +180,71 @@ class Catalogue:
 
     def children(self, parent_id: str) -> list[Document]:
         query = select(documents).where(documents.c.parent_id == parent_id).order_by(documents.c.key)
-        with self.engine.connect() as connection:
-            return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+        return self._select(query)
 
     def unfinished(self) -> list[tuple[Document, str]]:
-        """Documents that were accepted and are not finished, each with the run that is, or was, working on it."""
         accepted = or_(documents.c.status.in_(UNFINISHED), documents.c.owner != "")
         query = select(documents).where(accepted).order_by(documents.c.key)
         with self.engine.connect() as connection:
             return [(codec.unpack_document(row), row["owner"]) for row in connection.execute(query).mappings()]
 
-    def _first(self, *conditions: Any) -> Document | None:
+    def page(
+        self,
+        scope: Scope,
+        status: str | None,
+        text: str,
+        limit: int,
+        offset: int,
+        *,
+        sort: str = "place",
+        is_falling: bool = False,
+    ) -> tuple[list[Document], int]:
+        conditions = [*document_conditions(scope), *_holding(text)]
+        if status is not None:
+            conditions.append(documents.c.status == status)
+        count = select(func.count()).select_from(documents).where(*conditions)
+        rows = select(documents).where(*conditions)
+        columns = [column.desc() if is_falling else column for column in SORTS[sort]]
+        rows = rows.order_by(*columns, documents.c.key).limit(limit).offset(offset)
         with self.engine.connect() as connection:
-            row = connection.execute(select(documents).where(*conditions).limit(1)).mappings().first()
-        return codec.unpack_document(row) if row is not None else None
+            return self._select(rows), int(connection.execute(count).scalar_one())
+
+    def visible(self, document_id: str, access: Access) -> Document | None:
+        scope = Scope(documents=(document_id,), access=access if access is EVERYTHING else tuple(access))
+        return self._first(*document_conditions(scope))
+
+    def among(self, ids: Collection[str], access: tuple[str, ...]) -> set[str]:
+        conditions = document_conditions(Scope(documents=tuple(ids), access=access))
+        with self.engine.connect() as connection:
+            return set(connection.scalars(select(documents.c.id).where(*conditions))) if ids else set()
+
+    def from_source(self, source: str) -> Document | None:
+        return self._first(documents.c.source == source, documents.c.parent_id.is_(None))
+
+    def upload_named(self, collection: str, name: str) -> Document | None:
+        """The document of that name that was uploaded."""
+        return self._first(
+            documents.c.collection == collection,
+            documents.c.name == name,
+            documents.c.source.startswith("upload:"),
+            documents.c.parent_id.is_(None),
+        )
+
+    def has_figure(self, image: str, access: Access) -> bool:
+        holds = func.instr(chunks.c.details, f'"image":"{image}"'.encode()) > 0
+        found = select(chunks.c.id).join(documents, documents.c.key == chunks.c.document_key)
+        scope = Scope(access=access if access is EVERYTHING else tuple(access))
+        conditions = [*document_conditions(scope), documents.c.status == "ready"]
+        with self.engine.connect() as connection:
+            rows = connection.execute(found.where(chunks.c.kind == "figure", holds, *conditions).limit(1))
+            return rows.first() is not None
+
+    def _select(self, query: Select[Any]) -> list[Document]:
+        with self.engine.connect() as connection:
+            return [codec.unpack_document(row) for row in connection.execute(query).mappings()]
+
+    def _first(self, *conditions: Any) -> Document | None:
+        return next(iter(self._select(select(documents).where(*conditions).limit(1))), None)
 
     # pages and chunks
 
@@ -240,7 +271,6 @@ class Catalogue:
             return [codec.unpack_chunk(row, document_id) for row in connection.execute(query)]
 
     def hydrate(self, ids: Collection[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
-        """The chunks with these ids that are visible, each with its document."""
         # One dictionary per generation, replaced and never emptied. A question searches more than once, and asks for
         # the neighbours of what it found, but each row is read once.
         if generation != self._read_generation or len(self._read) > _READ_KEPT:
@@ -268,7 +298,6 @@ class Catalogue:
     # what the indexes are derived from
 
     def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
-        """The ids of all visible chunks in scope, ascending."""
         with self.engine.connect() as connection:
             if not scope.kinds and scope.pages is None:
                 rows = connection.execute(
@@ -288,7 +317,6 @@ class Catalogue:
         return np.array(found, dtype=np.int64)
 
     def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and vectors of the chunks whose id is greater than `after`, ascending."""
         ids: list[int] = []
         parts: list[NDArray[np.float32]] = []
         cursor = self._readers.get().cursor()
@@ -307,28 +335,25 @@ class Catalogue:
         return {chunk_id: codec.unpack_sentences(packed, dimensions) for chunk_id, packed in rows}
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
-        """Ranges of chunk ids that must not be found; `unpurged`: those that the lexical index may still hold."""
         rows = self._quick(f"{_DROPPED} WHERE purged = 0" if unpurged else _DROPPED)
         return [(first, last) for first, last in rows]
 
-    def all_chunks(self) -> Iterator[tuple[Document, Chunk, int]]:
-        """Every visible chunk with its document and the document's key, in order of id."""
+    def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         query = (
             select(chunks.c.document_key, *_CHUNK_COLUMNS)
             .join(documents, documents.c.key == chunks.c.document_key)
             .where(documents.c.status == "ready")
             .order_by(chunks.c.id)
         )
-        generation = self.standing().generation
+        generation = self.state().generation
         with self.engine.connect() as connection:
             for rows in connection.execution_options(stream_results=True).execute(query).partitions(_FETCH):
                 owners = self._documents_by_key({row[0] for row in rows}, generation)
                 for row in rows:
                     document = owners[row[0]]
-                    yield document, codec.unpack_chunk(row[1:], document.id), row[0]
+                    yield document, codec.unpack_chunk(row[1:], document.id)
 
     def counts(self, space: str) -> dict[str, int]:
-        """Documents by status, chunks and vectors: what the indexes must agree with."""
         with self.engine.connect() as connection:
             rows = connection.execute(select(documents.c.status, func.count()).group_by(documents.c.status))
             found = {f"documents_{status}": count for status, count in rows}
@@ -338,17 +363,34 @@ class Catalogue:
             ).scalar_one()
         return found
 
+    def integrity(self) -> tuple[str, int, set[int]]:
+        size = func.coalesce(func.sum(documents.c.last_chunk - documents.c.first_chunk + 1), 0)
+        with self.engine.connect() as connection:
+            problem = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+            expected = connection.execute(select(size).where(documents.c.status == "ready")).scalar_one()
+            return problem, expected, set(connection.execute(select(chunks.c.id)).scalars())
 
-def read_standing(connection: Connection) -> Standing:
-    """Within a transaction of the writer's."""
-    return _standing(connection.exec_driver_sql("SELECT name, value FROM state").fetchall())
+    def wanted_files(self) -> dict[str, str]:
+        wanted: dict[str, str] = {}
+        is_ready = documents.c.status == "ready"
+        added = (documents.c.source != "") | documents.c.parent_id.is_not(None)
+        figures = select(chunks.c.details, documents.c.name).join(documents, documents.c.key == chunks.c.document_key)
+        with self.engine.connect() as connection:
+            for content_hash, name in connection.execute(
+                select(documents.c.content_hash, documents.c.name).where(is_ready, added)
+            ):
+                wanted.setdefault(content_hash, name)
+            for details, name in connection.execute(figures.where(chunks.c.kind == "figure", is_ready)):
+                wanted.setdefault(orjson.loads(details)["image"] or "", f"a figure of {name}")
+        wanted.pop("", None)
+        return wanted
 
 
-def _standing(rows: Iterable[Any]) -> Standing:
-    held: dict[str, str] = dict(rows)
-    return Standing(
-        int(held.get("generation", 0)), int(held.get("epoch", 0)), held.get("space", ""), int(held.get("lexical", 0))
-    )
+def library_state(rows: Iterable[Any]) -> LibraryState:
+    """From the rows of the table `state`."""
+    values: dict[str, str] = dict(rows)
+    generation, epoch, lexical = (int(values.get(name, 0)) for name in ("generation", "epoch", "lexical"))
+    return LibraryState(generation, epoch, values.get("space", ""), lexical)
 
 
 def document_conditions(scope: Scope) -> list[Any]:
@@ -405,88 +447,6 @@ def _page_text(row: Any) -> PageText:
     )
     words = codec.unpack_words(row["words"], page) if row["words"] is not None else None
     return PageText(page, row["text"], words)
-
-
-# What lists of documents ask of SQL: one page of them, and the document that a file handed in has made.
-
-_NAME = func.lower(documents.c.name)  # of ASCII; as people expect it, not all capitals first
-SORTS: Mapping[str, tuple[ColumnElement[Any], ...]] = {
-    "place": (documents.c.collection, documents.c.name),
-    "name": (_NAME, documents.c.collection),
-    "size": (documents.c.size, _NAME),
-    "pages": (documents.c.page_count, _NAME),
-    "added": (documents.c.created_at, _NAME),
-    "changed": (documents.c.updated_at, _NAME),
-    "status": (documents.c.status, _NAME),
-}
-
-
-class Shelves:
-    """Reads only; safe to use from several threads."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def page(
-        self,
-        scope: Scope,
-        status: str | None,
-        text: str,
-        limit: int,
-        offset: int,
-        *,
-        sort: str = "place",
-        is_falling: bool = False,
-    ) -> tuple[list[Document], int]:
-        """Documents whose name or title holds a text, `limit` of them from the `offset`th, and how many there are."""
-        conditions = [*document_conditions(scope), *_holding(text)]
-        if status is not None:
-            conditions.append(documents.c.status == status)
-        count = select(func.count()).select_from(documents).where(*conditions)
-        rows = select(documents).where(*conditions)
-        columns = [column.desc() if is_falling else column for column in SORTS[sort]]
-        rows = rows.order_by(*columns, documents.c.key).limit(limit).offset(offset)
-        with self._engine.connect() as connection:
-            found = [codec.unpack_document(row) for row in connection.execute(rows).mappings()]
-            return found, int(connection.execute(count).scalar_one())
-
-    def visible(self, document_id: str, access: Access) -> Document | None:
-        """The document of this very id, if it lies in one of these collections."""
-        scope = Scope(documents=(document_id,), access=access if access is EVERYTHING else tuple(access))
-        return self._first(*document_conditions(scope))
-
-    def among(self, ids: Collection[str], access: tuple[str, ...]) -> set[str]:
-        """Those of these documents that lie in these collections."""
-        conditions = document_conditions(Scope(documents=tuple(ids), access=access))
-        with self._engine.connect() as connection:
-            return set(connection.scalars(select(documents.c.id).where(*conditions))) if ids else set()
-
-    def from_source(self, source: str) -> Document | None:
-        return self._first(documents.c.source == source, documents.c.parent_id.is_(None))
-
-    def upload_named(self, collection: str, name: str) -> Document | None:
-        """The document of that name that was handed in over the network."""
-        return self._first(
-            documents.c.collection == collection,
-            documents.c.name == name,
-            documents.c.source.startswith("upload:"),
-            documents.c.parent_id.is_(None),
-        )
-
-    def has_figure(self, image: str, access: Access) -> bool:
-        """Whether a document in one of these collections holds the figure of this hash."""
-        holds = func.instr(chunks.c.details, f'"image":"{image}"'.encode()) > 0
-        found = select(chunks.c.id).join(documents, documents.c.key == chunks.c.document_key)
-        scope = Scope(access=access if access is EVERYTHING else tuple(access))
-        conditions = [*document_conditions(scope), documents.c.status == "ready"]
-        with self._engine.connect() as connection:
-            rows = connection.execute(found.where(chunks.c.kind == "figure", holds, *conditions).limit(1))
-            return rows.first() is not None
-
-    def _first(self, *conditions: Any) -> Document | None:
-        with self._engine.connect() as connection:
-            row = connection.execute(select(documents).where(*conditions).limit(1)).mappings().first()
-        return codec.unpack_document(row) if row is not None else None
 
 
 def _holding(text: str) -> Iterator[Any]:

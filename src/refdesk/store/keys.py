@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,8 +17,9 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
 from refdesk.errors import NotFound, UsageError
+from refdesk.records import Key
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import QuickReader, changes, storable
+from refdesk.store.database import PreparedReader, Statement, changes, storable
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import keys, sessions, state
 
@@ -29,47 +30,29 @@ NOTED_EVERY_S = 60.0  # how often "last used" is written down
 _SHELF = 8  # characters of a digest
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key without its secret; `collections` None is every one."""
-
-    id: str
-    name: str
-    role: str
-    collections: tuple[str, ...] | None
-    created_at: str
-    last_used: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {"collections": None if self.collections is None else list(self.collections)}
-
-
 Known = Mapping[str, Sequence[tuple[str, Key]]]  # by how the digest begins: whole digests and their keys
 
 
-class KeyStore:
-    """The keys of a library; what one process adds, changes or revokes is so in all of them at once."""
+class SqlKeys:
+    """The `KeyStore` port."""
 
-    def __init__(self, reader: QuickReader, background: BackgroundWriter) -> None:
+    def __init__(self, reader: PreparedReader, background: BackgroundWriter) -> None:
         self._reader = reader
         self._background = background
         columns = [keys.c[name] for name in Key.__slots__]
-        self._find_revision = reader.prepare(select(state.c.value).where(state.c.name == "keys"))
-        self._find = reader.prepare(select(keys.c.digest, *columns).order_by(keys.c.name))
+        self._find_revision = Statement(select(state.c.value).where(state.c.name == "keys"))
+        self._find = Statement(select(keys.c.digest, *columns).order_by(keys.c.name))
         self._lock = threading.Lock()
         self._read: tuple[int, Known] = (-1, {})  # a revision, and the keys as they were then or later
         self._noted: dict[str, float] = {}  # key id -> when its use was last written down, monotonic
 
     def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
-        """A new key and its secret, which nobody can see again."""
-        name = _name(name)
-        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        name, secret = checked_name(name), new_secret()
         allowed = None if collections is None else tuple(sorted(set(collections)))
         key = Key(uuid.uuid4().hex[:16], name, role, allowed, now())
         row = key.to_dict() | {
             "collections": None if allowed is None else orjson.dumps(allowed).decode(),
-            "digest": _digest(secret),
+            "digest": digest_of(secret),
         }
         with changes(self._reader.engine) as connection:
             _check_free(connection, name)
@@ -78,7 +61,6 @@ class KeyStore:
         return key, secret
 
     def list(self) -> list[Key]:
-        """All keys by name, with when each was last used."""
         self._background.flush()
         return [_key(row) for row in self._reader.rows(self._find)]
 
@@ -92,17 +74,9 @@ class KeyStore:
         every_collection: bool = False,
         keep_owner: bool = False,
     ) -> Key:
-        """What is given is so from now on; gives the key as it is. Its secret and its id, with all it owns, stay.
-
-        `keep_owner`: see `revoke`.
-        """
         with changes(self._reader.engine) as connection:
             before = _found(connection, name_or_id)
-            after = replace(before, name=before.name if name is None else _name(name), role=role or before.role)
-            if every_collection:
-                after = replace(after, collections=None)
-            elif collections is not None:
-                after = replace(after, collections=tuple(sorted(set(collections))))
+            after = changed_key(before, name, role, collections, every_collection)
             if after.name != before.name:
                 _check_free(connection, after.name)
             if after != before:
@@ -110,30 +84,24 @@ class KeyStore:
                 values = {"name": after.name, "role": after.role, "collections": allowed}
                 connection.execute(update(keys).where(keys.c.id == before.id).values(values))
                 bump(connection, "keys")
-            if keep_owner and _is_owner(before):
+            if keep_owner and before.is_owner:
                 _check_owner(connection, before)
         return after
 
     def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
-        """From now on nobody gets in with it; gives what it was.
-
-        `keep_owner` refuses what would leave keys and none among them that may change keys.
-        """
         with changes(self._reader.engine) as connection:
             found = _found(connection, name_or_id)
             connection.execute(delete(keys).where(keys.c.id == found.id))
             bump(connection, "keys")
-            if keep_owner and _is_owner(found):
+            if keep_owner and found.is_owner:
                 _check_owner(connection, found)
         return found
 
     def exist(self) -> bool:
-        """Whether there is any key at all: without one a library on one's own machine is open."""
         return bool(self._current())
 
     def verify(self, secret: str) -> Key | None:
-        """The key of a secret; None for one that is unknown or revoked."""
-        digest = _digest(secret)
+        digest = digest_of(secret)
         # Looked up by its first characters, which say nothing of use: nobody can choose a guess by its digest. All of
         # it is compared in constant time.
         for held, key in self._current().get(digest[:_SHELF], ()):
@@ -143,7 +111,6 @@ class KeyStore:
         return None
 
     def of(self, key_id: str) -> Key | None:
-        """The key with this id, its use noted."""
         key = next((one for held in self._current().values() for _, one in held if one.id == key_id), None)
         if key is not None:
             self._note(key.id)
@@ -180,28 +147,52 @@ def _found(connection: Connection, name_or_id: str) -> Key:
     query = select(keys.c.digest, *columns).where(or_(keys.c.name == wanted, keys.c.id == wanted))
     found = connection.execute(query).first()
     if found is None:
-        raise NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
+        raise unknown_key(name_or_id)
     return _key(found)
 
 
 def _check_free(connection: Connection, name: str) -> None:
     """No other key may be called so, nor have it as its id: either names a key."""
     if connection.execute(select(keys.c.id).where(or_(keys.c.name == name, keys.c.id == name))).first():
-        raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
-
-
-def _is_owner(key: Key) -> bool:
-    """May change keys and settings: an admin of every collection (access.py)."""
-    return key.role == "admin" and key.collections is None
+        raise is_taken(name)
 
 
 def _check_owner(connection: Connection, changed: Key) -> None:
-    left = [_key(row) for row in connection.execute(select(keys.c.digest, *(keys.c[name] for name in Key.__slots__)))]
-    if left and not any(_is_owner(key) for key in left):
+    columns = [keys.c[name] for name in Key.__slots__]
+    check_owner_left([_key(row) for row in connection.execute(select(keys.c.digest, *columns))], changed)
+
+
+# What any store of keys goes by.
+
+
+def new_secret() -> str:
+    return PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+
+
+def changed_key(
+    key: Key, name: str | None, role: str | None, collections: Sequence[str] | None, every_collection: bool
+) -> Key:
+    after = replace(key, name=key.name if name is None else checked_name(name), role=role or key.role)
+    if every_collection:
+        return replace(after, collections=None)
+    return after if collections is None else replace(after, collections=tuple(sorted(set(collections))))
+
+
+def check_owner_left(left: Sequence[Key], changed: Key) -> None:
+    """There are no keys, or one of them may change keys."""
+    if left and not any(key.is_owner for key in left):
         raise UsageError(
             f"'{changed.name}' is the last key that may change keys and settings",
             hint="make another admin of every collection first, or use the command line of the server",
         )
+
+
+def unknown_key(name_or_id: str) -> NotFound:
+    return NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
+
+
+def is_taken(name: str) -> UsageError:
+    return UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
 
 
 def _write_use(connection: Connection, key_id: str) -> None:
@@ -211,7 +202,7 @@ def _write_use(connection: Connection, key_id: str) -> None:
     connection.execute(used.values(last_used=moment.isoformat(timespec="milliseconds")))
 
 
-def _digest(secret: str) -> str:
+def digest_of(secret: str) -> str:
     """Plain SHA-256: a slow hash protects words that people choose; of 256 random bits none can be guessed."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
@@ -222,7 +213,7 @@ def _key(row: Any) -> Key:
     return Key(id, name, role, allowed, created_at, last_used)
 
 
-def _name(name: str) -> str:
+def checked_name(name: str) -> str:
     wanted = storable(name).strip() if isinstance(name, str) else ""
     if not wanted or len(wanted) > LONGEST_NAME or not wanted.isprintable():
         raise UsageError(f"a key's name has 1 to {LONGEST_NAME} characters, none of them invisible")
@@ -234,34 +225,27 @@ def _name(name: str) -> str:
 TOKEN_BYTES = 32
 
 
-class SessionStore:
-    """Tokens are stored hashed; revoking a key removes its sign-ins with it, in all processes at once."""
+class SqlSessions:
+    """The `SessionStore` port. Tokens are stored hashed; a revoked key takes its sign-ins with it, in all processes."""
 
-    def __init__(self, reader: QuickReader) -> None:
+    def __init__(self, reader: PreparedReader) -> None:
         self._reader = reader
         found = select(sessions.c.key_id).where(sessions.c.digest == bindparam("token_digest"))
         found = found.where(sessions.c.expires_at > bindparam("moment"), keys.c.id == sessions.c.key_id)
-        self._find = reader.prepare(found)
+        self._find = Statement(found)
 
     def begin(self, key_id: str, seconds: float) -> str:
-        """A token that stands for the key for so long; those that have expired are forgotten on the way."""
         token, moment = secrets.token_urlsafe(TOKEN_BYTES), time.time()
-        row = {"digest": _sessions_digest(token), "key_id": key_id, "expires_at": moment + seconds}
+        row = {"digest": digest_of(token), "key_id": key_id, "expires_at": moment + seconds}
         with changes(self._reader.engine) as connection:
             connection.execute(delete(sessions).where(sessions.c.expires_at <= moment))
             connection.execute(insert(sessions).values(row))
         return token
 
     def key_id(self, token: str) -> str | None:
-        """Whose key a token stands for; None when it is unknown, has expired, or the key is gone."""
-        rows = self._reader.rows(self._find, token_digest=_sessions_digest(token), moment=time.time())
+        rows = self._reader.rows(self._find, token_digest=digest_of(token), moment=time.time())
         return str(rows[0][0]) if rows else None
 
     def end(self, token: str) -> None:
         with changes(self._reader.engine) as connection:
-            connection.execute(delete(sessions).where(sessions.c.digest == _sessions_digest(token)))
-
-
-def _sessions_digest(token: str) -> str:
-    """Plain SHA-256, as of keys: 256 random bits cannot be guessed."""
-    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+            connection.execute(delete(sessions).where(sessions.c.digest == digest_of(token)))

@@ -1,11 +1,11 @@
-"""The rows of a document, as the writer's transactions find, write and drop them."""
+"""The rows of a document: how values are packed into columns, and how transactions find, write and drop them."""
 
 from __future__ import annotations
 
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 
@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, select, update
 
 from refdesk.errors import NotFound
-from refdesk.index.lexical import LexicalEntry
+from refdesk.records import LexicalEntry
 from refdesk.store.database import Statement
 from refdesk.store.schema import chunks, documents, dropped, pages, state
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Prepared, Sentence, Span
-
-# Values to rows and back: how chunks, pages and vectors are packed into columns.
 
 _WORD = np.dtype(
     [("start", "<i4"), ("length", "<u2"), ("line", "<u2"), ("edges", "<u2", (4,))]
@@ -139,28 +137,13 @@ def _pack_box(box: Box) -> list[float]:
     return [round(box.x, 3), round(box.y, 3), round(box.width, 3), round(box.height, 3)]
 
 
+_PACKED = ("metadata", "notes")  # JSON in a column
+_PLAIN = [one.name for one in fields(Document) if one.name not in _PACKED]
+
+
 def unpack_document(row: Any) -> Document:
-    return Document(
-        id=row["id"],
-        name=row["name"],
-        collection=row["collection"],
-        content_hash=row["content_hash"],
-        status=row["status"],
-        title=row["title"],
-        format=row["format"],
-        language=row["language"],
-        size=row["size"],
-        page_count=row["page_count"],
-        chunk_count=row["chunk_count"],
-        source=row["source"],
-        parent_id=row["parent_id"],
-        date=row["date"],
-        metadata=orjson.loads(row["metadata"]),
-        error=row["error"],
-        notes=tuple(orjson.loads(row["notes"])),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+    metadata, notes = orjson.loads(row["metadata"]), tuple(orjson.loads(row["notes"]))
+    return Document(**{name: row[name] for name in _PLAIN}, metadata=metadata, notes=notes)
 
 
 def pack_words(geometry: Geometry, page: Page) -> bytes:
@@ -240,25 +223,12 @@ _NEW_STATE = Statement(insert(state))
 
 
 def document_values(document: Document, modified: float) -> dict[str, Any]:
+    """The columns of a new row; it has no chunks yet."""
     moment = now()
-    return {
+    return {name: getattr(document, name) for name in _PLAIN} | {
         "id": document.id or uuid.uuid4().hex[:16],
-        "name": document.name,
-        "collection": document.collection,
-        "content_hash": document.content_hash,
-        "status": document.status,
-        "title": document.title,
-        "format": document.format,
-        "language": document.language,
-        "size": document.size,
         "modified": modified,
-        "page_count": document.page_count,
-        "chunk_count": document.chunk_count,
-        "source": document.source,
-        "parent_id": document.parent_id,
-        "date": document.date,
         "metadata": orjson.dumps(dict(document.metadata)).decode(),
-        "error": document.error,
         "notes": orjson.dumps(list(document.notes)).decode(),
         "owner": "",
         "first_chunk": 0,
@@ -436,13 +406,17 @@ def set_state(connection: Connection, name: str, value: str) -> None:
         _NEW_STATE.run(connection, name=name, value=value)
 
 
-def read_state(connection: Connection, name: str) -> int:
-    """A number that is kept; 0 before it was."""
-    return int(_STATE.run(connection, of=name).scalar() or 0)
+def state_text(connection: Connection, name: str) -> str:
+    """A value that is kept; "" before it was."""
+    return str(_STATE.run(connection, of=name).scalar() or "")
+
+
+def state_number(connection: Connection, name: str) -> int:
+    return int(state_text(connection, name) or 0)
 
 
 def bump(connection: Connection, name: str) -> int:
-    value = read_state(connection, name) + 1
+    value = state_number(connection, name) + 1
     set_state(connection, name, str(value))
     return value
 
@@ -452,11 +426,6 @@ def now() -> str:
 
 
 # What lies within a collection? The same rule as a condition in SQL and in Python: the collection itself and below.
-
-
-def lies_within(path: str, collections: Sequence[str]) -> bool:
-    """`finance/2024` lies within `finance`; `finances` does not."""
-    return any(path == one or path.startswith(f"{one}/") for one in collections)
 
 
 def within(column: Any, collections: Sequence[str]) -> Any:

@@ -11,20 +11,20 @@ from sqlalchemy import delete, insert, select
 
 from refdesk.errors import NotFound, UsageError
 from refdesk.settings import Settings, preset, specs
-from refdesk.store.database import QuickReader, changes
+from refdesk.store.database import PreparedReader, Statement, changes
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import settings as table
 from refdesk.store.schema import state
 
 
-class SettingsStore:
-    """Names and values as they were set. `base` is what they stand on: the defaults and refdesk.toml."""
+class SqlSettings:
+    """The `SettingsStore` port."""
 
-    def __init__(self, reader: QuickReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, reader: PreparedReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
         self._reader = reader
         self.base = base or Settings()
-        self._find_revision = reader.prepare(select(state.c.value).where(state.c.name == "settings"))
-        self._find = reader.prepare(select(table.c.name, table.c.value).order_by(table.c.name))
+        self._find_revision = Statement(select(state.c.value).where(state.c.name == "settings"))
+        self._find = Statement(select(table.c.name, table.c.value).order_by(table.c.name))
         self._lock = threading.Lock()
         self._revision: str | None = None
         self._values: Mapping[str, Any] = {}
@@ -38,13 +38,11 @@ class SettingsStore:
         return dict(self._values)
 
     def current(self) -> Settings:
-        """`base` with the library's values."""
         self._refresh()
         return self._settings
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is stored and not used, and why."""
         self._refresh()
         return self._notes
 
@@ -52,7 +50,6 @@ class SettingsStore:
         self.change({name: value})
 
     def reset(self, name: str | None = None) -> None:
-        """Resets one setting, or all, to what refdesk.toml or the default says."""
         stored = self._stored()
         if name is not None and name not in stored and name not in {spec.name for spec in specs()}:
             raise NotFound(f"there is no setting '{name}'", hint="see docs/settings.md")
@@ -62,7 +59,6 @@ class SettingsStore:
         self.change(*preset(name))
 
     def change(self, values: Mapping[str, Any], reset: Iterable[str] = ()) -> None:
-        """Sets some and resets others, in one step; nothing is changed when one of them is wrong."""
         gone = set(reset) - values.keys()
         left = {name: value for name, value in self.load().items() if name not in gone}
         checked = {name: value for name, value, _ in self.base.changed(left | dict(values)).items()}

@@ -23,14 +23,13 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, bindparam, delete, insert, literal, select, update
 from sqlalchemy.exc import DatabaseError
 
+from refdesk.disk import FILE, explain
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
-from refdesk.files.local import FILE, FileStore, close_to_others, explain
-from refdesk.index.lexical import LexicalEntry
-from refdesk.index.local import LocalIndex
 from refdesk.ports import Embedded
+from refdesk.records import LexicalEntry, Move
 from refdesk.store import rows as codec
 from refdesk.store.database import Statement, explain_sql, writing
-from refdesk.store.documents import Catalogue, read_standing
+from refdesk.store.documents import SqlDocuments
 from refdesk.store.rows import (
     Kept,
     bump,
@@ -46,27 +45,19 @@ from refdesk.store.rows import (
     kept_files,
     lexical_entry,
     now,
-    read_state,
     remove_family,
     row_of,
     set_state,
+    state_number,
+    state_text,
     unused,
     upsert,
 )
 from refdesk.store.schema import chunks, documents, dropped, pages, vectors
-from refdesk.types import UNFINISHED, Chunk, Document, Outcome, Prepared
+from refdesk.store_ports import Files, IndexWriter, Ready, other_embedder
+from refdesk.types import UNFINISHED, Chunk, Document, Outcome
 
 # How documents go to another collection: their chunks are numbered anew, so that readers see the old or the new.
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A document that was found in one collection and shall lie in another; a name of None keeps its own."""
-
-    document_id: str
-    origin: str
-    collection: str
-    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +89,7 @@ def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]
     taken: dict[tuple[str, str], str] = {}
     found = []
     for row, to in going:
-        check_settled(row)
+        check_finished(row)
         name = to.name or row.name
         check_place(connection, row, to.collection, name, leaving)
         for mark in (name, f"/{row.source}") if row.source else (name,):
@@ -106,7 +97,7 @@ def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]
                 raise _is_taken(to.collection, name)
         relatives = family(connection, row.id)
         for one in relatives[1:]:
-            check_settled(one)
+            check_finished(one)
         found.append(Departure(relatives, to))
     return found
 
@@ -122,7 +113,7 @@ def _goes_with_another(connection: Connection, row: Any, wanted: Mapping[str, Mo
     return parent is not None
 
 
-def check_settled(row: Any) -> None:
+def check_finished(row: Any) -> None:
     """A document keeps still while it is taken in."""
     if row.status in UNFINISHED or row.owner:
         raise UsageError(f"'{row.name}' is still being added", hint="try again when it is ready")
@@ -191,31 +182,17 @@ Item = TypeVar("Item")
 LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A document with its vectors, ready to be stored; `original` is the spooled file, None for text handed in.
-
-    `children` are its attachments, which the run called `owner` will take in next.
-    """
-
-    prepared: Prepared
-    embedded: Sequence[Embedded]
-    original: Path | None = None
-    modified: float = 0.0
-    children: Sequence[Document] = ()
-    owner: str = ""
-
-
-class LibraryWriter:
-    """Changes the library; every public method takes the lock itself."""
+class SqlWriter:
+    """The `LibraryWriter` port; every public method takes the lock itself."""
 
     def __init__(
-        self, engine: Engine, catalogue: Catalogue, index: LocalIndex, files: FileStore, lock: Path, space: str
+        self, engine: Engine, documents: SqlDocuments, index: IndexWriter, files: Files, lock: Path, space: str
     ) -> None:
         self._engine = writing(engine)
-        self._catalogue = catalogue
+        self._documents = documents
         self._index = index
         self._files = files
+        self._folder = lock.parent
         self._lock = FileLock(str(lock), mode=FILE, thread_local=False)
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
         self._space = space
@@ -224,7 +201,7 @@ class LibraryWriter:
     @contextmanager
     def locked(self, *, repair: bool = True) -> Iterator[None]:
         """Holds the library's lock, first waiting in the queue; repairs what a killed writer has left."""
-        with self._threads, explained(self._files.files):
+        with self._threads, explained(self._folder / "files"):
             self._acquire()
             try:
                 if self._lock.lock_counter == 1 and repair:
@@ -233,8 +210,6 @@ class LibraryWriter:
                     self._files.clear_unfinished()
                 yield
             finally:
-                if self._lock.lock_counter == 1:
-                    close_to_others(self._index.folder)  # tantivy and usearch make their files for everybody
                 self._lock.release()
 
     def _acquire(self) -> None:
@@ -250,7 +225,6 @@ class LibraryWriter:
     # documents
 
     def register(self, wanted: Sequence[Document], modified: Sequence[float], owner: str) -> None:
-        """Accepts documents as `pending`; one that has a row already keeps it, and its content stays visible."""
         with self.locked(), self._engine.begin() as connection:
             self._claim_space(connection)  # before hours of parsing, not after
             for document, changed in zip(wanted, modified, strict=True):
@@ -266,17 +240,12 @@ class LibraryWriter:
                     )
 
     def withdraw(self, owner: str) -> None:
-        """Takes back what a run accepted and did not finish.
-
-        An attachment of what did get in stays pending: its mail is unchanged, so nobody would hand it in again.
-        """
         unfinished = documents.c.status.in_(UNFINISHED)
         handed_in = documents.c.parent_id.is_(None)
         with self.locked(), self._engine.begin() as connection:
             connection.execute(delete(documents).where(documents.c.owner == owner, unfinished, handed_in))
 
-    def put_down(self, document: Document, owner: str) -> None:
-        """Takes back one that this run accepted and has not finished; an older version of it stays."""
+    def cancel(self, document: Document, owner: str) -> None:
         with self.locked(), self._engine.begin() as connection:
             row = find(connection, document)
             if row is not None and row.owner == owner and row.status in UNFINISHED:
@@ -291,10 +260,6 @@ class LibraryWriter:
             )
 
     def fail(self, document: Document, modified: float, reason: str, owner: str = "") -> Document | None:
-        """Records why a document could not be taken in; an older version of it that is visible stays.
-
-        With an `owner`, the run that had accepted it; None says that it was removed since.
-        """
         with self.locked(), self._engine.begin() as connection:
             row = find(connection, document)
             if row is None and owner:
@@ -312,10 +277,6 @@ class LibraryWriter:
         return codec.unpack_document(kept._mapping)
 
     def store(self, batch: Sequence[Ready]) -> list[tuple[Document, Outcome]]:
-        """Makes a batch of different documents visible in one step; gives them as stored, and whether each is new.
-
-        One that was removed while it was read is not stored, and called removed.
-        """
         if not batch:
             return []
         with self.locked():
@@ -334,7 +295,7 @@ class LibraryWriter:
                     for place, (ready, start) in coming.items()
                 }
                 # Rows first, index second, commit last: the index must know the ids the rows were given.
-                self._index.lexical_index.write(
+                self._index.write(
                     entry
                     for place, (ready, start) in coming.items()
                     for entry in entries(ready.prepared, owners[place][1].id, start)
@@ -350,7 +311,7 @@ class LibraryWriter:
                 gone = unused(connection, before)
             self._files.remove(gone)
             self._purge()
-            self._index.lexical_index.merge()
+            self._index.merge()
         stored: dict[int, tuple[Document, Outcome]] = {
             place: (document, outcome) for place, (_, document, outcome) in owners.items()
         }
@@ -359,7 +320,7 @@ class LibraryWriter:
     def remove(self, found: Sequence[Document]) -> list[Document]:
         """Removes documents and what was attached to them; gives what went. What has been moved since stays.
 
-        Many go in several steps: a run killed in between has removed some.
+        Many go in several steps: a process killed in between has removed some.
         """
         went: list[Document] = []
         with self.locked():
@@ -378,10 +339,9 @@ class LibraryWriter:
         return went
 
     def rename(self, document: Document, name: str) -> Document:
-        """Another name for a document; gives it as it is now."""
         with self.locked(), self._engine.begin() as connection:
             row = row_of(connection, document.id, document.collection)
-            check_settled(row)
+            check_finished(row)
             check_place(connection, row, row.collection, name)
             connection.execute(update(documents).where(documents.c.key == row.key).values(name=name, updated_at=now()))
             bump(connection, "generation")
@@ -390,7 +350,7 @@ class LibraryWriter:
     def move(self, moves: Sequence[Move]) -> list[Document]:
         """Documents, with what is attached to them, in other collections; gives them as they are now.
 
-        When one of them cannot go, none does. Many go in several steps: a run killed in between has moved some.
+        When one of them cannot go, none does. Many go in several steps: a process killed in between has moved some.
         """
         with self.locked():
             with self._engine.begin() as connection:
@@ -399,7 +359,7 @@ class LibraryWriter:
                 self._move(some)
             if going:
                 self._purge()
-                self._index.lexical_index.merge()
+                self._index.merge()
             with self._engine.connect() as connection:
                 return [codec.unpack_document(row_of(connection, one.document_id)._mapping) for one in moves]
 
@@ -419,29 +379,48 @@ class LibraryWriter:
                 if one.to.name:
                     named = update(documents).where(documents.c.key == one.rows[0].key)
                     connection.execute(named.values(name=one.to.name))
-            self._index.lexical_index.write(
+            self._index.write(
                 entry
                 for row, collection, start in placed
-                for entry in moved_entries(row, self._catalogue.chunks_of(row.id), collection, start)
+                for entry in moved_entries(row, self._documents.chunks_of(row.id), collection, start)
             )
             connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
             bump(connection, "generation")
 
+    def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
+        ids = [chunk.id for chunk in chunks]
+        with self._engine.begin() as connection:
+            connection.execute(delete(vectors).where(vectors.c.space == space, vectors.c.chunk_id.in_(ids)))
+            _VECTORS.run_many(connection, [_vector_row(space, *one) for one in zip(ids, embedded, strict=True)])
+
+    def begin_epoch(self) -> None:
+        with self.locked(repair=False), self._engine.begin() as connection:
+            connection.execute(delete(dropped).where(dropped.c.purged == 1))
+            bump(connection, "epoch")
+            bump(connection, "generation")
+
+    def switch_index(self, space: str, lexical: int) -> None:
+        with self.locked(repair=False), self._engine.begin() as connection:
+            set_state(connection, "space", space)
+            set_state(connection, "lexical", str(lexical))
+            connection.execute(delete(vectors).where(vectors.c.space != space))
+            connection.execute(update(dropped).values(purged=1))
+            bump(connection, "epoch")
+            bump(connection, "generation")
+
     def clear_unused(self) -> None:
-        """Removes files that no document names: a run was killed between keeping them and naming them."""
         with self.locked(), self._engine.connect() as connection:
             kept = kept_files(connection)
             self._files.remove(self._files.hashes() - kept.originals - kept.pictures)
             self._files.clear_renders(kept.originals | kept.pictures)
 
     def original(self, document: Document) -> Path:
-        """Where the bytes of a document lie."""
         return self._files.path(document.content_hash)
 
     # the steps of a store
 
     def _claim_space(self, connection: Connection) -> None:
-        space = read_standing(connection).space
+        space = state_text(connection, "space")
         if not space:
             set_state(connection, "space", self._space)
         elif space != self._space:
@@ -451,7 +430,7 @@ class LibraryWriter:
         """The first of so many new ids, which nobody finds until they are taken off the list of dropped ones."""
         with self._engine.begin() as connection:
             self._claim_space(connection)
-            first = read_state(connection, "next_chunk") or 1
+            first = state_number(connection, "next_chunk") or 1
             set_state(connection, "next_chunk", str(first + count))
             if count:
                 drop_ids(connection, first, first + count - 1)
@@ -487,29 +466,26 @@ class LibraryWriter:
                 for page in prepared.pages
             ]
             chunk_rows += [codec.pack_chunk(chunk, start + i, key) for i, chunk in enumerate(prepared.chunks)]
-            vector_rows += [
-                {
-                    "space": self._space,
-                    "chunk_id": start + i,
-                    "vector": codec.pack_vector(one.vector),
-                    "sentences": one.sentences.tobytes(),
-                }
-                for i, one in enumerate(ready.embedded)
-            ]
+            vector_rows += [_vector_row(self._space, start + i, one) for i, one in enumerate(ready.embedded)]
         _PAGES.run_many(connection, page_rows)
         _CHUNKS.run_many(connection, chunk_rows)
         _VECTORS.run_many(connection, vector_rows)
 
     def _purge(self) -> None:
         """Takes every id on the list out of the lexical index."""
-        ranges = self._catalogue.dropped(unpurged=True)
+        ranges = self._documents.dropped(unpurged=True)
         if ranges:
-            self._index.lexical_index.write((), drop=ranges)
+            self._index.write((), drop=ranges)
             with self._engine.begin() as connection:
                 firsts = [first for first, _ in ranges]
                 for place in range(0, len(firsts), 500):
                     some = dropped.c.first_chunk.in_(firsts[place : place + 500])
                     connection.execute(update(dropped).where(some).values(purged=1))
+
+
+def _vector_row(space: str, chunk_id: int, embedded: Embedded) -> dict[str, Any]:
+    packed = codec.pack_vector(embedded.vector)
+    return {"space": space, "chunk_id": chunk_id, "vector": packed, "sentences": embedded.sentences.tobytes()}
 
 
 def _keys(connection: Connection, rows: Iterable[Any]) -> list[int]:
@@ -553,13 +529,6 @@ def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int]) -> Iterato
             some, held = [], 0
     if some:
         yield some
-
-
-def other_embedder(space: str, embedder: str) -> UsageError:
-    return UsageError(
-        f"this library's vectors were made by '{space}', but the embedder now is '{embedder}'",
-        hint="run `refdesk reindex` to embed everything anew, or name the old embedder",
-    )
 
 
 @contextmanager

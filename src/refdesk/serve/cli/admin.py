@@ -183,7 +183,7 @@ def set_setting(
     with desk_of(context) as desk:
         before = desk.settings_store.current()
         new = desk.settings.changed({name: value})
-        asyncio.run(desk.asking.check_models({name: value}, new, online=check))
+        asyncio.run(desk.models.check_settings({name: value}, new, online=check))
         desk.settings_store.set(name, value)
         _say_changes(before, desk.settings_store.current())
 
@@ -282,7 +282,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
         "free some space, or move the library",
     )
     yield _rights(desk)
-    counts = desk.catalogue.counts(desk.catalogue.standing().space)
+    counts = desk.counts()
     said = [f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")]
     yield Finding("documents", True, ", ".join(said) or "none yet")
     waiting = counts.get("documents_pending", 0) + counts.get("documents_processing", 0)
@@ -303,7 +303,7 @@ def _embedder(desk: Refdesk) -> Finding:
         well = vector.shape == (desk.embedder.dimensions,) and bool(np.isfinite(vector).all())
     except RefdeskError as error:
         return Finding("embedder", False, error.sentence, error.hint)
-    space = desk.catalogue.standing().space
+    space = desk.state().space
     if space not in ("", desk.embedder.name):
         text = f"the library was made with '{space}', the embedder is '{desk.embedder.name}'"
         return Finding("embedder", False, text, "run `refdesk reindex`, or name the old embedder in REFDESK_EMBEDDER")
@@ -324,7 +324,7 @@ def _rights(desk: Refdesk) -> Finding:
 
 def _models(desk: Refdesk) -> Iterator[Finding]:
     """Every model that is named: whether it can be used, and its provider lists it."""
-    for name, error in asyncio.run(desk.asking.examine_models(desk.settings)):
+    for name, error in asyncio.run(desk.models.examine(desk.settings)):
         text = f"{name} answers at its address" if error is None else f"{name}: {error}"
         yield Finding("model", error is None, text, "" if error is None else error.hint)
 

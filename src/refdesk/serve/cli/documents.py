@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from refdesk.desk import DEFAULT_COLLECTION, METHODS, STATUSES, Refdesk
+from refdesk.arguments import METHODS, STATUSES
+from refdesk.desk import DEFAULT_COLLECTION, Refdesk
 from refdesk.errors import LibraryError, UsageError
 from refdesk.serve.cli import show
 from refdesk.serve.cli.admin import app as keys_app

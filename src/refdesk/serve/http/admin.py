@@ -10,11 +10,10 @@ from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
 from refdesk.access import Caller
-from refdesk.config import IN_SETTINGS, Config, Entered
+from refdesk.config import IN_SETTINGS, Entered
 from refdesk.desk import Refdesk
 from refdesk.errors import NotFound, NotSignedIn, UsageError
 from refdesk.models import PROVIDERS, Provider
-from refdesk.providers.registry import CHECK_S, answering, check_model, entered_for, listed_by, make_model, save_entered
 from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import COOKIE, Who, is_counted
 from refdesk.serve.http.openapi import failures, gives
@@ -149,7 +148,7 @@ def _me(desk: Refdesk, caller: Caller) -> dict[str, Any]:
     allowed = None if caller.collections is None else list(caller.collections)
     own = {"id": caller.id, "name": caller.name, "role": caller.role, "collections": allowed}
     may = {name: caller.may(name) for name in ("add", "settings", "keys", "traces", "analytics", "clear_cache")}
-    return own | {"signed_in": bool(caller.id), "may": may, "model": desk.asking.has_model(desk.settings)}
+    return own | {"signed_in": bool(caller.id), "may": may, "model": desk.models.is_answering(desk.settings)}
 
 
 # Settings over HTTP, for admins: every one with its help, default and bounds; presets.
@@ -190,7 +189,7 @@ async def change(desk: Library, caller: Who, values: Values, check: Check = True
     """A model is looked for at its provider first; `check=false` saves a name that cannot be reached now."""
     caller.require("settings")
     current = await asyncio.to_thread(lambda: desk.settings)
-    await desk.asking.check_models(values, current.changed(values), online=check)
+    await desk.models.check_settings(values, current.changed(values), online=check)
     await asyncio.to_thread(desk.settings_store.change, values)
     return reply(await asyncio.to_thread(listed, desk))
 
@@ -268,7 +267,7 @@ async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
     caller.require("settings")
     _require_enabled(desk)
     provider = _provider(body.provider)
-    found = await listed_by(provider, desk.config, _entered(desk.config, provider, body.base_url, body.api_key))
+    found = await desk.models.listed(provider, _entered(desk, provider, body.base_url, body.api_key))
     return reply({"models": found or [], "is_listed": found is not None})
 
 
@@ -281,15 +280,11 @@ async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
     _require_enabled(desk)
     provider, model = _provider(body.provider), body.model.strip()
     name = f"{provider.name}:{model}"
-    entered = _entered(desk.config, provider, body.base_url, body.api_key)
-    make_model(f"{provider.name}:{model or 'any'}", desk.config, CHECK_S, entered)  # says what is missing or malformed
-    if body.check and model:
-        await check_model(name, desk.config, entered)
-    elif body.check:
-        await listed_by(provider, desk.config, entered)
+    entered = _entered(desk, provider, body.base_url, body.api_key)
+    await desk.models.check(provider, model, entered, online=body.check)
 
     def save() -> dict[str, Any]:
-        save_entered(provider, entered, desk.config)
+        desk.models.enter(provider, entered)
         if model:
             desk.settings_store.change({"llm.answer": name})
         return _state(desk)
@@ -304,7 +299,7 @@ async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
 )
 def forget(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
-    save_entered(_provider(name), Entered(), desk.config)
+    desk.models.enter(_provider(name), Entered())
     return reply(_state(desk))
 
 
@@ -317,8 +312,8 @@ async def test_model(desk: Library, caller: Who, body: ModelIn) -> Response:
     """Also one that is being skipped after failures; when it answers, it is asked again from now on."""
     caller.require("settings")
     provider = PROVIDERS.get(body.model.partition(":")[0].strip())
-    entered = _entered(desk.config, provider, body.base_url, body.api_key) if provider else None
-    return reply(await desk.asking.test_model(body.model, desk.settings, entered))
+    entered = _entered(desk, provider, body.base_url, body.api_key) if provider else None
+    return reply(await desk.models.test(body.model, desk.settings, entered))
 
 
 def _provider(name: str) -> Provider:
@@ -332,9 +327,9 @@ def _require_enabled(desk: Refdesk) -> None:
         raise UsageError("models are switched off", hint="set llm.enabled to true first")
 
 
-def _entered(config: Config, provider: Provider, base_url: str | None, api_key: str | None) -> Entered:
+def _entered(desk: Refdesk, provider: Provider, base_url: str | None, api_key: str | None) -> Entered:
     """What is saved with what was said now; a saved key goes to the address it was saved for and to no other."""
-    known = entered_for(provider, config)
+    known = desk.models.entered(provider)
     address = known.base_url if base_url is None else base_url.strip()
     if address.rstrip("/") == provider.base_url:
         address = ""
@@ -345,17 +340,17 @@ def _entered(config: Config, provider: Provider, base_url: str | None, api_key: 
 def _state(desk: Refdesk) -> dict[str, Any]:
     settings = desk.settings
     return {
-        "answer": answering(desk.config, settings),
+        "answer": desk.models.answering(settings),
         "enabled": settings.llm_enabled,
-        "providers": [_shown(desk.config, provider) for provider in PROVIDERS.values()],
-        "problems": list(desk.asking.model_problems(settings)),
+        "providers": [_shown(desk, provider) for provider in PROVIDERS.values()],
+        "problems": list(desk.models.problems(settings)),
     }
 
 
-def _shown(config: Config, provider: Provider) -> ProviderState:
-    known = entered_for(provider, config)
+def _shown(desk: Refdesk, provider: Provider) -> ProviderState:
+    known = desk.models.entered(provider)
     try:
-        access = config.access(provider, known)
+        access = desk.config.access(provider, known)
         base_url, key, variable = access.base_url, access.api_key, access.key_variable
     except UsageError:  # no key yet, or an address that is none
         base_url, key, variable = known.base_url or provider.base_url, "", ""

@@ -87,7 +87,7 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
         finally:
             put_back()
             service.streams.stop()
-            await desk.asking.aclose()
+            await desk.models.aclose()
             if service.spans is not None:
                 await asyncio.to_thread(service.spans.close)
 

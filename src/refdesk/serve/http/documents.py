@@ -19,8 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from refdesk.access import Caller
-from refdesk.arguments import checked_collection, checked_metadata, one_of, sound
-from refdesk.desk import DEFAULT_COLLECTION, STATUSES, Refdesk
+from refdesk.arguments import STATUSES, checked_collection, checked_metadata, one_of, sound
+from refdesk.desk import DEFAULT_COLLECTION, Refdesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.serve.cli.ask import COLLECTION, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch

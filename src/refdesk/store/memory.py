@@ -1,0 +1,513 @@
+"""Documents, chunks and their writer in memory: plain, for one process. What a store is held to, and tests run on."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.errors import NotFound, UsageError
+from refdesk.ports import Embedded
+from refdesk.records import LibraryState, Move, PageText, lies_within
+from refdesk.store.rows import lexical_entry, now
+from refdesk.store_ports import WHOLE_LIBRARY, Files, IndexWriter, Ready, other_embedder
+from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Geometry, Outcome, Range, Scope, Status
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """A document and all that belongs to it."""
+
+    document: Document
+    modified: float = 0.0
+    owner: str = ""  # the lease under which it is being added
+    added_to: str = ""  # the collection it was moved out of first
+    pages: list[PageText] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+    vectors: dict[str, list[Embedded]] = field(default_factory=dict)  # by embedding model
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.document.status in UNFINISHED or bool(self.owner)
+
+
+_SORTS: dict[str, Callable[[Document], tuple[object, ...]]] = {
+    "place": lambda one: (one.collection, one.name),
+    "name": lambda one: (one.name.lower(), one.collection),
+    "size": lambda one: (one.size, one.name.lower()),
+    "pages": lambda one: (one.page_count, one.name.lower()),
+    "added": lambda one: (one.created_at, one.name.lower()),
+    "changed": lambda one: (one.updated_at, one.name.lower()),
+    "status": lambda one: (one.status, one.name.lower()),
+}
+
+
+class MemoryDocuments:
+    """The `DocumentStore` and `ChunkStore` ports."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, _Row] = {}  # by id, in the order they came
+        self.generation = self.epoch = self.lexical = 0
+        self.space = ""
+        self.next_chunk = 1
+        self.lock = threading.RLock()
+
+    # documents
+
+    def documents(self, scope: Scope | None = None, status: str | None = None) -> list[Document]:
+        found = [one.document for one in self._in(scope or WHOLE_LIBRARY)]
+        found = [one for one in found if status is None or one.status == status]
+        return sorted(found, key=lambda one: (one.collection, one.name))
+
+    def document(self, document_id: str, scope: Scope = WHOLE_LIBRARY) -> Document | None:
+        found = [one.document for one in self._in(scope) if one.document.id.startswith(document_id)]
+        return found[0] if len(found) == 1 else None
+
+    def visible(self, document_id: str, access: Access) -> Document | None:
+        row = self.rows.get(document_id)
+        seen = row is not None and (access is EVERYTHING or lies_within(row.document.collection, tuple(access)))
+        return row.document if row is not None and seen else None
+
+    def named(self, name: str, scope: Scope = WHOLE_LIBRARY) -> list[Document]:
+        return [one.document for one in self._in(scope) if one.document.name == name]
+
+    def page(
+        self,
+        scope: Scope,
+        status: str | None,
+        text: str,
+        limit: int,
+        offset: int,
+        *,
+        sort: str = "place",
+        is_falling: bool = False,
+    ) -> tuple[list[Document], int]:
+        wanted = text.casefold()
+        found = [one.document for one in self._in(scope)]
+        found = [one for one in found if wanted in one.name.casefold() or wanted in one.title.casefold()]
+        found = [one for one in found if status is None or one.status == status]
+        found.sort(key=_SORTS[sort], reverse=is_falling)
+        return found[offset : offset + limit], len(found)
+
+    def collections(self, scope: Scope = WHOLE_LIBRARY) -> list[tuple[str, int]]:
+        return sorted(Counter(one.document.collection for one in self._in(scope)).items())
+
+    def among(self, ids: Collection[str], access: tuple[str, ...]) -> set[str]:
+        return {one for one in ids if self.visible(one, access)}
+
+    def at_place(self, collection: str, source: str) -> tuple[Document, float] | None:
+        tops = [one for one in self.rows.values() if one.document.source == source and one.document.parent_id is None]
+        for place in ([one.document.collection for one in tops], [one.added_to for one in tops]):
+            if collection in place:
+                row = tops[place.index(collection)]
+                return row.document, row.modified
+        return None
+
+    def text_named(self, collection: str, name: str) -> Document | None:
+        return self._first(lambda one: (one.collection, one.source, one.name) == (collection, "", name))
+
+    def with_content(self, collection: str, content_hash: str) -> Document | None:
+        wanted = (collection, content_hash, "ready")
+        found = (one.document for one in self.rows.values() if one.document.source)
+        return next((one for one in found if (one.collection, one.content_hash, one.status) == wanted), None)
+
+    def from_source(self, source: str) -> Document | None:
+        return self._first(lambda one: one.source == source)
+
+    def upload_named(self, collection: str, name: str) -> Document | None:
+        return self._first(
+            lambda one: (one.collection, one.name) == (collection, name) and one.source.startswith("upload:")
+        )
+
+    def children(self, parent_id: str) -> list[Document]:
+        return [one.document for one in self.rows.values() if one.document.parent_id == parent_id]
+
+    def unfinished(self) -> list[tuple[Document, str]]:
+        return [(one.document, one.owner) for one in self.rows.values() if one.is_unfinished]
+
+    def pages(self, document_id: str, number: int | None = None) -> list[PageText]:
+        row = self.rows.get(document_id)
+        return [one for one in row.pages if number is None or one.page.number == number] if row else []
+
+    def has_figure(self, image: str, access: Access) -> bool:
+        rows = [one for one in self.rows.values() if self.visible(one.document.id, access)]
+        return any(chunk.image == image for row in rows for chunk in row.chunks if row.document.status == "ready")
+
+    def _first(self, holds: Callable[[Document], bool]) -> Document | None:
+        tops = (one.document for one in self.rows.values() if one.document.parent_id is None)
+        return next((one for one in tops if holds(one)), None)
+
+    def _in(self, scope: Scope) -> list[_Row]:
+        return [one for one in self.rows.values() if _holds(one.document, scope)]
+
+    # chunks
+
+    def state(self) -> LibraryState:
+        return LibraryState(self.generation, self.epoch, self.space, self.lexical)
+
+    check = state
+
+    def languages(self) -> tuple[str, ...]:
+        found = Counter(one.language for one in self.documents(status="ready") if one.language)
+        return tuple(sorted(found, key=lambda one: (-found[one], one)))
+
+    def spoken(self) -> frozenset[str]:
+        return frozenset(self.languages())
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        return list(self.rows[document_id].chunks) if document_id in self.rows else []
+
+    def hydrate(self, ids: Collection[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
+        known = {chunk.id: (chunk, document) for document, chunk in self.all_chunks()}
+        return {chunk_id: known[chunk_id] for chunk_id in ids if chunk_id in known}
+
+    def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
+        with self.lock:
+            ready = [one for one in self.rows.values() if one.document.status == "ready"]
+            yield from sorted(
+                ((one.document, chunk) for one in ready for chunk in one.chunks), key=lambda pair: pair[1].id
+            )
+
+    def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
+        first, last = scope.pages or (0, 0)
+        ids = [
+            chunk.id
+            for document, chunk in self.all_chunks()
+            if _holds(document, scope) and (not scope.kinds or chunk.kind in scope.kinds)
+            if scope.pages is None or (min(chunk.pages) <= last and max(chunk.pages) >= first)
+        ]
+        return np.array(ids, dtype=np.int64)
+
+    def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        found = sorted((i, one.vector) for i, one in self._embedded(space).items() if i > after)
+        matrix = np.array([vector for _, vector in found], dtype=np.float16).reshape(-1, dimensions)
+        return np.array([i for i, _ in found], dtype=np.int64), matrix.astype(np.float32)
+
+    def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
+        known = self._embedded(space)
+        return {chunk_id: known[chunk_id].sentences for chunk_id in ids if chunk_id in known}
+
+    def dropped(self, *, unpurged: bool = False) -> list[Range]:
+        return []  # what goes is gone at once
+
+    def counts(self, space: str) -> dict[str, int]:
+        found = Counter(f"documents_{one.document.status}" for one in self.rows.values())
+        found["chunks"] = sum(len(one.chunks) for one in self.rows.values())
+        found["vectors"] = len(self._embedded(space))
+        return dict(found)
+
+    def integrity(self) -> tuple[str, int, set[int]]:
+        ids = {chunk.id for _, chunk in self.all_chunks()}
+        return "ok", len(ids), ids
+
+    def wanted_files(self) -> dict[str, str]:
+        ready = [one for one in self.rows.values() if one.document.status == "ready"]
+        added = [one.document for one in ready if one.document.source or one.document.parent_id]
+        wanted = {
+            chunk.image: f"a figure of {one.document.name}" for one in ready for chunk in one.chunks if chunk.image
+        }
+        return wanted | {one.content_hash: one.name for one in added if one.content_hash}
+
+    def _embedded(self, space: str) -> dict[int, Embedded]:
+        return {
+            chunk.id: one
+            for row in self.rows.values()
+            for chunk, one in zip(row.chunks, row.vectors.get(space, ()), strict=False)
+        }
+
+
+def _holds(document: Document, scope: Scope) -> bool:
+    return (
+        (scope.access is EVERYTHING or lies_within(document.collection, scope.access))
+        and (not scope.collections or lies_within(document.collection, scope.collections))
+        and (not scope.documents or document.id in scope.documents)
+        and document.date >= scope.date_from
+        and (not scope.date_to or "" < document.date <= scope.date_to)
+        and all(document.metadata.get(name) == value for name, value in scope.metadata)
+    )
+
+
+class MemoryWriter:
+    """The `LibraryWriter` port."""
+
+    def __init__(self, documents: MemoryDocuments, index: IndexWriter, files: Files, space: str) -> None:
+        self._documents, self._index, self._files, self._space = documents, index, files, space
+        self.on_wait: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def locked(self, *, repair: bool = True) -> Iterator[None]:
+        with self._documents.lock:
+            yield
+
+    def register(self, wanted: Sequence[Document], modified: Sequence[float], owner: str) -> None:
+        with self.locked():
+            self._claim_space()
+            for document, changed in zip(wanted, modified, strict=True):
+                row = self._find(document)
+                if row is None:
+                    self._insert(document, changed).owner = owner
+                elif row.document.status != "ready":
+                    row.document = replace(row.document, status="pending", error="", updated_at=now())
+                    row.owner = owner
+
+    def withdraw(self, owner: str) -> None:
+        with self.locked():
+            for row in self._unfinished(owner):
+                if row.document.parent_id is None:
+                    del self._documents.rows[row.document.id]
+
+    def cancel(self, document: Document, owner: str) -> None:
+        with self.locked():
+            row = self._find(document)
+            if row is not None and row in self._unfinished(owner):
+                del self._documents.rows[row.document.id]
+
+    def mark_processing(self, sources: Sequence[str], owner: str) -> None:
+        with self.locked():
+            for row in self._unfinished(owner):
+                if row.document.source in sources and row.document.status == "pending":
+                    row.document = replace(row.document, status="processing", updated_at=now())
+
+    def fail(self, document: Document, modified: float, reason: str, owner: str = "") -> Document | None:
+        with self.locked():
+            row = self._find(document)
+            if row is None and owner:
+                return None
+            if row is None:
+                row = self._insert(replace(document, status="failed"), modified)
+            elif row.document.status != "ready":
+                size, source, content = document.size, document.source, document.content_hash
+                row.document = replace(row.document, status="failed", size=size, source=source, content_hash=content)
+                row.modified = modified
+            row.document, row.owner = replace(row.document, error=reason, updated_at=now()), ""
+            return row.document
+
+    def store(self, batch: Sequence[Ready]) -> list[tuple[Document, Outcome]]:
+        with self.locked():
+            self._claim_space()
+            stored = [self._store(ready) for ready in batch]
+            self._changed()
+            return stored
+
+    def _store(self, ready: Ready) -> tuple[Document, Outcome]:
+        prepared = ready.prepared
+        row = self._find(prepared.document)
+        if row is None and ready.owner:
+            return prepared.document, "removed"
+        outcome: Outcome = "replaced" if row is not None and row.document.status == "ready" else "added"
+        if ready.original is not None:
+            self._files.adopt(ready.original, prepared.document.content_hash)
+        for figure in prepared.figures.values():
+            self._files.put(figure)
+        if row is None:
+            row = self._insert(prepared.document, ready.modified)
+        else:  # what was moved while it was read stays where it is, and an upload keeps its new name
+            known = row.document
+            is_upload = prepared.document.source.startswith("upload:")
+            name = known.name if is_upload else prepared.document.name
+            row.document = replace(
+                prepared.document, id=known.id, collection=known.collection, name=name, created_at=known.created_at
+            )
+        row.document = replace(row.document, status="ready", updated_at=now())
+        row.modified, row.owner = ready.modified, ""
+        row.pages = [
+            PageText(page, prepared.text[page.start : page.end], _words(prepared.geometry, page.number))
+            for page in prepared.pages
+        ]
+        row.vectors = {self._space: list(ready.embedded)}
+        self._number(row, prepared.chunks)
+        self._keep_children(row.document, ready)
+        return row.document, outcome
+
+    def _number(self, row: _Row, chunks: Sequence[Chunk]) -> None:
+        """New ids for its chunks: whoever holds old ones does not find them."""
+        gone = [(chunk.id, chunk.id) for chunk in row.chunks]
+        document, first = row.document, self._documents.next_chunk
+        row.chunks = [replace(one, id=first + place, document_id=document.id) for place, one in enumerate(chunks)]
+        self._documents.next_chunk += len(chunks)
+        entries = [
+            lexical_entry(document, document.id, one.id, one.kind, one.pages, one.context, one.text)
+            for one in row.chunks
+        ]
+        self._index.write(entries, gone)
+
+    def _keep_children(self, parent: Document, ready: Ready) -> None:
+        known = {one.name: self._documents.rows[one.id] for one in self._documents.children(parent.id)}
+        for name in known.keys() - {child.name for child in ready.children}:
+            self._remove(known[name])
+        for child in ready.children:
+            row = known.get(child.name)
+            if row is None:
+                self._insert(replace(child, parent_id=parent.id, status="pending"), 0.0).owner = ready.owner
+            elif row.document.status != "ready" or row.document.content_hash != child.content_hash:
+                status: Status = "ready" if row.document.status == "ready" else "pending"
+                row.document, row.owner = replace(row.document, status=status, error=""), ready.owner
+
+    def remove(self, found: Sequence[Document]) -> list[Document]:
+        with self.locked():
+            rows = [self._documents.rows.get(one.id) for one in found]
+            there = [
+                row for row, one in zip(rows, found, strict=True) if row and row.document.collection == one.collection
+            ]
+            went = [gone for row in there if row.document.id in self._documents.rows for gone in self._remove(row)]
+            self._changed()
+            return went
+
+    def _remove(self, row: _Row) -> list[Document]:
+        gone = [one.document for one in self._family(row)]
+        for one in self._family(row):
+            self._index.write((), [(chunk.id, chunk.id) for chunk in one.chunks])
+            del self._documents.rows[one.document.id]
+        return gone
+
+    def rename(self, document: Document, name: str) -> Document:
+        with self.locked():
+            row = self._at(document.id, document.collection)
+            self._check_finished([row])
+            self._check_place(row, row.document.collection, name, ())
+            row.document = replace(row.document, name=name, updated_at=now())
+            self._changed()
+            return row.document
+
+    def move(self, moves: Sequence[Move]) -> list[Document]:
+        with self.locked():
+            wanted = {one.document_id: one for one in moves}
+            going = [(self._at(one.document_id, one.origin), one) for one in moves]
+            going = [(row, one) for row, one in going if not self._goes_with_another(row, wanted)]
+            going = [
+                (row, one)
+                for row, one in going
+                if (row.document.collection, row.document.name) != (one.collection, one.name or row.document.name)
+            ]
+            leaving = [row for row, _ in going]
+            taken: dict[tuple[str, str], str] = {}
+            for row, one in going:
+                self._check_finished(self._family(row))
+                self._check_place(row, one.collection, one.name or row.document.name, leaving)
+                for mark in (one.name or row.document.name, f"/{row.document.source}"):
+                    origin = taken.setdefault((one.collection, mark), row.document.collection)
+                    if mark != "/" and origin != row.document.collection:
+                        raise _is_taken(one.collection, one.name or row.document.name)
+            for row, one in going:
+                row.document = replace(row.document, name=one.name or row.document.name)
+                for relative in self._family(row):
+                    first = relative.added_to or relative.document.collection
+                    relative.added_to = "" if first == one.collection else first
+                    relative.document = replace(relative.document, collection=one.collection, updated_at=now())
+                    self._number(relative, relative.chunks)
+            self._changed()
+            return [self._documents.rows[one.document_id].document for one in moves]
+
+    def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
+        new = {chunk.id: one for chunk, one in zip(chunks, embedded, strict=True)}
+        for row in self._documents.rows.values():
+            known = {chunk.id: one for chunk, one in zip(row.chunks, row.vectors.get(space, ()), strict=False)} | new
+            if row.chunks and row.chunks[-1].id in known:
+                row.vectors[space] = [known[chunk.id] for chunk in row.chunks]
+
+    def begin_epoch(self) -> None:
+        self._documents.epoch += 1
+        self._documents.generation += 1
+
+    def switch_index(self, space: str, lexical: int) -> None:
+        self._documents.space, self._documents.lexical = space, lexical
+        for row in self._documents.rows.values():
+            row.vectors = {space: row.vectors.get(space, [])}
+        self.begin_epoch()
+
+    def clear_unused(self) -> None:
+        rows = self._documents.rows.values()
+        kept = {one.document.content_hash for one in rows} | {chunk.image for one in rows for chunk in one.chunks}
+        self._files.remove(self._files.hashes() - kept)
+
+    def original(self, document: Document) -> Path:
+        return self._files.path(document.content_hash)
+
+    # rows
+
+    def _claim_space(self) -> None:
+        if self._documents.space not in ("", self._space):
+            raise other_embedder(self._documents.space, self._space)
+        self._documents.space = self._space
+
+    def _changed(self) -> None:
+        self._documents.generation += 1
+        self.clear_unused()
+
+    def _insert(self, document: Document, modified: float) -> _Row:
+        document_id, moment = document.id or uuid.uuid4().hex[:16], now()
+        row = _Row(replace(document, id=document_id, created_at=moment, updated_at=moment), modified)
+        self._documents.rows[document_id] = row
+        return row
+
+    def _find(self, document: Document) -> _Row | None:
+        """The row that stands for the same thing: the same file, the same attachment, or the same name of a text."""
+        if document.id:
+            return self._documents.rows.get(document.id)
+
+        def mark(one: Document) -> tuple[str | None, ...]:
+            if document.parent_id is not None:
+                return one.parent_id, one.name
+            place = (one.parent_id, one.collection, one.source)
+            return place if document.source else (*place, one.name)
+
+        return next((one for one in self._documents.rows.values() if mark(one.document) == mark(document)), None)
+
+    def _unfinished(self, owner: str) -> list[_Row]:
+        rows = self._documents.rows.values()
+        return [one for one in rows if one.owner == owner and one.document.status in UNFINISHED]
+
+    def _family(self, row: _Row) -> list[_Row]:
+        children = [self._documents.rows[one.id] for one in self._documents.children(row.document.id)]
+        return [row, *(one for child in children for one in self._family(child))]
+
+    def _at(self, document_id: str, collection: str) -> _Row:
+        row = self._documents.rows.get(document_id)
+        if row is None or row.document.collection != collection:
+            raise NotFound(f"there is no document '{document_id}'")
+        return row
+
+    def _goes_with_another(self, row: _Row, wanted: Collection[str]) -> bool:
+        parent = row.document.parent_id
+        while parent is not None and parent not in wanted:
+            parent = self._documents.rows[parent].document.parent_id
+        return parent is not None
+
+    def _check_finished(self, rows: Sequence[_Row]) -> None:
+        for row in rows:
+            if row.is_unfinished:
+                raise UsageError(f"'{row.document.name}' is still being added", hint="try again when it is ready")
+
+    def _check_place(self, row: _Row, collection: str, name: str, leaving: Sequence[_Row]) -> None:
+        document = row.document
+        if document.parent_id is not None and collection != document.collection:
+            raise UsageError(f"'{document.name}' is attached to another document", hint="move that one")
+        for other in self._documents.rows.values():
+            there = other.document
+            if other in (row, *leaving) or there.parent_id is not None or there.collection != collection:
+                continue
+            if there.name == name:
+                raise _is_taken(collection, name)
+            if there.source and there.source == document.source:
+                problem = f"the file of '{document.name}' is in '{collection}' already, as '{there.name}'"
+                raise UsageError(problem, hint="remove one of the two")
+
+
+def _words(geometry: Geometry | None, page: int) -> Geometry | None:
+    """Those of one page."""
+    if geometry is None:
+        return None
+    there = geometry.page == page
+    start, end, pages, line, edges = (getattr(geometry, name)[there] for name in geometry.__slots__)
+    return Geometry(start, end, pages, line, edges)
+
+
+def _is_taken(collection: str, name: str) -> UsageError:
+    return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name for one")

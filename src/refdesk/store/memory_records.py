@@ -1,0 +1,423 @@
+"""Conversations, answers, feedback, keys, sign-ins, settings and the cache in memory: plain, for one process."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from refdesk.answer import Spent, Turn
+from refdesk.errors import NotFound, UsageError
+from refdesk.records import AskedQuestion, Conversation, Feedback, Key, Measured, Message, Older, may_see
+from refdesk.settings import Settings, preset, specs
+from refdesk.store.analytics import COLUMNS, Tally, accuracy, window
+from refdesk.store.answers import JSON_OPTIONS, checked_correction, checked_days, lengths_of, unknown_answer
+from refdesk.store.conversations import answered, check_turns, checked_id, title_of, unknown_conversation
+from refdesk.store.database import storable
+from refdesk.store.keys import changed_key, check_owner_left, checked_name, digest_of, is_taken, new_secret, unknown_key
+from refdesk.store.rows import now
+from refdesk.store_ports import Judge
+from refdesk.types import EVERYTHING, Access
+
+
+@dataclass(slots=True)
+class _Talk:
+    conversation: Conversation
+    messages: list[Message] = field(default_factory=list)
+    summary: str = ""
+    summarised_until: int = 0
+
+
+class MemoryConversations:
+    """The `ConversationStore` port."""
+
+    def __init__(self, answers: MemoryAnswers | None = None) -> None:
+        self._talks: dict[str, _Talk] = {}
+        self._keys = 0
+        self._answers = answers
+
+    def turns(self, conversation_id: str, most: int, *, owner: str | None = None) -> list[Turn]:
+        return answered(self.messages(conversation_id, most, owner=owner))
+
+    def messages(self, conversation_id: str, most: int | None = None, *, owner: str | None = None) -> list[Message]:
+        talk = self._find(conversation_id, owner)
+        found = talk.messages if talk else []
+        return found[max(0, len(found) - most) :] if most is not None else list(found)
+
+    def append(self, conversation_id: str, turns: Sequence[Turn], answer_id: str = "", *, owner: str = "") -> None:
+        checked = checked_id(conversation_id)
+        check_turns(turns)
+        if not turns:
+            return
+        first = title_of(next((turn.content for turn in turns if turn.role == "user"), ""))
+        self.check_speaker(checked, owner)
+        if checked not in self._talks:
+            self.create(checked, title=first, owner=owner)
+        talk = self._talks[checked]
+        for turn in turns:
+            self._keys += 1
+            answer = answer_id if turn.role == "assistant" else ""
+            talk.messages.append(Message(self._keys, turn.role, storable(turn.content), answer, now()))
+        title = talk.conversation.title or first
+        talk.conversation = replace(talk.conversation, title=title, updated_at=now())
+
+    def take_back(self, conversation_id: str, answer_id: str, *, owner: str | None = None) -> None:
+        last = self.messages(conversation_id, 2, owner=owner)
+        if len(last) == 2 and last[1].answer_id == answer_id:
+            del self._talks[conversation_id].messages[-2:]
+
+    def check_speaker(self, conversation_id: str, owner: str) -> None:
+        talk = self._talks.get(conversation_id)
+        if owner and talk is not None and talk.conversation.owner != owner:
+            raise unknown_conversation(conversation_id)
+
+    def create(self, conversation_id: str = "", *, title: str = "", owner: str = "") -> str:
+        made = checked_id(conversation_id) if conversation_id else uuid.uuid4().hex
+        if made in self._talks:
+            raise UsageError(f"there is a conversation '{made}' already")
+        self._talks[made] = _Talk(Conversation(made, title_of(title), owner, 0, now(), now()))
+        return made
+
+    def conversation(self, conversation_id: str, *, owner: str | None = None) -> Conversation:
+        talk = self._known(conversation_id, owner)
+        return replace(talk.conversation, message_count=len(talk.messages))
+
+    def recent(self, limit: int = 50, *, owner: str | None = None) -> list[Conversation]:
+        found = [self.conversation(name) for name in self._talks if self._find(name, owner)]
+        found.sort(key=lambda one: one.id)
+        return sorted(found, key=lambda one: one.updated_at, reverse=True)[:limit]
+
+    def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
+        if not title.strip():
+            raise UsageError("a title needs a word")
+        talk = self._known(conversation_id, owner)
+        talk.conversation = replace(talk.conversation, title=title_of(title))
+
+    def delete(self, conversation_id: str, *, owner: str | None = None) -> None:
+        self._known(conversation_id, owner)
+        del self._talks[conversation_id]
+        if self._answers is not None:
+            self._answers.drop(lambda row: row["conversation_id"] == conversation_id)
+
+    def summary(self, conversation_id: str, *, owner: str | None = None) -> str:
+        talk = self._find(conversation_id, owner)
+        return talk.summary if talk else ""
+
+    def older(self, conversation_id: str, keep: int, *, owner: str | None = None) -> Older:
+        talk = self._find(conversation_id, owner)
+        if talk is None:
+            return Older("", (), 0)
+        new = [one for one in talk.messages if one.key > talk.summarised_until]
+        early = new[: max(0, len(new) - keep)]
+        turns = tuple(Turn(one.role, one.content) for one in early)
+        return Older(talk.summary, turns, early[-1].key if early else talk.summarised_until)
+
+    def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None:
+        talk = self._known(conversation_id, owner)
+        talk.summary, talk.summarised_until = storable(summary), until
+
+    def _find(self, conversation_id: str, owner: str | None) -> _Talk | None:
+        talk = self._talks.get(conversation_id)
+        return talk if talk is not None and owner in (None, talk.conversation.owner) else None
+
+    def _known(self, conversation_id: str, owner: str | None) -> _Talk:
+        talk = self._find(conversation_id, owner)
+        if talk is None:
+            raise unknown_conversation(conversation_id)
+        return talk
+
+
+class MemoryAnswers:
+    """The `AnswerStore` port."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, Any]] = {}
+        self.feedback: dict[tuple[str, str], Feedback] = {}  # by answer and owner
+
+    def put(
+        self,
+        answer_id: str,
+        *,
+        question: str,
+        answer: bytes,
+        trace: Mapping[str, Any],
+        conversation_id: str = "",
+        owner: str = "",
+        collections: Sequence[str] = (),
+        measured: Measured | None = None,
+        error: str = "",
+    ) -> None:
+        self._rows.pop(answer_id, None)
+        self._rows[answer_id] = {name: getattr(measured, name, None) for name in Measured.__slots__} | {
+            "id": answer_id,
+            "question": storable(question),
+            "answer": orjson.loads(answer or b"{}"),
+            "trace": orjson.loads(orjson.dumps(trace, default=str, option=JSON_OPTIONS)),
+            "conversation_id": conversation_id,
+            "owner": owner,
+            "collections": tuple(sorted(set(collections))),
+            "error": error,
+            "created_at": now(),
+        }
+
+    def get(
+        self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING
+    ) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        row = self._rows.get(answer_id)
+        return (row["answer"], row["trace"]) if row is not None and _is_seen(row, owner, access) else None
+
+    def is_seen(self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING) -> bool:
+        return self.get(answer_id, owner=owner, access=access) is not None
+
+    def recent(self, limit: int = 50, *, owner: str | None = None, access: Access = EVERYTHING) -> list[AskedQuestion]:
+        seen = [row for row in self._rows.values() if _is_seen(row, owner, access)]
+        seen.sort(key=lambda row: row["id"])
+        seen.sort(key=lambda row: row["created_at"], reverse=True)
+        return [AskedQuestion(**{name: row[name] for name in AskedQuestion.__slots__}) for row in seen[:limit]]
+
+    def spent(self) -> Spent:
+        day_ago = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")
+        rows = self._rows.values()
+        costs = [row["cost_usd"] for row in rows if row["created_at"] >= day_ago and row["cost_usd"] is not None]
+        written = [row["trace"] for row in rows if row["cached"] == "no" and row["cost_usd"]]
+        return Spent(sum(costs), len(costs), lengths_of(written[::-1]))
+
+    def prune(self, days: float) -> int:
+        before = (datetime.now(UTC) - timedelta(days=checked_days(days))).isoformat(timespec="milliseconds")
+        return self.drop(lambda row: row["created_at"] < before)
+
+    def drop(self, goes: Callable[[dict[str, Any]], bool]) -> int:
+        """Removes rows, and what was said of them; gives how many went."""
+        gone = [name for name, row in self._rows.items() if goes(row)]
+        for name in gone:
+            del self._rows[name]
+        self.feedback = {key: one for key, one in self.feedback.items() if key[0] not in gone}
+        return len(gone)
+
+    def analytics(
+        self, days: int = 30, *, access: Access = EVERYTHING, owner: str | None = None, today: date | None = None
+    ) -> dict[str, Any]:
+        first, last = window(days, today)
+        seen = {
+            name: row
+            for name, row in self._rows.items()
+            if _is_seen(row, owner, access) and row["created_at"] >= first.isoformat()
+        }
+        tally = Tally(first, last)
+        for row in seen.values():
+            packed = {name: orjson.dumps(row[name]).decode() for name in ("stages", "failed_models") if row[name]}
+            tally.count(tuple((row | packed)[name] for name in COLUMNS))
+        verdicts: dict[str, int] = defaultdict(int)
+        placed: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for (name, _), one in self.feedback.items():
+            if name in seen:
+                verdicts[one.verdict] += 1
+                for collection in seen[name]["collections"]:
+                    placed[collection][one.verdict] += 1
+        return tally.to_dict() | {"feedback": accuracy(verdicts, placed)}
+
+
+def _is_seen(row: Mapping[str, Any], owner: str | None, access: Access) -> bool:
+    return owner in (None, row["owner"]) and may_see(row["collections"], owner, access)
+
+
+class MemoryFeedback:
+    """The `FeedbackStore` port."""
+
+    def __init__(self, answers: MemoryAnswers) -> None:
+        self._answers = answers
+
+    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
+        text = checked_correction(verdict, correction)
+        self._check(answer_id, caller)
+        given = Feedback(answer_id, caller.id, verdict, text, now())
+        self._answers.feedback.pop((answer_id, caller.id), None)
+        self._answers.feedback[(answer_id, caller.id)] = given
+        return given
+
+    def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
+        if caller is not None:
+            self._check(answer_id, caller)
+        own = None if caller is None or caller.owner is None else caller.id
+        found = [one for one in self._answers.feedback.values() if one.answer_id == answer_id]
+        return [one for one in found if own in (None, one.owner)][::-1]
+
+    def _check(self, answer_id: str, caller: Judge) -> None:
+        if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
+            raise unknown_answer(answer_id)
+
+
+class MemoryKeys:
+    """The `KeyStore` port."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, tuple[str, Key]] = {}  # by id: the secret's digest, and the key
+
+    def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
+        name, secret = checked_name(name), new_secret()
+        self._check_free(name)
+        allowed = None if collections is None else tuple(sorted(set(collections)))
+        key = Key(uuid.uuid4().hex[:16], name, role, allowed, now())
+        self._keys[key.id] = (digest_of(secret), key)
+        return key, secret
+
+    def list(self) -> list[Key]:
+        return sorted((key for _, key in self._keys.values()), key=lambda key: key.name)
+
+    def change(
+        self,
+        name_or_id: str,
+        *,
+        name: str | None = None,
+        role: str | None = None,
+        collections: Sequence[str] | None = None,
+        every_collection: bool = False,
+        keep_owner: bool = False,
+    ) -> Key:
+        before = self._known(name_or_id)
+        after = changed_key(before, name, role, collections, every_collection)
+        if after.name != before.name:
+            self._check_free(after.name)
+        if keep_owner and before.is_owner:
+            check_owner_left([after if one == before else one for one in self.list()], before)
+        self._keys[before.id] = (self._keys[before.id][0], after)
+        return after
+
+    def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
+        gone = self._known(name_or_id)
+        if keep_owner and gone.is_owner:
+            check_owner_left([one for one in self.list() if one != gone], gone)
+        del self._keys[gone.id]
+        return gone
+
+    def exist(self) -> bool:
+        return bool(self._keys)
+
+    def verify(self, secret: str) -> Key | None:
+        digest = digest_of(secret)
+        return next((self.of(key.id) for held, key in self._keys.values() if held == digest), None)
+
+    def of(self, key_id: str) -> Key | None:
+        if key_id not in self._keys:
+            return None
+        digest, key = self._keys[key_id]
+        self._keys[key_id] = (digest, replace(key, last_used=now()))
+        return key
+
+    def _known(self, name_or_id: str) -> Key:
+        for key in self.list():
+            if name_or_id in (key.name, key.id):
+                return key
+        raise unknown_key(name_or_id)
+
+    def _check_free(self, name: str) -> None:
+        if any(name in (key.name, key.id) for key in self.list()):
+            raise is_taken(name)
+
+
+class MemorySessions:
+    """The `SessionStore` port."""
+
+    def __init__(self, keys: MemoryKeys) -> None:
+        self._keys = keys
+        self._tokens: dict[str, tuple[str, float]] = {}
+
+    def begin(self, key_id: str, seconds: float) -> str:
+        token = new_secret()
+        self._tokens[token] = (key_id, time.time() + seconds)
+        return token
+
+    def key_id(self, token: str) -> str | None:
+        key_id, until = self._tokens.get(token, ("", 0.0))
+        return key_id if until > time.time() and any(one.id == key_id for one in self._keys.list()) else None
+
+    def end(self, token: str) -> None:
+        self._tokens.pop(token, None)
+
+
+class MemorySettings:
+    """The `SettingsStore` port."""
+
+    def __init__(self, base: Settings | None = None) -> None:
+        self.base = base or Settings()
+        self.notes: tuple[str, ...] = ()
+        self._values: dict[str, Any] = {}
+        self._current = self.base
+
+    def load(self) -> dict[str, Any]:
+        return dict(self._values)
+
+    def current(self) -> Settings:
+        return self._current
+
+    def set(self, name: str, value: Any) -> None:
+        self.change({name: value})
+
+    def reset(self, name: str | None = None) -> None:
+        if name is not None and name not in {spec.name for spec in specs()}:
+            raise NotFound(f"there is no setting '{name}'", hint="see docs/settings.md")
+        self.change({}, list(self._values) if name is None else [name])
+
+    def use_preset(self, name: str) -> None:
+        self.change(*preset(name))
+
+    def change(self, values: Mapping[str, Any], reset: Iterable[str] = ()) -> None:
+        gone = set(reset) - values.keys()
+        left = {name: value for name, value in self._values.items() if name not in gone} | dict(values)
+        changed = self.base.changed(left)
+        checked = {name: value for name, value, _ in changed.items()}
+        self._values = {name: checked[name] for name in sorted(left)}
+        self._current = changed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cached:
+    answer: bytes
+    vector: NDArray[np.float32] | None
+    created_at: float
+
+
+class MemoryCache:
+    """The `Cache` port."""
+
+    def __init__(self, settings: Callable[[], Settings] = Settings, clock: Callable[[], float] = time.time) -> None:
+        self._settings, self._clock = settings, clock
+        self._realms: dict[str, dict[str, _Cached]] = {}
+
+    def get(self, realm: str, question: str) -> bytes | None:
+        found = self._realms.get(realm, {}).get(question)
+        since = self._clock() - self._settings().cache_exact_ttl_s
+        return found.answer if found is not None and found.created_at >= since else None
+
+    def nearest(self, realm: str, vector: NDArray[np.float32], k: int) -> list[tuple[str, float, bytes]]:
+        since = self._clock() - self._settings().cache_ttl_s
+        entries = list(self._realms.get(realm, {}).items())[-self._settings().cache_max_entries :]
+        near = [
+            (question, float(np.vecdot(one.vector.astype(np.float16).astype(np.float32), vector)), one.answer)
+            for question, one in entries
+            if one.vector is not None and one.created_at >= since
+        ]
+        return sorted(near, key=lambda one: -one[1])[:k]
+
+    def put(self, realm: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None:
+        generation = _generation(realm)
+        self._realms = {name: known for name, known in self._realms.items() if _generation(name) >= generation}
+        known = self._realms.setdefault(realm, {})
+        known.pop(question, None)
+        known[question] = _Cached(answer, vector, self._clock())
+
+    def clear(self) -> None:
+        self._realms.clear()
+
+
+def _generation(realm: str) -> int:
+    number = realm.partition("-")[0]
+    return int(number) if number.isdigit() else 0

@@ -1,0 +1,292 @@
+"""What a store, an index, files and jobs are held to: the implementations in SQL and folders, and those in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from library_samples import write_mail, write_note
+from memory_desk import KINDS, open_either
+from refdesk.access import Caller
+from refdesk.caller_desk import CallerDesk
+from refdesk.errors import AccessDenied, NotFound, UsageError
+from refdesk.files.local import LocalFiles, LocalLeases
+from refdesk.files.memory import MemoryFiles, MemoryLeases, MemoryUploads
+from refdesk.files.uploads import LocalUploads
+from refdesk.index.memory import _distance, _rounded
+from refdesk.store_ports import Files, Jobs, Leases
+from refdesk.terms import query_terms
+from refdesk.types import Scope, Upload
+
+TEXTS = {
+    "quay": "The quay was built of oak in 1911. The quay is long. A mooring at the quay costs 24 crowns a night.",
+    "lamp": "The harbour lamp is lit at dusk. Its keeper is Ulla Brandt, who lives by the quay.",
+    "ferry": "The ferry departs at a quarter past eight and takes twelve passengers. " * 12,
+    "crane": "The harbour crane lifts forty tonnes, and its driver climbs forty steps.",
+}
+
+
+@pytest.fixture(params=KINDS)
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    with open_either(request.param, tmp_path / "library") as found:
+        found.add_texts([{"name": name, "text": text} for name, text in TEXTS.items() if name != "crane"])
+        found.add_text("crane", TEXTS["crane"], collection="harbour/cranes", date="2024-05-01", metadata={"by": "Ulla"})
+        yield found
+
+
+def names(hits: Any) -> list[str]:
+    return [hit.document.name for hit in hits]
+
+
+SCOPES = [
+    ({}, {"quay", "lamp", "ferry", "crane"}),
+    ({"collection": "harbour"}, {"crane"}),
+    ({"collection": "harb"}, set()),
+    ({"access": ("default",)}, {"quay", "lamp", "ferry"}),
+    ({"access": ()}, set()),
+    ({"document": "lamp"}, {"lamp"}),
+    ({"date_from": "2024-01-01"}, {"crane"}),
+    ({"date_to": "2024-01-01"}, set()),
+    ({"metadata": {"by": "Ulla"}}, {"crane"}),
+    ({"kind": "table"}, set()),
+    ({"pages": (2, 3)}, set()),
+]
+
+
+@pytest.mark.parametrize("scope, wanted", SCOPES, ids=lambda value: repr(value))
+def test_a_scope_is_kept(desk: Any, scope: dict[str, Any], wanted: set[str]) -> None:
+    query = "harbour quay ferry crane"
+    for method in ("bm25", "dense", "hybrid", "rrf"):
+        assert set(names(desk.search(query, k=10, method=method, **scope))) == wanted
+    resolved = desk.scope(**scope)
+    assert desk.index.count(resolved) == len(wanted)
+    assert {one.name for one in desk.catalogue.documents(resolved)} == wanted or scope.get("kind") or scope.get("pages")
+
+
+def test_both_kinds_score_alike(tmp_path: Path) -> None:
+    found = []
+    for kind in KINDS:
+        with open_either(kind, tmp_path / kind) as desk:
+            desk.add_texts([{"name": name, "text": text} for name, text in TEXTS.items()])
+            terms = query_terms("Which quay costs forty crowns, and which ferry departs? The quay!", ("en",))
+            vector = desk.embedder.embed_query("the harbour quay")
+            everything = [*desk.catalogue.chunk_ids(Scope())]
+            by_name = {chunk.id: document.name for document, chunk in desk.catalogue.all_chunks()}
+            lexical = {by_name[i]: score for i, score in desk.index.lexical([*terms, terms[0]], 10, Scope())}
+            some = {by_name[i]: score for i, score in desk.index.lexical_scores([*terms, terms[0]], everything).items()}
+            dense = {by_name[i]: score for i, score in desk.index.dense(vector, 10, Scope())}
+            assert some == pytest.approx(lexical)
+            frequencies = {term: desk.index.frequency(term, Scope()) for term in terms}
+            near = {by_name[i] for i in desk.index.resembling(["qauy", "feri"], 1, 10, Scope())}
+            found.append((lexical, dense, frequencies, near))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-4) and list(found[0][0]) == list(found[1][0])
+    assert found[0][1] == pytest.approx(found[1][1], abs=2e-3)
+    assert found[0][2:] == found[1][2:]
+
+
+@pytest.mark.parametrize("length, kept", [(5, 5), (39, 39), (40, 40), (41, 40), (57, 56), (63, 60), (300, 280)])
+def test_lengths_are_kept_in_a_byte(length: int, kept: int) -> None:
+    assert _rounded(length) == kept
+
+
+@pytest.mark.parametrize("pair, edits", [("quay qauy", 1), ("quay quay", 0), ("quay key", 3), (" quay", 4)])
+def test_edits_are_counted(pair: str, edits: int) -> None:
+    assert _distance(*pair.split(" ")) == edits
+
+
+def test_a_changed_text_takes_the_place_of_the_old(desk: Any) -> None:
+    before = desk.document("lamp")
+    assert desk.add_text("lamp", "The lantern burns three litres of oil a night.").outcome == "replaced"
+    after = desk.document("lamp")
+    assert (after.id, after.created_at) == (before.id, before.created_at) and after.content_hash != before.content_hash
+    assert names(desk.search("keeper Ulla Brandt", method="bm25")) == []
+    assert names(desk.search("litres of oil", method="bm25")) == ["lamp"]
+    assert desk.add_text("lamp", "The lantern burns three litres of oil a night.").outcome == "unchanged"
+    assert all(one.well for one in desk.maintenance.check())
+
+
+def test_an_answer_quotes_it(desk: Any) -> None:
+    answer = desk.ask_sync("When was the quay built?", conversation_id="talk")
+    assert answer.is_answered and "1911" in answer.content and answer.cached == "no"
+    assert desk.ask_sync("When was the quay built?", conversation_id="other").cached == "exact"
+    assert [one.role for one in desk.messages("talk")] == ["user", "assistant"]
+    assert desk.recent_questions()[-1].question == "When was the quay built?"
+    assert desk.trace(answer.id)["passages"] and desk.answer_kept(answer.id)["content"] == answer.content
+    assert desk.analytics(1)["questions"] == 2
+
+
+def test_files_and_what_is_attached_to_them(desk: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    write_note(folder, 1)
+    write_mail(folder, 7)
+    assert {one.name: one.outcome for one in desk.add(folder)} == {
+        "note-1.md": "added",
+        "mail-7.eml": "added",
+        "sheet-7.txt": "added",
+    }
+    assert {one.outcome for one in desk.add(folder)} == {"unchanged"}
+    mail = desk.document("mail-7.eml")
+    assert [one.name for one in desk.catalogue.children(mail.id)] == ["sheet-7.txt"]
+    moved = desk.move("mail-7.eml", "post")
+    assert moved.collection == desk.document("sheet-7.txt").collection == "post"
+    with pytest.raises(UsageError, match="attached to another document"):
+        desk.move("sheet-7.txt", "default")
+    assert {one.outcome for one in desk.add(folder)} == {"unchanged"}, "it is known where it was added"
+    assert desk.original("note-1.md").read_bytes() == (folder / "note-1.md").read_bytes()
+    assert {one.name for one in desk.remove("mail-7.eml")} == {"mail-7.eml", "sheet-7.txt"}
+    assert all(one.well for one in (*desk.maintenance.check(), *desk.maintenance.check_files(desk.uploads)))
+
+
+def test_moved_and_renamed(desk: Any) -> None:
+    generation = desk.reader.generation()
+    desk.move("quay", "harbour/quays")
+    assert desk.collections() == [("default", 2), ("harbour/cranes", 1), ("harbour/quays", 1)]
+    assert names(desk.search("oak 1911", method="bm25", collection="harbour")) == ["quay"]
+    assert names(desk.search("oak 1911", method="bm25", access=("default",))) == []
+    assert desk.reader.generation() > generation
+    desk.add_text("quay", "Another quay.")
+    with pytest.raises(UsageError, match="there is a document 'quay' in 'default' already"):
+        desk.move("crane", "default", name="quay")
+    with pytest.raises(UsageError, match="2 documents are called 'quay'"):
+        desk.document("quay")
+    desk.rename_collection("harbour", "port")
+    assert [one for one, _ in desk.collections()] == ["default", "port/cranes", "port/quays"]
+    assert desk.rename("crane", "derrick").name == "derrick" and names(desk.search("tonnes", k=1)) == ["derrick"]
+    with pytest.raises(NotFound):
+        desk.document("crane")
+
+
+def test_lists_of_documents(desk: Any) -> None:
+    found, total = desk.list_documents(text="A", limit=2, sort="name")
+    assert ([one.name for one in found], total) == (["crane", "lamp"], 3)
+    found, total = desk.list_documents(limit=2, offset=2, sort="name", is_falling=True)
+    assert ([one.name for one in found], total) == (["ferry", "crane"], 4)
+    assert desk.find_document(desk.document("crane").id[:-1]) is None
+    assert desk.document(desk.document("crane").id[:8]).name == "crane"
+
+
+def test_rebuilt_it_is_the_same(desk: Any) -> None:
+    before = names(desk.search("harbour", k=4))
+    assert desk.reindex() == desk.catalogue.counts(desk.embedder.name)["chunks"]
+    assert names(desk.search("harbour", k=4)) == before
+    assert all(one.well for one in desk.maintenance.check())
+
+
+def test_pages_and_neighbours(desk: Any) -> None:
+    (page,) = desk.pages("quay")
+    assert page.text.startswith("The quay was built")
+    chunks = desk.chunks("ferry")
+    around = desk.reader.neighbours(chunks[:1], 1)
+    assert [one.sequence for one in around[chunks[0].id]] == [1][: len(chunks) - 1]
+    vectors = desk.reader.sentence_vectors([chunks[0].id])[chunks[0].id]
+    assert vectors.shape == (len(chunks[0].sentences), desk.embedder.dimensions) and vectors.dtype == np.int8
+
+
+# files, leases, jobs
+
+
+@pytest.fixture(params=[LocalFiles, MemoryFiles])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    made: Files = request.param(tmp_path / "library") if request.param is LocalFiles else request.param()
+    return made
+
+
+def test_files_are_known_by_their_content(files: Files, tmp_path: Path) -> None:
+    kept = files.put(b"oak")
+    (tmp_path / "spruce").write_bytes(b"spruce")
+    other = files.put(b"spruce")
+    files.adopt(tmp_path / "spruce", other)
+    assert files.path(kept).read_bytes() == b"oak" and files.put(b"oak") == kept
+    assert files.hashes() == {kept, other} and files.damage(kept) == ""
+    assert not (tmp_path / "spruce").exists() and files.path(other).read_bytes() == b"spruce"
+    files.remove([kept])
+    assert not files.has(kept) and files.damage(kept) == "missing" and not files.path(kept).exists()
+
+
+@pytest.fixture(params=[LocalLeases, MemoryLeases])
+def leases(request: pytest.FixtureRequest, tmp_path: Path) -> Leases:
+    made: Leases = request.param(tmp_path / "runs") if request.param is LocalLeases else request.param()
+    return made
+
+
+def test_a_lease_is_held_as_long_as_its_block(leases: Leases) -> None:
+    with leases.hold() as lease:
+        assert leases.is_alive(lease.name) and leases.any_alive() and lease.folder.is_dir()
+    assert not leases.is_alive(lease.name) and not leases.any_alive() and not lease.folder.exists()
+    assert not leases.is_alive("nobody") and not leases.clear_dead()
+
+
+@pytest.fixture(params=[LocalUploads, MemoryUploads])
+def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Jobs:
+    made: Jobs = request.param(tmp_path / "uploads") if request.param is LocalUploads else request.param()
+    return made
+
+
+def accepted(jobs: Jobs, name: str, data: bytes = b"oak") -> Upload:
+    with jobs.receiving() as (upload_id, file):
+        file.write(data)
+        return jobs.accept(Upload(upload_id, name, "default", password="secret"), file)
+
+
+def test_what_is_accepted_waits(jobs: Jobs) -> None:
+    with jobs.receiving() as (lost, file):
+        file.write(b"half")
+    assert not jobs.has_data(lost) and jobs.all() == {}
+    first, second = accepted(jobs, "a"), accepted(jobs, "b")
+    assert list(jobs.all()) == [first.id, second.id] and jobs.data(first.id).read_bytes() == b"oak"
+    assert jobs.damaged() == []
+    jobs.write(Upload(**{name: getattr(first, name) for name in first.__slots__} | {"outcome": "added"}))
+    assert jobs.outcome(first.id) == "added" and jobs.all(anew=True)[first.id].outcome == "added"
+    jobs.take_back(second.id)
+    assert list(jobs.all(anew=True)) == [first.id] and jobs.taken_back() == {second.id}
+    jobs.data(first.id).write_bytes(b"altered")
+    assert [(one.name, one.what) for one in jobs.damaged()] == [("a", "altered")]
+    jobs.drop_data(first.id)
+    assert [(one.name, one.what) for one in jobs.damaged()] == [("a", "missing")]
+    jobs.remove(second.id)
+    assert jobs.taken_back() == set() and not jobs.has_data(second.id)
+    time.sleep(0.01)
+    jobs.clear({"pending": "9999"})
+    assert jobs.all(anew=True) == {}
+
+
+def test_one_works_at_a_time(jobs: Jobs) -> None:
+    with jobs.working() as mine, jobs.working() as others:
+        assert mine and not others
+    with jobs.working() as again:
+        assert again
+
+
+# a desk for each caller
+
+
+def test_a_caller_sees_his_collections_and_what_is_his(desk: Any) -> None:
+    reader = Caller("anna", "Anna", "reader", ("harbour",))
+    editor = Caller("ben", "Ben", "editor", ("harbour",))
+    anna, ben = CallerDesk(desk._parts, reader), CallerDesk(desk._parts, editor)
+    assert [one.name for one in anna.documents()] == ["crane"] and anna.collections() == [("harbour/cranes", 1)]
+    assert names(anna.search("quay harbour ferry")) == ["crane"]
+    with pytest.raises(NotFound):
+        anna.document("quay")
+    answer = anna.ask_sync("What does the harbour crane lift?", conversation_id="talk")
+    assert answer.is_answered and [one.id for one in anna.conversations()] == ["talk"]
+    assert ben.conversations() == [] and ben.recent_questions() == []
+    for look in (lambda: ben.trace(answer.id), lambda: ben.answer_kept(answer.id), lambda: ben.conversation("talk")):
+        with pytest.raises(NotFound):
+            look()
+    assert anna.give_feedback(answer.id, "correct").owner == "anna" and len(anna.feedback_of(answer.id)) == 1
+    assert (anna.analytics(1)["questions"], ben.analytics(1)["questions"]) == (1, 0)
+    with pytest.raises(AccessDenied, match="a reader may not rename documents"):
+        anna.rename("crane", "derrick")
+    assert ben.rename("crane", "derrick").name == "derrick"
+    with pytest.raises(AccessDenied, match="may not move documents in 'default'"):
+        ben.move("derrick", "default")
+    assert [one.name for one in ben.remove("derrick")] == ["derrick"]
+    anna.remove_conversation("talk")
+    assert anna.conversations() == [] and anna.recent_questions() == []
