@@ -32,7 +32,7 @@ from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.ask.extract import can_stand
 from refdesk.ask.judge import probability, right_features
-from refdesk.ask.sentence_scores import ROWS, Evidence, sentence_text, tabulate
+from refdesk.ask.sentences import ROWS, ScoredSentence, sentence_text, tabulate
 from refdesk.types import Scope
 
 LEARNED_FROM = ("squad_dev11", "hotpot500", "hotpot_train100", "musique_train100")
@@ -103,9 +103,9 @@ def _sentences(given: Answered, row: dict[str, Any]) -> Group:
     table = tabulate(given.query, placed, found.sentence_vectors, found.idf, documents)
     columns = np.stack([getattr(table, name) for name in SENTENCE], axis=1).astype(float)
     kept, answers = [], []
-    for number, (chunk_at, place) in enumerate(zip(table.chunk, table.sentence, strict=True)):
+    for number, (chunk_at, place) in enumerate(zip(table.chunk, table.place, strict=True)):
         passage, chunk, _ = placed[chunk_at]
-        one = Evidence(passage, chunk, int(place), sentence_text(chunk, int(place)), 0.0)
+        one = ScoredSentence(passage, chunk, int(place), sentence_text(chunk, int(place)), 0.0)
         if can_stand(one):
             kept.append(number)
             is_known = documents[chunk.document_id].name in row["relevant"]

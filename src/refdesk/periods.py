@@ -85,7 +85,7 @@ def _patterns(text: str) -> Iterator[tuple[Callable[[re.Match[str]], str], re.Pa
     """Those that can match: most texts name no period, and looking for a few letters costs next to nothing."""
     if "fy" in text or "fiscal" in text:
         yield _fiscal, _FISCAL
-    if any(mark in text for mark in _QUARTER_MARKS):
+    if "q" in text and any(mark in text for mark in _QUARTER_MARKS):
         yield _quarter, _QUARTER
     if "quarter" in text:
         yield _quarter_words, _QUARTER_WORDS

@@ -38,6 +38,7 @@ class Examples:
 
     labels: tuple[str, ...]
     vectors: NDArray[np.float32]
+    places: Mapping[str, NDArray[np.intp]]  # of each label
 
     def votes(self, vector: NDArray[np.float32]) -> dict[str, float]:
         """The share of each label among the nearest examples, weighed by how near they are; best first."""
@@ -52,10 +53,7 @@ class Examples:
     def closest(self, vector: NDArray[np.float32]) -> dict[str, float]:
         """Per label the cosine of its nearest example."""
         cosines = np.vecdot(self.vectors, vector)
-        closest: dict[str, float] = {}
-        for label, cosine in zip(self.labels, cosines, strict=True):
-            closest[label] = max(closest.get(label, -1.0), float(cosine))
-        return closest
+        return {label: float(cosines[places].max()) for label, places in self.places.items()}
 
 
 @cache
@@ -92,7 +90,9 @@ def _make(embedder: Embedder) -> None:
 
 def _examples(vectors: NDArray[np.float32]) -> Examples:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return Examples(tuple(label for label, _ in questions()), vectors / np.maximum(lengths, 1e-9))
+    labels = tuple(label for label, _ in questions())
+    places = {label: np.flatnonzero([other == label for other in labels]) for label in dict.fromkeys(labels)}
+    return Examples(labels, vectors / np.maximum(lengths, 1e-9), places)
 
 
 # What is said that is no question to the documents, and what is honest to reply?

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Strategy
+from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.named_documents import prefer
 from refdesk.ask.rank import (
     best_first,
@@ -24,8 +25,7 @@ from refdesk.ask.rank import (
     without_repeats,
 )
 from refdesk.ask.render import stands_alone
-from refdesk.ask.sentence_features import Reading, read
-from refdesk.ask.sentence_scores import NUMBER, asked, idf, label_match
+from refdesk.ask.sentences import NUMBER, Evidence, idf, label_match, question_words
 from refdesk.ask.strategies.hybrid import convex, reciprocal_rank
 from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
@@ -59,7 +59,7 @@ class Job:
     reranker: Reranker
     settings: Settings
     trace: Trace
-    rows: dict[int, NDArray[np.int8]] = field(default_factory=dict)
+    rows: Evidence = field(default_factory=Evidence)
     weights: dict[str, float] = field(default_factory=dict)
     preferred: dict[str, float] = field(default_factory=dict)
 
@@ -300,7 +300,7 @@ def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit
     if query.number < NUMBER:
         job.trace.skip("rows", "the question does not ask for a number")
         return hits
-    question, known = asked(query.fullest), {hit.chunk.id for hit in hits}
+    question, known = question_words(query.fullest), {hit.chunk.id for hit in hits}
     tables = [hit for hit in considered if hit.chunk.kind == "table" and hit.chunk.id not in known]
     with job.trace.stage("rows", tables=len(tables)) as stage:
         matches = {hit.chunk.id: max(label_match(question, row) for row in _rows(hit.chunk)) for hit in tables}
@@ -310,7 +310,7 @@ def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit
     return [*hits, *found]
 
 
-def _rows(chunk: Chunk) -> list[Reading]:
+def _rows(chunk: Chunk) -> list[SentenceWords]:
     return [read(chunk.text[start:end]) for start, end, *_ in chunk.sentences] or [read(chunk.text)]
 
 
