@@ -20,14 +20,14 @@ from benchmarks.common import Figure, write
 from benchmarks.perturb import perturbed
 from benchmarks.verification import SETS, Case, Vectors, cases, chunks, pairs
 from refdesk.answer import Verdict
-from refdesk.ask.claims import statements
-from refdesk.ask.negation import content_stems
+from refdesk.ask.attest import statements
 from refdesk.ask.support import (
     COEFFICIENTS,
     FEATURES,
     SUPPORTED,
     Line,
     Support,
+    content_stems,
     cosines,
     judge_claim,
     probability,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk.answer import Claim, Verdict
-from refdesk.ask.claims import without_refuted
+from refdesk.ask.attest import without_refuted
 
 
 def claims(content: str, **verdicts: Verdict) -> list[Claim]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk.answer import Turn
-from refdesk.ask.followup import FAR, NEAR, leans, stand_alone
-from refdesk.ask.phrases import phrases
+from refdesk.ask.followup import FAR, NEAR, leans, phrases, stand_alone
 
 
 def asked(*questions: str, answer: str = "") -> list[Turn]:

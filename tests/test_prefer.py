@@ -101,7 +101,6 @@ def test_a_short_document_is_not_preferred_for_its_title() -> None:
         ("first, second and third quarters of fiscal 2024", Period(frozenset({2024}), frozenset({1, 2, 3}))),
         ("the 2nd-quarter report", Period(quarters=frozenset({2}))),
         ("the fiscal year '19", Period(years=frozenset({2019}))),
-        ("its 10-K", Period(forms=frozenset({"10k"}))),
         ("August 30, 2023", Period(frozenset({2023}), days=frozenset({"2023-08-30"}))),
         ("30 August 2023", Period(frozenset({2023}), days=frozenset({"2023-08-30"}))),
         ("Aug. 30th, 2023", Period(frozenset({2023}), days=frozenset({"2023-08-30"}))),

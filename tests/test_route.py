@@ -16,12 +16,13 @@ from refdesk.ask.classify import (
     Reading,
     examples,
     kind,
+    plain_form,
     questions,
     read,
     reply,
+    sides,
     without_greeting,
 )
-from refdesk.ask.comparison import plain_form, sides
 from refdesk.providers.embed import OnnxEmbedder
 
 EMBEDDER = OnnxEmbedder(threads=1)

@@ -112,8 +112,11 @@ def _factual(
         if first.chunk.kind == "table" and not held <= read(one.text).places.keys():
             continue
         is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
-        if _ends(one) and (is_near or _differs(query, first, one, documents)):
-            chosen += [one] if not any(_repeats(one, other, vectors) for other in chosen) else []
+        if not _ends(one) or not (is_near or _may_differ(query, first, one)):
+            continue
+        is_new = not any(_repeats(one, other, vectors) for other in chosen)
+        if is_new and (is_near or _differs(query, first, one, documents)):
+            chosen.append(one)
     return chosen
 
 
@@ -129,16 +132,17 @@ def _of_kind(ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
     return [one for one in ranked if one.fit > 0]
 
 
+def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> bool:
+    """Two statements of one thing share a word of the question and have figures; these are then read."""
+    own, other = read(first.text), read(one.text)
+    is_row = "table" in (first.chunk.kind, one.chunk.kind)
+    shared = own.places.keys() & other.places.keys() & set(query.terms)
+    has_figures = all(sentence.numbers or sentence.shows("date") for sentence in (own, other))
+    return one.chunk.document_id != first.chunk.document_id and bool(shared or is_row) and has_figures
+
+
 def _differs(query: Query, first: ScoredSentence, one: ScoredSentence, documents: Mapping[str, Document]) -> bool:
     """Does another document give another value of the same thing?"""
-    if one.chunk.document_id == first.chunk.document_id:
-        return False
-    own, other = read(first.text), read(one.text)
-    shared = own.places.keys() & other.places.keys() & set(query.terms)
-    if not shared and not {first.chunk.kind, one.chunk.kind} & {"table"}:
-        return False  # two statements of one thing share a word of the question; the figures need not be read
-    if not all(sentence.numbers or sentence.shows("date") for sentence in (own, other)):
-        return False
     sides = [conflicts.quoted(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
     return conflicts.disagree(query, *sides) is not None
 

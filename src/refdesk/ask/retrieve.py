@@ -1,4 +1,4 @@
-"""Which chunks will be read? Search, prefer named documents, rerank, check, look again once, thin out.
+"""Which chunks will be read? Search, prefer named documents, rerank, check, thin out.
 
 A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
 """
@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from refdesk.answer import Plan, Query, Retrieved, Strategy
 from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.named_documents import prefer
 from refdesk.ask.rank import (
-    best_first,
-    best_sentence,
     diverse,
     interleave,
     penalise,
@@ -40,12 +35,8 @@ PREFERRED_DEPTH, PREFERRED_ROOM = 2.0, 1.25
 # How often the hits of a follow-up with its topic count beside those of it as typed. recall@5 of the 45 follow-ups of
 # mtrag_govt that are not sure: typed .446, once .512, twice .579, three times .617, with the topic alone .599.
 BESIDE_WEIGHT = 3
-TOO_FEW = 3  # hits below which a second search is worth its milliseconds
-SURE = 0.6  # cosine of a hit beside which no second search is needed: a small library has one answer, and no more
-TELLING = 0.5  # share of the rarest term's weight that a term needs to stay in the second search
 MOST_TABLES = 3  # added to the hits of a question that asks for a number
 SAME_LABEL = 0.6  # F1 of the words of a row's label and of what is asked for
-FEEDBACK = 0.4  # share of the best sentence in the vector of the second search
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,6 @@ def retrieve(
     ranked = [_ranked(job, side) for side in sides]
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
-    kept, refined = _enough(job, query, kept)
     hits = _thinned(job, interleave(kept) if len(kept) > 1 else kept[0])
     hits = _with_rows(job, query, hits, considered)
     neighbours = _neighbours(job, hits)
@@ -90,7 +80,6 @@ def retrieve(
         sentence_vectors=job.rows,
         idf={term: job.weights[term] for term in query.terms},
         preferred_documents=tuple(job.preferred),
-        refined=refined,
         neighbours=neighbours,
     )
 
@@ -234,62 +223,6 @@ def _checked(job: Job, query: Query, hits: Sequence[Hit]) -> list[Hit]:
         kept = relevant(hits, query, job.rows, job.weights, job.settings.similarity_threshold)
         stage.gave(hits=len(kept))
     return kept
-
-
-def _enough(job: Job, query: Query, kept: Sequence[Sequence[Hit]]) -> tuple[list[list[Hit]], str]:
-    """The hits as they are, or after one more search for what is telling in the question when too few are left."""
-    sides = [list(hits) for hits in kept]
-    found = {hit.chunk.id for hits in sides for hit in hits}
-    is_sure = any(hit.cosine >= SURE for hits in sides for hit in hits)
-    if not job.plan.check_relevance or is_sure or len(found) >= min(TOO_FEW, job.plan.k, job.library.chunk_count):
-        return sides, ""
-    unknown = idf({"": 0}, job.library.chunk_count)[""]
-    again = refine(query, sides[0], job.rows, job.weights, unknown)
-    with job.trace.optional("refine", hits=len(found), query=again.standalone) as stage:
-        more = [hit for hit in _ranked(job, again) if hit.chunk.id not in found]
-        more = relevant(more, query, job.rows, job.weights, job.settings.similarity_threshold)
-        sides[0] = best_first([*sides[0], *more])
-        stage.gave(hits=len(sides[0]))
-    return sides, again.standalone
-
-
-def refine(
-    query: Query,
-    hits: Sequence[Hit],
-    rows: Mapping[int, NDArray[np.int8]],
-    weights: Mapping[str, float],
-    unknown: float,
-) -> Query:
-    """The question reduced to its names and rare words, its vector moved towards the best sentence found so far.
-
-    A word as heavy as `unknown` stands nowhere in the library: it finds nothing.
-
-    >>> refine(query("please tell me about the mooring of buoy W7"), …).standalone
-    'mooring buoy W7'
-    """
-    known = {term: weight for term, weight in weights.items() if term in query.terms and weight < unknown}
-    telling = TELLING * max(known.values(), default=0.0)
-    kept: list[str] = []
-    for place, word in enumerate(query.standalone.split()):
-        bare = word.strip("?!.,;:\"'()")
-        own = [known[stem] for stem in query_terms(bare) if stem in known] if bare else []
-        is_name = bool(own) and ((place and bare[:1].isupper()) or any(letter.isdigit() for letter in bare))
-        if is_name or any(weight >= telling for weight in own):
-            kept.append(bare)
-    text = " ".join(kept) or query.standalone
-    return replace(query, standalone=text, vector=_towards(query.vector, hits, rows))
-
-
-def _towards(
-    vector: NDArray[np.float32], hits: Sequence[Hit], rows: Mapping[int, NDArray[np.int8]]
-) -> NDArray[np.float32]:
-    """Pseudo relevance feedback (Rocchio) with one sentence, the nearest."""
-    nearest = [(*best_sentence(vector, rows.get(hit.chunk.id)), hit.chunk.id) for hit in hits]
-    cosine, place, chunk_id = max(nearest, default=(-1.0, -1, 0))
-    if cosine <= 0.0:
-        return vector
-    moved = (1.0 - FEEDBACK) * vector + FEEDBACK * rows[chunk_id][place].astype(np.float32) / 127.0
-    return np.asarray(moved / np.linalg.norm(moved), dtype=np.float32)
 
 
 def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit]) -> list[Hit]:

@@ -163,7 +163,7 @@ def _take_apart(
     found = []
     for chunk, own, heading, cosine in zip(chunks, texts, above, cosines, strict=True):
         sentences = [known[text] for text in own]
-        held = np.array([_held(one, stems, alike) for one in sentences], dtype=np.float32).reshape(-1, len(stems))
+        held = np.array([_held(one, stems, alike) for one in sentences], np.float32).reshape(len(own), len(stems))
         headed = np.array(_held(known[heading], stems, alike), dtype=np.float32)
         is_table = chunk.kind == "table"
         credit = _credit(held, headed, is_table=is_table)
@@ -295,7 +295,7 @@ class SentenceTable:
     @cached_property
     def _passage_credit(self) -> Floats:
         found: Floats = np.array([one.credit.max(axis=0, initial=0.0) for one in self._chunks], dtype=np.float32)
-        return found.reshape(-1, len(self.weights))
+        return found.reshape(len(self._chunks), len(self.weights))
 
     @cached_property
     def passage_coverage(self) -> Floats:

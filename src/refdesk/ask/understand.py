@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from refdesk.answer import Query, Question, Turn, Usage
 from refdesk.ask.classify import HINTS, INTENTS, SHIPPED, Reading, asks_for_number, examples, is_errand, kind, read
 from refdesk.ask.followup import Rewrite, stand_alone
-from refdesk.ask.phrases import fluent
 from refdesk.ask.spelling import Correction, correct
 from refdesk.models import model_info
 from refdesk.ports import LLM, Embedder, Library, Request
@@ -46,8 +45,6 @@ async def understand(
 ) -> Query:
     """The query that is searched for; only embedding may fail, every other step is skipped when it does."""
     text = " ".join(question.text.split())
-    if not question.verbatim:
-        text = fluent(text)
     model = router if router is not None and _is_able(router) else None
     correction = await _spelled(text, question, library, settings, trace)
     nearness = Nearness(library, embedder, question.scope, settings)

@@ -16,8 +16,7 @@ import orjson
 
 from refdesk.answer import Claim, Context, Plan, Query, Usage, Verdict, Verification
 from refdesk.answer import Turn as Message
-from refdesk.ask.attest import Attested, attest
-from refdesk.ask.claims import CONTRADICTED, MARKER, REFUTED, statements, without_refuted
+from refdesk.ask.attest import CONTRADICTED, MARKER, REFUTED, Attested, attest, statements, without_refuted
 from refdesk.ask.draft import drafted
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.render import render
