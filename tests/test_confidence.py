@@ -6,9 +6,8 @@ import pytest
 
 from evidence_samples import chunk
 from refdesk.answer import Citation, Claim, Verdict
-from refdesk.ask.calibration import CONFIDENCE
 from refdesk.ask.extract import Quote
-from refdesk.ask.judge import HIGH, Relevance, calibrated, confidence, grounding, level
+from refdesk.ask.judge import CONFIDENCE, HIGH, Relevance, calibrated, confidence, grounding, level
 from refdesk.ask.sentences import ScoredSentence
 from refdesk.settings import Settings
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from refdesk.answer import Citation, Claim, Confidence, ConfidenceLevel, Context, Query, Retrieved, Sufficiency, Verdict
 from refdesk.ask.answer_type import SentenceWords, read
-from refdesk.ask.calibration import CONFIDENCE, FOUND, FOUND_INTERCEPT, RIGHT, RIGHT_INTERCEPT
 from refdesk.ask.conflicts import conflicts
 from refdesk.ask.extract import Quote
 from refdesk.ask.sentences import (
+    CALIBRATION,
     COSINE,
     COVERAGE,
     FRAME_WEIGHT,
@@ -32,6 +32,9 @@ from refdesk.settings import Settings
 from refdesk.terms import as_typed, query_terms, terms
 from refdesk.types import Hit
 
+FOUND, FOUND_INTERCEPT, RIGHT, RIGHT_INTERCEPT, CONFIDENCE = (
+    CALIBRATION[name] for name in ("found", "found_intercept", "right", "right_intercept", "confidence")
+)
 LOOKED_AT = 20  # hits that are judged
 BESIDE = 7  # next best passages that the best one is compared with
 USUAL = 0.25  # evidence of a passage about something else, where there is none to compare with

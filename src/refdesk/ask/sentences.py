@@ -10,6 +10,7 @@ The sentences of a chunk are taken apart once per question: reranking, judging a
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,9 +35,8 @@ from refdesk.ask.answer_type import (
     read_all,
     table_header,
 )
-from refdesk.ask.calibration import SENTENCE
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
-from refdesk.text import word_list, word_set
+from refdesk.text import ASSETS, word_list, word_set
 from refdesk.types import Chunk, Document
 
 Floats = NDArray[np.float32]
@@ -56,6 +56,8 @@ _DIGITS = {
 }
 TWINS = _DIGITS | {number: term for term, number in _DIGITS.items()}  # "five points" and "5 points"
 
+CALIBRATION: Mapping[str, Any] = json.loads((ASSETS / "calibration.json").read_text(encoding="utf-8"))
+SENTENCE: Mapping[str, float] = CALIBRATION["sentence"]
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
 # Rows of tables beside sentences. Chosen on the even contexts of TAT-QA: the answer is then among the quotes for .944
@@ -439,7 +441,7 @@ def score_sentences(
 def score(table: SentenceTable) -> Floats:
     """One figure per sentence: the log-odds of being the one that answers, up to a constant of the question."""
     found: Floats = sum(
-        (np.float32(weight) * getattr(table, name) for name, weight in (SENTENCE | ROWS).items()),
+        (np.float32(weight) * getattr(table, name) for name, weight in {**SENTENCE, **ROWS}.items()),
         np.zeros(len(table.cosine), dtype=np.float32),
     )
     return found

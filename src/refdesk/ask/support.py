@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Claim, Verdict
 from refdesk.ask.figures import Quantity, agrees, compact, figures
 from refdesk.terms import terms
-from refdesk.text import STOP_WORDS, fold
+from refdesk.text import STOP_WORDS, fold, word_list, word_set
 
 # --- does a sentence say the opposite of another? ------------------------------------------------------------------
 # Which words of a sentence carry its meaning? Words, the stems of content words, names.
@@ -71,68 +71,14 @@ _ENDS = frozenset(
 )
 REACH = 2  # content words after a negation that it is taken to deny
 
-# Groups of words of which a statement is true of one only: a claim that has one where its source has another is wrong.
-_OPPOSED = """
-increase increased increases increasing rise rises rose risen grew grow grows growth raise raised higher up \
-upward gain gained | decrease decreased decreases decreasing decline declined fall falls fell fallen drop dropped \
-shrink shrank reduce reduced reduces lower down downward lost
-more greater | less fewer
-above over exceeds exceeded | below under
-before prior preceding earlier | after following later
-maximum highest most largest biggest | minimum lowest least smallest
-all every always entire | never none
-begin began begins start started starts opened opens opening | end ended ends finish finished closed closes closing
-win won wins winning winner | lose lost loses losing loser
-positive positively | negative negatively
-improve improved improves better best | worsen worsened worse worst deteriorated
-profit surplus income | loss losses deficit
-allow allowed allows permit permitted permits | forbid forbidden forbids prohibit prohibited prohibits banned
-include included includes including | exclude excluded excludes excluding
-accept accepted approve approved agreed granted | reject rejected refuse refused denied
-required mandatory must compulsory obligatory | optional voluntary
-high | low
-large big | small little
-long | short
-old older | new newer young younger
-early | late
-first | last final
-left | right
-north northern | south southern
-east eastern | west western
-male men man he his him | female women woman she her
-father son brother husband | mother daughter sister wife
-safe safely | dangerous unsafe
-present | absent
-internal | external
-minor | major
-buy bought purchased acquired | sell sold
-arrive arrived arrives | depart departed departs departure
-import imported imports | export exported exports
-monday | tuesday | wednesday | thursday | friday | saturday | sunday
-winter | spring | summer | autumn
-daily | weekly | monthly | quarterly | annually yearly annual
-morning | afternoon | evening | night
-red | blue | green | yellow | black | white | orange
-same identical similar | different unlike
-strong stronger | weak weaker
-fast faster quick | slow slower
-cause caused causes | prevent prevented prevents
-support supported supports | oppose opposed opposes
-succeed succeeded successful | unsuccessful failed
-"""
-
-
-def _groups() -> dict[str, tuple[int, int]]:
-    """word -> (group, side)."""
-    found: dict[str, tuple[int, int]] = {}
-    for group, line in enumerate(_OPPOSED.strip().splitlines()):
-        for side, members in enumerate(line.split("|")):
-            for word in members.split():
-                found.setdefault(word, (group, side))
-    return found
-
-
-OPPOSED = _groups()
+# Words that exclude each other: a claim that has one where its source has the other is wrong. Balanced accuracy on the
+# claims of SciFact is .675 with the two directions and .662 without; forty more groups (colours, kinship …) gave nothing
+# there, .0025 on FoolMeTwice. Weekdays are the one kind of date that is no figure.
+_OPPOSED: Mapping[str, tuple[str, str]] = {
+    **{word: ("change", side) for side in ("rise", "fall") for word in word_set("words", side)},
+    **{word: ("amount", side) for side in ("more", "less") for word in word_set("words", side)},
+    **{day: ("weekday", day) for day in word_list("words", "weekdays")},
+}
 
 
 def is_negation(word: str) -> bool:
@@ -171,20 +117,13 @@ def opposites(claim: Sequence[str], source: Sequence[str]) -> list[tuple[str, st
     >>> opposites(["revenue", "increased"], ["revenue", "decreased"])
     [('increased', 'decreased')]
     """
-    held: dict[int, list[int]] = {}
-    for place, word in enumerate(source):
-        if word in OPPOSED:
-            held.setdefault(OPPOSED[word][0], []).append(place)
     found = []
     for place, word in enumerate(claim):
-        group, side = OPPOSED.get(word, (-1, -1))
-        places = held.get(group, [])
-        if not places or any(OPPOSED[source[other]][1] == side for other in places):
-            continue
-        about = _about(claim, place)
-        rival = next((source[other] for other in places if about & _about(source, other)), "")
-        if rival:
-            found.append((word, rival))
+        kind, side = _OPPOSED.get(word, ("", ""))
+        held = [other for other, rival in enumerate(source) if kind and _OPPOSED.get(rival, ("", ""))[0] == kind]
+        if not any(_OPPOSED[source[other]][1] == side for other in held):
+            about = _about(claim, place)
+            found += [(word, source[other]) for other in held if about & _about(source, other)][:1]
     return found
 
 
