@@ -247,8 +247,8 @@ class When(NamedTuple):
 
 
 _DATES_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
-DATES_MONTHS = {name: number for number, name in enumerate(_DATES_NAMES, 1)}
-DATES_MONTHS |= {name[:3]: number for name, number in list(DATES_MONTHS.items())} | {"sept": 9}
+MONTH_NUMBERS = {name: number for number, name in enumerate(_DATES_NAMES, 1)}
+MONTH_NUMBERS |= {name[:3]: number for name, number in list(MONTH_NUMBERS.items())} | {"sept": 9}
 _GERMAN = (
     "januar",
     "februar",
@@ -277,9 +277,9 @@ _FRENCH = (
     "novembre",
     "décembre",
 )
-DATES_MONTHS |= {name: number for names in (_GERMAN, _FRENCH) for number, name in enumerate(names, 1)}
+MONTH_NUMBERS |= {name: number for names in (_GERMAN, _FRENCH) for number, name in enumerate(names, 1)}
 
-_DATES_MONTH = "(?P<{}>" + "|".join(sorted(DATES_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_DATES_MONTH = "(?P<{}>" + "|".join(sorted(MONTH_NUMBERS, key=len, reverse=True)) + r")\b\.?"
 _DATES_YEAR = r"(?P<{}>(?:1\d|20|21)\d\d)\b"
 _DATES_DAY = r"(?P<{}>[0-3]?\d)(?:st|nd|rd|th|\.)?"
 _QUARTERS = {
@@ -333,7 +333,7 @@ def read(match: re.Match[str]) -> tuple[When, ...]:
     if "q" in own:
         return (When(year, int(own["q"]) if own["q"].isdigit() else _QUARTERS[own["q"].lower()]),)
     month = own.get("m", "0").lower()
-    month_number = int(month) if month.isdigit() else DATES_MONTHS[month]
+    month_number = int(month) if month.isdigit() else MONTH_NUMBERS[month]
     day = int(own.get("d", 0))
     if number == 10:
         return (When(year, decade=True),)

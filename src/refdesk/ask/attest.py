@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Citation, Claim, Context, Passage, Query, Verdict
 from refdesk.ask.citations import closes_fence, code_ranges, outside_code
 from refdesk.ask.draft import PlacedQuote
-from refdesk.ask.support import Judged, Line, cosines, is_negated, judge_claim, read, support
+from refdesk.ask.support import Judged, SourceSentence, cosines, is_negated, judge_claim, read_claim, support
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.terms import terms
 from refdesk.text import Range, fold, sentences
@@ -63,7 +63,7 @@ _REFUSAL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ClaimText:
     """A claim before it is checked: characters `start..end` of the content, its markers within."""
 
     text: str  # without markers, bullets and emphasis
@@ -72,9 +72,9 @@ class Statement:
     markers: tuple[int, ...]
 
 
-def statements(content: str) -> list[Statement]:
+def statements(content: str) -> list[ClaimText]:
     """The claims of a content in order."""
-    found: list[Statement] = []
+    found: list[ClaimText] = []
     visible = outside_code(content)
     for start, end, is_row in _blocks(content):
         ranges = [(start, end)] if is_row else _sentences(content, start, end)
@@ -82,7 +82,7 @@ def statements(content: str) -> list[Statement]:
             text = _bare(content[low:high], visible[low:high])
             markers = tuple(dict.fromkeys(int(one) for one in MARKER.findall(visible[low:high])))
             if _claims_something(text, bool(markers)):
-                found.append(Statement(text, low, high, markers))
+                found.append(ClaimText(text, low, high, markers))
     return found
 
 
@@ -173,7 +173,7 @@ _BLANKS = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}")
 
 
-def without_refuted(content: str, claims: Sequence[Claim], verdicts: Sequence[Verdict] = REFUTED) -> str:
+def remove_unsupported(content: str, claims: Sequence[Claim], verdicts: Sequence[Verdict] = REFUTED) -> str:
     """The content without the claims of these verdicts, bullets that held nothing else included."""
     kept, position = [], 0
     for claim in claims:
@@ -301,9 +301,9 @@ class Sheet:
                             return number, place, index
         return None
 
-    def lines(self, passages: Sequence[int], vector: NDArray[np.float32]) -> list[Line]:
+    def lines(self, passages: Sequence[int], vector: NDArray[np.float32]) -> list[SourceSentence]:
         """All sentences of these passages, with their nearness to the claim."""
-        found: list[Line] = []
+        found: list[SourceSentence] = []
         for number in passages:
             passage = self.passages[number]
             for place, chunk in enumerate(passage.chunks):
@@ -313,10 +313,10 @@ class Sheet:
                 for index, sentence in enumerate(chunk.sentences):
                     text = chunk.text[sentence.start : sentence.end]
                     cosine = float(near[index]) if near is not None else -1.0
-                    found.append(Line(number, place, index, text, stems[index], cosine))
+                    found.append(SourceSentence(number, place, index, text, stems[index], cosine))
         return self._measured(found, vector)
 
-    def _measured(self, lines: list[Line], vector: NDArray[np.float32]) -> list[Line]:
+    def _measured(self, lines: list[SourceSentence], vector: NDArray[np.float32]) -> list[SourceSentence]:
         """Sentences without a stored vector (a neighbour that was joined): the few that may matter are embedded."""
         if all(line.cosine >= -0.99 for line in lines):
             return lines
@@ -396,7 +396,7 @@ def _quotes(wanted: str, own: str) -> bool:
 # --- one claim -----------------------------------------------------------------------------------------------------
 
 
-def _judge(statement: Statement, sheet: Sheet) -> Judged:
+def _judge(statement: ClaimText, sheet: Sheet) -> Judged:
     own = sheet.cited(statement.markers)
     others = [number for number in sheet.passages if number not in own]
     if found := sheet.literal(statement.text, own):
@@ -420,7 +420,7 @@ def _against(text: str, passages: Sequence[int], sheet: Sheet, vector: NDArray[n
     if not passages:
         return Judged("unsupported", 0.0, "carries no citation", ())
     language = sheet.passages[passages[0]].document.language or "en"
-    claim = read(text, language)
+    claim = read_claim(text, language)
     found = support(claim, sheet.lines(passages, vector), sheet.surroundings(passages), language)
     return judge_claim(found)
 
@@ -430,7 +430,7 @@ def _elsewhere(sheet: Sheet, number: int, own: Sequence[int]) -> str:
     return f"proved by {name}, which it does not cite" if own else f"carries no citation; {name} proves it"
 
 
-def _cite(statement: Statement, judged: Judged, sheet: Sheet) -> tuple[int, ...]:
+def _cite(statement: ClaimText, judged: Judged, sheet: Sheet) -> tuple[int, ...]:
     """The citations of a claim: under each marker the sentences that were found, at least one."""
     placed: list[int] = []
     for marker in statement.markers:

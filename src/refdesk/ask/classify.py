@@ -1,6 +1,6 @@
 """What kind of question is it, and what does that ask of the search? Rules first, then the nearest examples. Pure.
 
->>> read("List all suppliers", vector=None, examples=None, unknown=0).intent
+>>> classify("List all suppliers", vector=None, examples=None, unknown=0).intent
 'list'
 """
 
@@ -177,7 +177,7 @@ LONGEST_CHAT = 12  # words
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Classification:
     """How a question was read; `sure` is false where a model that writes may settle it."""
 
     route: Route = "needs_retrieval"
@@ -200,28 +200,30 @@ def is_errand(text: str) -> bool:
     return _ERRANDS["act"].search(asked) is not None or _ERRANDS["live"].search(asked) is not None
 
 
-def read(text: str, vector: Any, examples: Examples | None, unknown: int) -> Reading:
+def classify(text: str, vector: Any, examples: Examples | None, unknown: int) -> Classification:
     """The route, intent, complexity and parts of a question.
 
     `unknown` counts the content words that no document holds: an errand is only assumed where there are some, unless
     it is said to somebody who acts ("book me a flight").
     """
     if group := kind(text):
-        return Reading("conversational", complexity="simple", why=f"small talk: {group}")
+        return Classification("conversational", complexity="simple", why=f"small talk: {group}")
     asked = without_greeting(text)
     if _ERRANDS["act"].search(asked):
-        return Reading("out_of_scope", complexity="simple", why="an errand")
+        return Classification("out_of_scope", complexity="simple", why="an errand")
     if unknown and _ERRANDS["live"].search(asked):
-        return Reading(
+        return Classification(
             "out_of_scope", complexity="simple", why="asks for what is so this minute, not for what is written"
         )
     if away := _away_from_documents(asked, vector, examples, unknown):
-        return Reading(away, complexity="simple", why="nearest examples", sure=False)
+        return Classification(away, complexity="simple", why="nearest examples", sure=False)
     if _is_about_library(asked, vector, examples):
-        return Reading(complexity="simple", why="nearest examples: asks for the documents", is_about_library=True)
+        return Classification(
+            complexity="simple", why="nearest examples: asks for the documents", is_about_library=True
+        )
     parts = sides(asked)
     intent, why, sure = _intent(asked, parts, vector, examples)
-    reading = Reading(intent=intent, parts=parts if intent == "comparison" else (), why=why, sure=sure)
+    reading = Classification(intent=intent, parts=parts if intent == "comparison" else (), why=why, sure=sure)
     return replace(reading, complexity=_complexity(asked, intent), hints=HINTS[intent])
 
 

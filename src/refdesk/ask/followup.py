@@ -247,7 +247,7 @@ _DEFINING = re.compile(
 )
 
 
-def leans(question: str, earlier: Sequence[str]) -> str:
+def follow_up_sign(question: str, earlier: Sequence[str]) -> str:
     """Why a question does not stand alone, "" when it does; `earlier` are the user's questions before it."""
     if not earlier:
         return ""
@@ -304,7 +304,7 @@ def _content(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class SalienceWeights:
     """How salience comes and goes; tuned on one half of four sets of conversations, docs/log.md."""
 
     decay: float = 0.8  # from one question to the next
@@ -318,13 +318,13 @@ class Weights:
     person: float = 1.2  # he, she: a name of a person
 
 
-WEIGHTS = Weights()
+WEIGHTS = SalienceWeights()
 
 
 class Topics:
     """What a conversation speaks of, and how much at this moment."""
 
-    def __init__(self, weights: Weights = WEIGHTS) -> None:
+    def __init__(self, weights: SalienceWeights = WEIGHTS) -> None:
         self._weights = weights
         self._salience: dict[str, float] = {}
         self._phrases: dict[str, Phrase] = {}
@@ -390,7 +390,7 @@ def is_topic(phrase: Phrase) -> bool:
 
 
 def stand_alone(
-    question: str, turns: Sequence[Turn], nearness: Nearness | None = None, weights: Weights = WEIGHTS
+    question: str, turns: Sequence[Turn], nearness: Nearness | None = None, weights: SalienceWeights = WEIGHTS
 ) -> Rewrite:
     """The question with what it leans on put in; itself when it stands alone.
 
@@ -402,13 +402,13 @@ def stand_alone(
     questions: list[str] = []
     for turn in turns[-MOST_TURNS:]:
         if turn.role == "user":
-            why = leans(turn.content, questions)
+            why = follow_up_sign(turn.content, questions)
             rewrite = _rewritten(turn.content, why, questions, topics, None) if why else Rewrite(turn.content)
             questions.append(rewrite.fullest)
             topics.hear_question(turn.content, rewrite.topic)
         else:
             topics.hear_answer(turn.content)
-    why = leans(question, questions)
+    why = follow_up_sign(question, questions)
     if nearness is not None and questions:
         why = _confirmed(question, why, nearness)
     return _rewritten(question, why, questions, topics, nearness) if why else Rewrite(question)

@@ -1,7 +1,7 @@
 """What is known already, and what is kept? The cache before a question, the conversation, trace and cache after.
 
 An answer written with a conversation in view is kept for that conversation alone; one written without may serve every
-question that means the same, in the same realm: scope, access, level, mode, settings, models and corpus version.
+question that means the same, in the same namespace: scope, access, level, mode, settings, models and corpus version.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from refdesk.text import sentences
 from refdesk.trace import Trace, aside
 from refdesk.types import EVERYTHING, Scope
 
-# Which earlier answer may stand for this question's? Names the realm in which answers are kept.
+# Which earlier answer may stand for this question's? Names the namespace in which answers are kept.
 
 
-def realm(
+def cache_namespace(
     question: Question,
     settings: Settings,
     models: str,
@@ -142,7 +142,7 @@ class Keeper:
             return ()
         with self._trace.optional("recall") as stage:
             words = same_words(self._question.text)
-            found = await aside(self._desk.cache.get, self._realm(self.turns), words)
+            found = await aside(self._desk.cache.get, self._namespace(self.turns), words)
             stage.gave(found=found is not None)
             if found is not None:
                 return await self._served(decode_answer(found), "exact")
@@ -153,7 +153,7 @@ class Keeper:
         if not self._question.use_cache or self.turns or query.route != "needs_retrieval":
             return ()
         with self._trace.optional("recall_similar") as stage:
-            near = await aside(self._desk.cache.nearest, self._realm(()), query.vector, NEAREST)
+            near = await aside(self._desk.cache.nearest, self._namespace(()), query.vector, NEAREST)
             needed = threshold(self._desk.settings.cache_threshold_mode, query.standalone)
             for earlier, cosine, found in near:
                 if cosine >= needed and same_question(query.standalone, earlier):
@@ -230,9 +230,9 @@ class Keeper:
     def _put(self, answer: Answer, query: Query) -> None:
         packed, typed, meant = encode_answer(answer), same_words(self._question.text), same_words(query.standalone)
         if not self.turns:
-            self._desk.cache.put(self._realm(()), meant, query.vector, packed)
+            self._desk.cache.put(self._namespace(()), meant, query.vector, packed)
         if self.turns or typed != meant:
-            self._desk.cache.put(self._realm(self.turns), typed, None, packed)
+            self._desk.cache.put(self._namespace(self.turns), typed, None, packed)
 
     def _is_worth_keeping(self, answer: Answer) -> bool:
         """Not what was answered while a model was down: the next one who asks may get the better answer."""
@@ -252,8 +252,8 @@ class Keeper:
         with self._trace.optional("record"):
             await aside(self._desk.record, answer, self._trace)
 
-    def _realm(self, turns: tuple[Turn, ...]) -> str:
-        return realm(self._question, self._desk.settings, self._names, self._generation, turns)
+    def _namespace(self, turns: tuple[Turn, ...]) -> str:
+        return cache_namespace(self._question, self._desk.settings, self._names, self._generation, turns)
 
 
 def _name(llm: LLM | None) -> str:
@@ -265,7 +265,7 @@ def _name(llm: LLM | None) -> str:
 REASON = "it was stopped before it was complete, so it was not checked"
 
 
-class Shown:
+class Streamed:
     """What a reader has been told so far."""
 
     def __init__(self) -> None:
@@ -273,7 +273,7 @@ class Shown:
         self.citations: tuple[Citation, ...] = ()
         self.is_whole = False
 
-    def hear(self, event: Event) -> None:
+    def notice(self, event: Event) -> None:
         if isinstance(event, Content):
             self.content += event.token
         elif isinstance(event, Replace):
@@ -284,7 +284,7 @@ class Shown:
             self.is_whole = True
 
 
-async def keep_stopped(question: Question, desk: Desk, trace: Trace, shown: Shown) -> None:
+async def keep_stopped(question: Question, desk: Desk, trace: Trace, shown: Streamed) -> None:
     """Writes the exchange into its conversation, if it has one; without one, nobody could find it again."""
     if shown.is_whole or not question.conversation_id:
         return

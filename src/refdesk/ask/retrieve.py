@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from refdesk.answer import Plan, Query, Retrieved, Strategy
 from refdesk.ask.answer_type import SentenceWords, read
-from refdesk.ask.named_documents import prefer
+from refdesk.ask.named_documents import match_names
 from refdesk.ask.rank import (
     diverse,
     interleave,
@@ -40,7 +40,7 @@ SAME_LABEL = 0.6  # F1 of the words of a row's label and of what is asked for
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Retrieval:
     """What every step of one retrieval is handed; `rows` and `weights` are filled as chunks come in."""
 
     plan: Plan
@@ -66,7 +66,7 @@ def retrieve(
     trace: Trace,
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
-    job = Job(plan, scope, library, embedder, reranker, settings, trace)
+    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace)
     sides = [query, *_sides(job, query)]
     ranked = [_ranked(job, side) for side in sides]
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
@@ -86,11 +86,11 @@ def retrieve(
 
 # --- searching: one function per strategy ----------------------------------------------------------------------------
 
-Search = Callable[[Job, Query, Scope, int], list[Hit]]
+Search = Callable[[Retrieval, Query, Scope, int], list[Hit]]
 
 
 def _by(method: Method) -> Search:
-    def search(job: Job, query: Query, scope: Scope, k: int) -> list[Hit]:
+    def search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[Hit]:
         return job.library.search(query.standalone, query.vector, k, method, scope, job.settings)
 
     return search
@@ -103,7 +103,7 @@ SEARCHES: Mapping[Strategy, Search] = {
 }
 
 
-def _sides(job: Job, query: Query) -> list[Query]:
+def _sides(job: Retrieval, query: Query) -> list[Query]:
     """The sides of a comparison as queries of their own; each costs one embedding."""
     if len(query.parts) < 2:
         return []
@@ -121,7 +121,7 @@ def _sides(job: Job, query: Query) -> list[Query]:
         ]
 
 
-def _ranked(job: Job, query: Query) -> list[Hit]:
+def _ranked(job: Retrieval, query: Query) -> list[Hit]:
     """The candidates of one query, in the order they answer it."""
     search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
     with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
@@ -147,7 +147,7 @@ def _ranked(job: Job, query: Query) -> list[Hit]:
     return raise_preferred(penalise(hits, job.settings), strengths, PREFERENCE)
 
 
-def _both(job: Job, query: Query, scope: Scope, k: int) -> list[Hit]:
+def _both(job: Retrieval, query: Query, scope: Scope, k: int) -> list[Hit]:
     """The hits of a question as typed, fused with those of what it may lean on; `query.vector` is of the latter."""
     search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
     beside = search(job, replace(query, standalone=query.beside), scope, k)
@@ -180,12 +180,12 @@ def strongest(hits: Sequence[Hit], strengths: Mapping[str, float], most: int) ->
     return [hit for hit in hits if hit.chunk.id in chosen]
 
 
-def _strengths(job: Job, query: Query) -> dict[str, float]:
+def _strengths(job: Retrieval, query: Query) -> dict[str, float]:
     """The documents that this query names; none when the caller has chosen the document himself."""
     if not job.settings.prefer_documents or len(job.scope.documents) == 1:
         job.trace.skip("prefer", "switched off" if not job.settings.prefer_documents else "one document is in scope")
         return {}
-    strengths = prefer(query.fullest, job.library.documents(job.scope))
+    strengths = match_names(query.fullest, job.library.documents(job.scope))
     if not strengths:
         job.trace.skip("prefer", "the question names no document")
     for document_id, strength in strengths.items():
@@ -193,17 +193,17 @@ def _strengths(job: Job, query: Query) -> dict[str, float]:
     return strengths
 
 
-def _weigh(job: Job, terms: Iterable[str]) -> None:
+def _weigh(job: Retrieval, terms: Iterable[str]) -> None:
     new = [term for term in terms if term not in job.weights]
     job.weights.update(idf(job.library.frequencies(new), job.library.chunk_count))
 
 
-def _load(job: Job, chunk_ids: Iterable[int]) -> None:
+def _load(job: Retrieval, chunk_ids: Iterable[int]) -> None:
     if missing := [chunk_id for chunk_id in chunk_ids if chunk_id not in job.rows]:
         job.rows.update(job.library.sentence_vectors(missing))
 
 
-def _neighbours(job: Job, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
+def _neighbours(job: Retrieval, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
     """The chunks that may be joined to a hit; their sentence vectors too: they are quoted and checked like its own."""
     growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)] if job.settings.neighbours else []
     found = job.library.neighbours(growing, job.settings.neighbours) if growing else {}
@@ -214,7 +214,7 @@ def _neighbours(job: Job, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
 # --- choosing --------------------------------------------------------------------------------------------------------
 
 
-def _checked(job: Job, query: Query, hits: Sequence[Hit]) -> list[Hit]:
+def _checked(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
     """Without the hits that do not bear on the question (self-RAG)."""
     if not job.plan.check_relevance:
         job.trace.skip("check", "the plan does without")
@@ -225,7 +225,7 @@ def _checked(job: Job, query: Query, hits: Sequence[Hit]) -> list[Hit]:
     return kept
 
 
-def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit]) -> list[Hit]:
+def _with_rows(job: Retrieval, query: Query, hits: list[Hit], considered: Sequence[Hit]) -> list[Hit]:
     """Where a number is asked for, also the tables that have a row for it.
 
     A row shares few words with a question, so that its table ranks below the prose that speaks about it.
@@ -247,7 +247,7 @@ def _rows(chunk: Chunk) -> list[SentenceWords]:
     return [read(chunk.text[start:end]) for start, end, *_ in chunk.sentences] or [read(chunk.text)]
 
 
-def _thinned(job: Job, hits: Sequence[Hit]) -> list[Hit]:
+def _thinned(job: Retrieval, hits: Sequence[Hit]) -> list[Hit]:
     """Without repeats, diverse where the plan asks for it, as many as the plan reads."""
     with job.trace.stage("deduplicate", hits=len(hits)) as stage:
         # Twice as many as are read leaves room for what is dropped; the rest cannot come in.

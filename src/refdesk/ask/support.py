@@ -72,8 +72,8 @@ _ENDS = frozenset(
 REACH = 2  # content words after a negation that it is taken to deny
 
 # Words that exclude each other: a claim that has one where its source has the other is wrong. Balanced accuracy on the
-# claims of SciFact is .675 with the two directions and .662 without; forty more groups (colours, kinship …) gave nothing
-# there, .0025 on FoolMeTwice. Weekdays are the one kind of date that is no figure.
+# claims of SciFact is .675 with the two directions and .662 without; forty more groups (colours, kinship …) gave
+# nothing there, .0025 on FoolMeTwice. Weekdays are the one kind of date that is no figure.
 _OPPOSED: Mapping[str, tuple[str, str]] = {
     **{word: ("change", side) for side in ("rise", "fall") for word in word_set("words", side)},
     **{word: ("amount", side) for side in ("more", "less") for word in word_set("words", side)},
@@ -273,7 +273,7 @@ _LEAD = re.compile(
 _PERSONAL = frozenset(("i", "me", "my", "we", "you", "your", "i'm", "i've", "i'd"))
 
 
-class Line(NamedTuple):
+class SourceSentence(NamedTuple):
     """A sentence that may prove something: where it stands and what it says."""
 
     passage: int
@@ -285,7 +285,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ClaimWords:
     """A claim read once: its content stems with their weights, its names and figures."""
 
     text: str
@@ -300,17 +300,17 @@ class Reading:
 class Support:
     """What was found: the lines that fit best, the features, and in plain words what does not fit."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[SourceSentence, ...]
     features: Mapping[str, float]
     covered: float  # share of the claim's words that stand in these lines or in their opposites, by weight
     clashes: tuple[str, ...]  # figures, negations and opposites that contradict
     gaps: tuple[str, ...]  # what the sources do not name
 
 
-def read(text: str, language: str = "en") -> Reading:
+def read_claim(text: str, language: str = "en") -> ClaimWords:
     stated = figures(text)
     stems = content_stems(_LEAD.sub("", _without(text, stated)), language)
-    return Reading(
+    return ClaimWords(
         text,
         stems,
         names(text, stated),
@@ -330,7 +330,7 @@ def _without(text: str, stated: Sequence[Quantity]) -> str:
     return " ".join([*kept, text[position:]])
 
 
-def weights(claim: Reading, lines: Sequence[Line]) -> dict[str, float]:
+def weights(claim: ClaimWords, lines: Sequence[SourceSentence]) -> dict[str, float]:
     """A word that few of the sentences have says more; one that none has says most."""
     count = len(lines)
     held = {stem: sum(stem in line.stems for line in lines) for stem in claim.stems}
@@ -338,8 +338,11 @@ def weights(claim: Reading, lines: Sequence[Line]) -> dict[str, float]:
 
 
 def choose(
-    claim: Reading, lines: Sequence[Line], weight: Mapping[str, float], around: frozenset[str] = frozenset()
-) -> list[Line]:
+    claim: ClaimWords,
+    lines: Sequence[SourceSentence],
+    weight: Mapping[str, float],
+    around: frozenset[str] = frozenset(),
+) -> list[SourceSentence]:
     """The best line, then those that add the most words to it: a neighbour may help, any other line must add more.
 
     Rows of a table often differ in their figures alone: of the best lines, those that state the claim's come first.
@@ -372,19 +375,21 @@ def choose(
     return chosen
 
 
-def _stated_share(claim: Reading, text: str) -> float:
+def _stated_share(claim: ClaimWords, text: str) -> float:
     held = figures(text)
     return sum(any(agrees(one, other) for other in held) for one in claim.figures) / len(claim.figures)
 
 
-def _is_near(line: Line, chosen: Sequence[Line]) -> bool:
+def _is_near(line: SourceSentence, chosen: Sequence[SourceSentence]) -> bool:
     return any(
         line.passage == other.passage and line.chunk == other.chunk and abs(line.sentence - other.sentence) <= 2
         for other in chosen
     )
 
 
-def support(claim: Reading, lines: Sequence[Line], surroundings: str = "", language: str = "en") -> Support:
+def support(
+    claim: ClaimWords, lines: Sequence[SourceSentence], surroundings: str = "", language: str = "en"
+) -> Support:
     """`lines` are all sentences of the cited passages; `surroundings` their titles and headings."""
     weight = weights(claim, lines)
     around = frozenset(terms(surroundings, language)) if surroundings else frozenset()
@@ -434,7 +439,7 @@ def _is_named(name: str, folded: str) -> bool:
     return wanted in folded or wanted.replace("-", " ") in folded or wanted.replace("-", "") in folded
 
 
-def _turned(claim: Reading, best: str, joined: str, language: str) -> str:
+def _turned(claim: ClaimWords, best: str, joined: str, language: str) -> str:
     """Is something denied on one side only?"""
     own, theirs = is_negated(claim.text), is_negated(best)
     if own == theirs:
