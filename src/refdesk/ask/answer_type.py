@@ -6,7 +6,7 @@ Sentences are read here into words: `SentenceWords` knows where its terms stand,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -29,23 +29,22 @@ _PRONOUN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SentenceWords:
-    """A sentence as words: where each of its terms stands among them."""
+    """A sentence as words: its terms in their order, repeats kept, and as a set."""
 
     text: str
     language: str
-    places: Mapping[str, tuple[int, ...]]
-    length: int  # words
+    stems: Sequence[str]
+    terms: frozenset[str]
 
     @property
     def content(self) -> frozenset[str]:
         """Terms that are not stop words."""
-        return frozenset(self.places.keys() - STOP_TERMS)
+        return self.terms - STOP_TERMS
 
     @property
     def numbers(self) -> frozenset[str]:
         """ "1250", "seven"."""
-        found = self.places.keys()
-        return frozenset(term for term in found if term[0].isdigit()) - STOP_TERMS | (NUMBER_TERMS & found)
+        return frozenset(term for term in self.terms if term[0].isdigit()) | (NUMBER_TERMS & self.terms)
 
     @property
     def amounts(self) -> frozenset[str]:
@@ -84,10 +83,7 @@ def read_all(texts: Iterable[str], language: str = "en") -> dict[str, SentenceWo
     found = {text: _known.get((text, language)) for text in texts}
     new = [text for text, one in found.items() if one is None]
     for text, stems in zip(new, terms_of_each(new, language), strict=True):
-        places: dict[str, tuple[int, ...]] = {}
-        for place, term in enumerate(stems):
-            places[term] = (*places[term], place) if term in places else (place,)
-        found[text] = _known[text, language] = SentenceWords(text, language, places, len(stems))
+        found[text] = _known[text, language] = SentenceWords(text, language, stems, frozenset(stems))
     if len(_known) > KEPT:
         for key in list(islice(_known, len(_known) - KEPT // 2)):  # the oldest
             _known.pop(key, None)

@@ -104,12 +104,12 @@ def _factual(
     another value of the same thing. A row of a table is joined only by what holds the same words of the question.
     """
     first, *others = _of_kind(ranked)
-    held = frozenset(query.terms) & read(first.text).places.keys()
+    held = frozenset(query.terms) & read(first.text).terms
     chosen = [first]
     for one in others:
         if len(chosen) >= settings.max_sentences or one.score < first.score - FURTHER:
             break
-        if first.chunk.kind == "table" and not held <= read(one.text).places.keys():
+        if first.chunk.kind == "table" and not held <= read(one.text).terms:
             continue
         is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
         if not _ends(one) or not (is_near or _may_differ(query, first, one)):
@@ -136,7 +136,7 @@ def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> boo
     """Two statements of one thing share a word of the question and have figures; these are then read."""
     own, other = read(first.text), read(one.text)
     is_row = "table" in (first.chunk.kind, one.chunk.kind)
-    shared = own.places.keys() & other.places.keys() & set(query.terms)
+    shared = own.terms & other.terms & set(query.terms)
     has_figures = all(sentence.numbers or sentence.shows("date") for sentence in (own, other))
     return one.chunk.document_id != first.chunk.document_id and bool(shared or is_row) and has_figures
 
@@ -193,8 +193,8 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping
 
 def _share(side: frozenset[str], one: ScoredSentence) -> float:
     """How much of a side's words the sentence holds, its heading and title counting half."""
-    own = read(one.text).places
-    above = read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").places
+    own = read(one.text).terms
+    above = read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").terms
     return sum(1.0 if term in own else 0.5 if term in above else 0.0 for term in side) / max(1, len(side))
 
 
@@ -246,8 +246,8 @@ def can_stand(one: ScoredSentence) -> bool:
     said = read(text)
     if kind == "text" and text[-1:] not in ENDS:
         # A line without an end is a title or a link, unless it gives a value: "Opened in May 1998", "Capital: Kiel".
-        return said.length > 2 and bool(said.numbers or _LABEL.match(text)) and text == one.text.strip()
-    return said.length > (0 if kind == "list" else 1)
+        return len(said.stems) > 2 and bool(said.numbers or _LABEL.match(text)) and text == one.text.strip()
+    return len(said.stems) > (0 if kind == "list" else 1)
 
 
 def _is_title(text: str, chunk: Chunk) -> bool:

@@ -222,7 +222,7 @@ def _coverage(query: Query, held: SentenceWords) -> float:
 
 def _has(held: SentenceWords, word: str) -> bool:
     stem = (terms(word) or [word])[0]
-    if stem in held.places:
+    if stem in held.terms:
         return True
     head = stem[: max(4, len(stem) - 2)]
     return len(stem) >= 4 and any(term.startswith(head) for term in held.content)
@@ -233,7 +233,7 @@ def _sufficiency_missing(query: Query, relevance: Relevance, held: SentenceWords
 
     A good answer may well say "weighs" where the question says "heavy".
     """
-    sides = [part for part in query.parts if not any(term in held.places for term in query_terms(part))]
+    sides = [part for part in query.parts if not any(term in held.terms for term in query_terms(part))]
     question = question_words(query.fullest)
     absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
     doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()

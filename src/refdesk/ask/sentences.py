@@ -160,13 +160,13 @@ def _take_apart(
     texts = [[chunk.text[one.start : one.end] for one in chunk.sentences] for chunk in chunks]
     above = [_above(chunk, documents.get(chunk.document_id)) for chunk in chunks]
     known = read_all([*above, *(text for own in texts for text in own)], language)
-    alike = _words_alike(stems, known.values())
+    credits = _credits(stems, known.values())
     cosines = _cosines(query, [vectors.get(chunk.id) for chunk in chunks], [len(own) for own in texts])
     found = []
     for chunk, own, heading, cosine in zip(chunks, texts, above, cosines, strict=True):
         sentences = [known[text] for text in own]
-        held = np.array([_held(one, stems, alike) for one in sentences], np.float32).reshape(len(own), len(stems))
-        headed = np.array(_held(known[heading], stems, alike), dtype=np.float32)
+        held = _held(sentences, credits, len(stems))
+        headed = _held([known[heading]], credits, len(stems))[0]
         is_table = chunk.kind == "table"
         credit = _credit(held, headed, is_table=is_table)
         if is_table:  # the names of its columns belong to a row
@@ -188,28 +188,35 @@ def _stems(found: tuple[str, ...], language: str) -> tuple[str, ...]:
     return tuple((terms(word, language) or [word])[0] for word in found)
 
 
-def _words_alike(stems: Sequence[str], sentences: Iterable[SentenceWords]) -> dict[str, list[str]]:
-    """For each stem the content words that begin alike: `intend` and `intent`, `justif` and `justifi`."""
-    wanted = {stem[:SHARED_LETTERS] for stem in stems if len(stem) >= SHARED_LETTERS}
-    near = {term for one in sentences for term in one.places if term[:SHARED_LETTERS] in wanted} - STOP_TERMS
-    return {stem: [term for term in near if are_alike(stem, term)] for stem in stems}
+def _credits(stems: Sequence[str], sentences: Iterable[SentenceWords]) -> dict[str, list[tuple[int, float]]]:
+    """For each term that stands for words of the question: (column of the word, what it counts)."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    by_head: dict[str, list[tuple[int, str]]] = {}
+    for column, stem in enumerate(stems):
+        for term in {stem, TWINS.get(stem, stem)}:
+            found.setdefault(term, []).append((column, 1.0))
+        if len(stem) >= SHARED_LETTERS:
+            by_head.setdefault(stem[:SHARED_LETTERS], []).append((column, stem))
+    for term in frozenset().union(*(one.terms for one in sentences)) - STOP_TERMS:
+        for column, stem in by_head.get(term[:SHARED_LETTERS], ()):
+            if term != stem and _are_alike(stem, term):
+                found.setdefault(term, []).append((column, ALIKE_CREDIT))
+    return found
 
 
-def are_alike(stem: str, term: str) -> bool:
-    head = stem[: max(SHARED_LETTERS, len(stem) - 2)]
-    return len(stem) >= SHARED_LETTERS and term.startswith(head) and len(term) <= len(stem) + 4
+def _are_alike(stem: str, term: str) -> bool:
+    """Do they begin alike? `intend` and `intent`, `justif` and `justifi`."""
+    return term.startswith(stem[: max(SHARED_LETTERS, len(stem) - 2)]) and len(term) <= len(stem) + 4
 
 
-def _held(sentence: SentenceWords, stems: Sequence[str], alike: Mapping[str, Sequence[str]]) -> list[float]:
-    places = sentence.places
-    return [
-        1.0
-        if stem in places or TWINS.get(stem) in places
-        else ALIKE_CREDIT
-        if any(term in places for term in alike[stem])
-        else 0.0
-        for stem in stems
-    ]
+def _held(sentences: Sequence[SentenceWords], credits: Mapping[str, Sequence[tuple[int, float]]], width: int) -> Floats:
+    """How much of each word of the question each sentence holds."""
+    found = np.zeros((len(sentences), width), dtype=np.float32)
+    for row, sentence in enumerate(sentences):
+        for term in credits.keys() & sentence.terms:
+            for column, credit in credits[term]:
+                found[row, column] = max(credit, found[row, column])
+    return found
 
 
 def _credit(held: Floats, heading: Floats, *, is_table: bool) -> Floats:
@@ -371,8 +378,11 @@ def label_match(question: QuestionWords, row: SentenceWords) -> float:
 def _proximity(sentence: SentenceWords, stems: Sequence[str]) -> float:
     """Share of neighbouring words of the question that stand near one another, in order, in the sentence."""
     near = 0.0
+    places: dict[str, list[int]] = {}
+    for place, stem in enumerate(sentence.stems):
+        places.setdefault(stem, []).append(place)
     for one, other in pairwise(stems):
-        first, second = sentence.places.get(one), sentence.places.get(other)
+        first, second = places.get(one), places.get(other)
         if first and second:
             gap = min(abs(b - a) - (0.5 if b > a else 0.0) for a in first for b in second)
             near += 1.0 / max(1.0, gap)
