@@ -1,7 +1,7 @@
 """Is the confidence what it says? Its calibration error, and the script that learns the numbers of answering.
 
 python -m benchmarks.calibration           measures
-python -m benchmarks.calibration --fit     learns anew and writes src/refdesk/ask/calibration.py
+python -m benchmarks.calibration --fit     learns anew and writes src/refdesk/assets/calibration.json
 
 Learned from: the first 24 articles of squad_dev11, hotpot500, hotpot_train100 and musique_train100. Each question is
 asked as it is, without its relevant passages, and without its whole article or topic. Tables from TAT-QA, the contexts
@@ -18,6 +18,7 @@ Measured on: the other 24 articles of squad_dev11.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,7 @@ from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.ask.extract import can_stand
 from refdesk.ask.judge import probability, right_features
-from refdesk.ask.sentence_scores import ROWS, Evidence, sentence_text, tabulate
+from refdesk.ask.sentences import ROWS, ScoredSentence, sentence_text, tabulate
 from refdesk.types import Scope
 
 LEARNED_FROM = ("squad_dev11", "hotpot500", "hotpot_train100", "musique_train100")
@@ -42,7 +43,7 @@ FOUND = ("best", "gap", "cosine", "unnamed")
 RIGHT = ("there", "share")
 TOPIC = 12  # hits taken out with the relevant passages to leave the topic, where there are no articles
 BINS, KNOTS, BAR = 10, 9, 0.08
-FILE = ROOT / "src" / "refdesk" / "ask" / "calibration.py"
+FILE = ROOT / "src" / "refdesk" / "assets" / "calibration.json"
 
 Floats = NDArray[np.float64]
 Group = tuple[Floats, Floats, NDArray[np.bool_]]  # of each sentence: its features, what its row counts, is it right?
@@ -103,9 +104,9 @@ def _sentences(given: Answered, row: dict[str, Any]) -> Group:
     table = tabulate(given.query, placed, found.sentence_vectors, found.idf, documents)
     columns = np.stack([getattr(table, name) for name in SENTENCE], axis=1).astype(float)
     kept, answers = [], []
-    for number, (chunk_at, place) in enumerate(zip(table.chunk, table.sentence, strict=True)):
+    for number, (chunk_at, place) in enumerate(zip(table.chunk, table.place, strict=True)):
         passage, chunk, _ = placed[chunk_at]
-        one = Evidence(passage, chunk, int(place), sentence_text(chunk, int(place)), 0.0)
+        one = ScoredSentence(passage, chunk, int(place), sentence_text(chunk, int(place)), 0.0)
         if can_stand(one):
             kept.append(number)
             is_known = documents[chunk.document_id].name in row["relevant"]
@@ -197,7 +198,7 @@ def fit(part: str, most: int = 1500) -> None:
     """In three rounds, for each rests on the one before: `sentences`, then `found`, then `right`."""
     if part == "sentences":
         groups = [row.sentences for row in rows("squad_dev11", most, ("whole",)) if row.sentences is not None]
-        _write(SENTENCE=fit_sentences(groups + report_sentences()))
+        _write(sentence=fit_sentences(groups + report_sentences()))
         return
     ways = {"found": WAYS, "right": ("whole", "passage")}[part]
     found = [row for name in LEARNED_FROM for row in rows(name, most, ways)]
@@ -206,7 +207,7 @@ def fit(part: str, most: int = 1500) -> None:
         there = np.array([row.way == "whole" for row in found], dtype=float)
         balance = np.where(there == 1, 0.5 / there.mean(), 0.5 / (1 - there.mean()))
         weights, constant = fit_logistic(features, there, FOUND, balance)
-        _write(FOUND=weights, FOUND_INTERCEPT=constant)
+        _write(found=weights, found_intercept=constant)
     else:
         found = as_asked(found)
         right = np.array([row.is_right for row in found], dtype=float)
@@ -214,35 +215,13 @@ def fit(part: str, most: int = 1500) -> None:
         features = np.array([[one[name] for name in RIGHT] for one in kinds])
         weights, constant = fit_logistic(features, right, RIGHT, np.ones(len(right)))
         given = np.array([probability(row.features) for row in found])
-        _write(RIGHT=weights, RIGHT_INTERCEPT=constant, CONFIDENCE=fit_confidence(given, right))
-
-
-WHAT = {
-    "SENTENCE": "Is this the sentence that answers? Log-odds weights of the columns in weigh.py.",
-    "FOUND": "Was the right passage found? Logistic weights of the features in relevance.py.",
-    "RIGHT": "Is what is quoted right? Logistic weights of the features in confidence.py.",
-    "CONFIDENCE": "Share of right answers (second) among those with this probability (first), straight lines between.",
-}
+        _write(right=weights, right_intercept=constant, confidence=fit_confidence(given, right))
 
 
 def _write(**changed: Any) -> None:
     """The file with these numbers in place of its own."""
-    known: dict[str, Any] = {}
-    exec(FILE.read_text(encoding="utf-8"), known)
-    names = ("SENTENCE", "FOUND", "FOUND_INTERCEPT", "RIGHT", "RIGHT_INTERCEPT", "CONFIDENCE")
-    lines = ['"""Learned numbers, written by `python -m benchmarks.calibration --fit`; not by hand."""', ""]
-    lines += ["from __future__ import annotations"]
-    for name in names:
-        value = changed.get(name, known.get(name))
-        lines += ["", f"# {WHAT[name]}"] if name in WHAT else []
-        if isinstance(value, dict):
-            shown = ", ".join(f'"{key}": {one}' for key, one in value.items())
-            lines += [f"{name} = {{{shown}}}"]
-        elif isinstance(value, tuple):
-            lines += [f"{name} = (", *(f"    ({place}, {share})," for place, share in value), ")"]
-        else:
-            lines += [f"{name} = {value}"]
-    FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    known: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    FILE.write_text(json.dumps(known | changed, indent=1) + "\n", encoding="utf-8")
     print(FILE.read_text(encoding="utf-8"))
 
 

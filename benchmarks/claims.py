@@ -20,18 +20,18 @@ from benchmarks.common import Figure, write
 from benchmarks.perturb import perturbed
 from benchmarks.verification import SETS, Case, Vectors, cases, chunks, pairs
 from refdesk.answer import Verdict
-from refdesk.ask.claims import statements
-from refdesk.ask.negation import content_stems
+from refdesk.ask.attest import statements
 from refdesk.ask.support import (
     COEFFICIENTS,
     FEATURES,
     SUPPORTED,
-    Line,
+    SourceSentence,
     Support,
+    content_stems,
     cosines,
     judge_claim,
     probability,
-    read,
+    read_claim,
     support,
 )
 from refdesk.terms import terms
@@ -56,13 +56,13 @@ class Row:
 
 def lines(
     evidence: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8]], vector: NDArray[np.float32]
-) -> list[Line]:
+) -> list[SourceSentence]:
     found = []
     for place, chunk in enumerate(evidence):
         near = cosines(vector, vectors[chunk.id])
         for index, sentence in enumerate(chunk.sentences):
             text = chunk.text[sentence.start : sentence.end]
-            found.append(Line(1, place, index, text, frozenset(terms(text)), float(near[index])))
+            found.append(SourceSentence(1, place, index, text, frozenset(terms(text)), float(near[index])))
     return found
 
 
@@ -75,7 +75,7 @@ def rows_of(name: str) -> list[Row]:
         stems = content_stems(case.claim)
         overlap = max(sum(stem in line.stems for stem in stems) / max(1, len(stems)) for line in own)
         best = max(line.cosine for line in own)
-        rows.append(Row(case, support(read(case.claim), own, case.title), overlap, best))
+        rows.append(Row(case, support(read_claim(case.claim), own, case.title), overlap, best))
     vectors.save()
     return rows
 
@@ -170,7 +170,7 @@ def response_score(text: str, evidence: Sequence[Chunk], vectors: Vectors) -> fl
     scores = []
     for one in statements(text)[:12]:
         own = lines(evidence, vectors.chunks, vectors.embed(one.text))
-        scores.append(judge_claim(support(read(one.text), own)).score)
+        scores.append(judge_claim(support(read_claim(one.text), own)).score)
     return float(np.mean(scores)) if scores else 0.0
 
 

@@ -18,7 +18,7 @@ from benchmarks.common import CACHE, DATA, Figure, median_ms, read_jsonl, use_on
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
-from refdesk.ask.named_documents import prefer
+from refdesk.ask.named_documents import match_names
 from refdesk.ask.plan import Budget
 from refdesk.ask.rank import SentenceReranker
 from refdesk.ask.retrieve import retrieve
@@ -123,7 +123,7 @@ def name_figures(desk: Refdesk) -> list[Figure]:
     names = {one.id: one.name for one in documents}
     asked = kgrag(names.values())
     single, several = ([one for one in asked if (len(one.documents) == 1) == is_single] for is_single in (True, False))
-    named = {one.text: [names[key] for key in prefer(one.text, documents)] for one in asked}
+    named = {one.text: [names[key] for key in match_names(one.text, documents)] for one in asked}
     first = share(single, lambda one: bool(named[one.text]) and named[one.text][0] in one.documents)
     every = share(several, lambda one: one.documents <= set(named[one.text]))
     figures = [

@@ -24,7 +24,7 @@ from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
 from refdesk.ask.followup import stand_alone
 from refdesk.ask.retrieve import with_topic
-from refdesk.ask.understand import Nearness
+from refdesk.ask.understand import DocumentNearness
 from refdesk.terms import terms
 
 SETS = ("cloud", "govt")
@@ -108,7 +108,7 @@ def recalls() -> dict[tuple[str, int], list[tuple[float, float, float]]]:
     for name in SETS:
         with library(f"mtrag_{name}") as desk:
             for case in mtrag(name):
-                nearness = Nearness(desk.reader, desk.embedder, EVERYTHING, desk.settings)
+                nearness = DocumentNearness(desk.reader, desk.embedder, EVERYTHING, desk.settings)
                 ours = stand_alone(case.question, case.turns, nearness)
                 own_texts = (ours.beside, ours.text) if ours.beside else (ours.text,)
                 last, own, gold = (
@@ -171,7 +171,7 @@ def after_another_topic() -> Figure:
         text for text in texts if not re.search(r"\b(?:he|she|him|his|her|it|its|they|them|their|this)\b", text, re.I)
     ]
     with library("squad_dev11") as desk:
-        nearness = Nearness(desk.reader, desk.embedder, EVERYTHING, desk.settings)
+        nearness = DocumentNearness(desk.reader, desk.embedder, EVERYTHING, desk.settings)
         changed = [text for text in alone if stand_alone(text, before, nearness).text != text]
     share = len(changed) / len(alone)
     return Figure(f"follow-ups, SQuAD after another topic ({len(alone)} questions): changed wrongly", f"{share:.1%}")

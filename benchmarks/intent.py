@@ -15,7 +15,7 @@ from collections import Counter
 from functools import cache
 
 from benchmarks.common import DATA, Figure, write
-from refdesk.ask.classify import Reading, examples, read
+from refdesk.ask.classify import Classification, classify, examples
 from refdesk.providers.embed import OnnxEmbedder
 
 SMALL_TALK = """
@@ -55,8 +55,8 @@ def _embedder() -> OnnxEmbedder:
     return OnnxEmbedder(threads=1)
 
 
-def reading(text: str) -> Reading:
-    return read(text, _embedder().embed_query(text), examples(_embedder()), unknown=1)
+def reading(text: str) -> Classification:
+    return classify(text, _embedder().embed_query(text), examples(_embedder()), unknown=1)
 
 
 def share(labels: str, route: str) -> tuple[float, int]:

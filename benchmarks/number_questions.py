@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from benchmarks.answering import Articles, questions
 from benchmarks.calibration import logistic
 from benchmarks.common import DATA, Figure, read_jsonl
+from refdesk.ask.answer_type import read
 from refdesk.ask.classify import FILE
-from refdesk.ask.sentence_features import read
 from refdesk.providers.embed import OnnxEmbedder
 
 Pairs = list[tuple[str, str]]  # question, answer

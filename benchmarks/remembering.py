@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.common import Figure, median_ms, use_one_core
 from refdesk.answer import Answer, Citation, Claim, Question, Turn, decode_answer, encode_answer
-from refdesk.ask.keep import realm
+from refdesk.ask.keep import cache_namespace
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers
 from refdesk.store.background import BackgroundWriter
@@ -65,7 +65,7 @@ def figures() -> list[Figure]:
     question, settings = Question(answer.question), Settings()
     rows = np.random.default_rng(1).standard_normal((ENTRIES, DIMENSIONS)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    name = realm(question, settings, "extractive", 1)
+    name = cache_namespace(question, settings, "extractive", 1)
     found: list[Figure] = []
 
     def measure(what: str, bar: float | None, call: object, rounds: int = ROUNDS) -> None:
@@ -81,7 +81,7 @@ def figures() -> list[Figure]:
         measure("cached answer, in the process", 0.1, lambda i: cache.get(name, f"question {ENTRIES - 1}"))
         measure("cached answer, from the table", 1.0, lambda i: cache.get(name, fresh[i]))
         measure(f"similar questions among {ENTRIES:,}", None, lambda i: cache.nearest(name, rows[i], 5))
-        measure("naming the realm", None, lambda i: realm(question, settings, "extractive", 1))
+        measure("naming the realm", None, lambda i: cache_namespace(question, settings, "extractive", 1))
         measure("answer to bytes", None, lambda i: encode_answer(answer))
         measure("bytes to answer", 0.3, lambda i: decode_answer(data))
         trace = Trace().to_dict() | {"stages": [{"name": "retrieve", "took_ms": 1.5, "input": {}, "output": {}}] * 12}

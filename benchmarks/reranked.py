@@ -13,7 +13,7 @@ from benchmarks.common import Figure
 from benchmarks.retrieval import library, ndcg
 from refdesk.answer import Query
 from refdesk.ask.rank import SentenceReranker
-from refdesk.ask.sentence_scores import idf
+from refdesk.ask.sentences import idf
 from refdesk.terms import query_terms
 from refdesk.types import Scope
 

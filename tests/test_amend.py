@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk.answer import Claim, Verdict
-from refdesk.ask.claims import without_refuted
+from refdesk.ask.attest import remove_unsupported
 
 
 def claims(content: str, **verdicts: Verdict) -> list[Claim]:
@@ -31,4 +31,4 @@ def claims(content: str, **verdicts: Verdict) -> list[Claim]:
 def test_without_refuted(marked: str, verdicts: tuple[Verdict, ...], left: str) -> None:
     content = marked.replace("|", "")
     made = claims(marked, **{str(number): verdict for number, verdict in enumerate(verdicts)})
-    assert without_refuted(content, made) == left
+    assert remove_unsupported(content, made) == left

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, func, select, text
 from answer_samples import TYPICAL
 from library_samples import open_desk
 from refdesk.answer import Question, Turn, encode_answer
-from refdesk.ask.keep import realm, same_words
+from refdesk.ask.keep import cache_namespace, same_words
 from refdesk.settings import Settings
 from refdesk.store.background import BackgroundWriter
 from refdesk.store.cache import IN_PROCESS, SqlCache
@@ -26,7 +26,7 @@ from refdesk.types import Scope
 from timing import loops, while_written
 
 ASKED = Question("What does the anchor weigh?")
-REALM = realm(ASKED, Settings(), "extractive", 3)
+REALM = cache_namespace(ASKED, Settings(), "extractive", 3)
 ANSWER = encode_answer(TYPICAL)
 
 
@@ -124,32 +124,34 @@ def unit(*values: float) -> np.ndarray:
     ],
 )
 def test_another_question_has_another_realm(change: dict[str, Any]) -> None:
-    assert realm(replace(ASKED, **change), Settings(), "extractive", 3) != REALM
+    assert cache_namespace(replace(ASKED, **change), Settings(), "extractive", 3) != REALM
 
 
 def test_other_surroundings_have_another_realm() -> None:
     turns = (Turn("user", "What is a buoy?"), Turn("assistant", "A float."))
     others = [
-        realm(ASKED, Settings().changed({"rag.top_k": 9}), "extractive", 3),
-        realm(ASKED, Settings(), "openai:gpt", 3),
-        realm(ASKED, Settings(), "extractive", 4),
-        realm(ASKED, Settings(), "extractive", 3, turns),
-        realm(ASKED, Settings(), "extractive", 3, turns[:1]),
-        realm(ASKED, Settings(), "extractive", 3, [Turn("assistant", turns[0].content)]),
-        realm(replace(ASKED, conversation_id="talk"), Settings(), "extractive", 3, turns),
-        realm(ASKED, Settings(), "extractive", 3, [Turn("user", "half \ud83d a pair")]),
+        cache_namespace(ASKED, Settings().changed({"rag.top_k": 9}), "extractive", 3),
+        cache_namespace(ASKED, Settings(), "openai:gpt", 3),
+        cache_namespace(ASKED, Settings(), "extractive", 4),
+        cache_namespace(ASKED, Settings(), "extractive", 3, turns),
+        cache_namespace(ASKED, Settings(), "extractive", 3, turns[:1]),
+        cache_namespace(ASKED, Settings(), "extractive", 3, [Turn("assistant", turns[0].content)]),
+        cache_namespace(replace(ASKED, conversation_id="talk"), Settings(), "extractive", 3, turns),
+        cache_namespace(ASKED, Settings(), "extractive", 3, [Turn("user", "half \ud83d a pair")]),
     ]
     assert len({REALM, *others}) == len(others) + 1
     assert all(other.startswith("3-") != (other == others[2]) and len(other) <= 80 for other in others)
 
 
 def test_what_does_not_matter_keeps_the_realm() -> None:
-    assert realm(replace(ASKED, text="other words"), Settings(), "extractive", 3) == REALM
-    assert realm(replace(ASKED, use_cache=False), Settings(), "extractive", 3) == REALM
-    assert realm(replace(ASKED, conversation_id="talk"), Settings(), "extractive", 3) == REALM, "nothing said yet"
+    assert cache_namespace(replace(ASKED, text="other words"), Settings(), "extractive", 3) == REALM
+    assert cache_namespace(replace(ASKED, use_cache=False), Settings(), "extractive", 3) == REALM
+    assert cache_namespace(replace(ASKED, conversation_id="talk"), Settings(), "extractive", 3) == REALM, (
+        "nothing said yet"
+    )
     one = replace(ASKED, scope=Scope(collections=("a", "b"), access=("c", "d")))
     other = replace(ASKED, scope=Scope(collections=("b", "a", "b"), access=("d", "c")))
-    assert realm(one, Settings(), "extractive", 3) == realm(other, Settings(), "extractive", 3)
+    assert cache_namespace(one, Settings(), "extractive", 3) == cache_namespace(other, Settings(), "extractive", 3)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +333,7 @@ def test_every_change_of_the_corpus_is_another_realm(tmp_path: Path) -> None:
         def ask() -> bytes | None:
             """The cached answer; a new one is put."""
             assert desk.reader.generation() == other.reader.generation()
-            now = realm(ASKED, desk.settings, desk.embedder.name, desk.reader.generation())
+            now = cache_namespace(ASKED, desk.settings, desk.embedder.name, desk.reader.generation())
             realms.append(now)
             found = cache.get(now, ASKED.text)
             cache.put(now, ASKED.text, None, now.encode())
@@ -355,7 +357,7 @@ def test_rights_are_a_border(here: Any) -> None:
     """Two readers ask the same; the second may read less and must not be answered from what the first was told."""
     boss = replace(ASKED, scope=Scope(access=("hr", "public")))
     clerk = replace(ASKED, scope=Scope(access=("public",)))
-    names = [realm(one, Settings(), "extractive", 3) for one in (boss, clerk)]
+    names = [cache_namespace(one, Settings(), "extractive", 3) for one in (boss, clerk)]
     here.cache.put(names[0], ASKED.text, unit(1), ANSWER)
     assert here.cache.get(names[1], ASKED.text) is None and here.cache.nearest(names[1], unit(1), 5) == []
     assert here.cache.get(names[0], ASKED.text) == ANSWER
@@ -386,4 +388,4 @@ def test_it_is_quick_and_waits_for_no_writer(here: Any, tmp_path: Path) -> None:
         assert loops(lambda: here.cache.get(REALM, "q999")) < 0.1
         assert loops(from_table) < 1
         assert loops(lambda: here.cache.nearest(REALM, rows[5], 3)) < 2
-    assert loops(lambda: realm(ASKED, here.settings, "extractive", 3)) < 0.5
+    assert loops(lambda: cache_namespace(ASKED, here.settings, "extractive", 3)) < 0.5

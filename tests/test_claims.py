@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refdesk.ask.attest import is_refusal, statements
 from refdesk.ask.citations import code_ranges
-from refdesk.ask.claims import is_refusal, statements
-from refdesk.ask.negation import denied, names, opposites
+from refdesk.ask.support import denied, names, opposites
 
 
 def split(content: str) -> list[tuple[str, tuple[int, ...]]]:

@@ -6,10 +6,9 @@ import pytest
 
 from evidence_samples import chunk
 from refdesk.answer import Citation, Claim, Verdict
-from refdesk.ask.calibration import CONFIDENCE
 from refdesk.ask.extract import Quote
-from refdesk.ask.judge import HIGH, Relevance, calibrated, confidence, grounding, level
-from refdesk.ask.sentence_scores import Evidence
+from refdesk.ask.judge import CONFIDENCE, HIGH, Relevance, calibrated, confidence, grounding, level
+from refdesk.ask.sentences import ScoredSentence
 from refdesk.settings import Settings
 
 
@@ -88,7 +87,9 @@ def test_the_reason_is_said_in_words() -> None:
 
 def quote(**evidence: float) -> Quote:
     text = "The anchor weighs 350 kg."
-    return Quote(text, "", Evidence(1, chunk([text]), 0, text, **({"score": 5.0, "share": 0.9, "fit": 1.0} | evidence)))
+    return Quote(
+        text, "", ScoredSentence(1, chunk([text]), 0, text, **({"score": 5.0, "share": 0.9, "fit": 1.0} | evidence))
+    )
 
 
 def test_what_is_quoted_is_judged_not_how_many_words_it_shares() -> None:

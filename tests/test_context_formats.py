@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from context_samples import chunk, context, passage
 from refdesk.answer import Context, Passage
 from refdesk.ask.markers import MarkerStream
-from refdesk.ask.render import neutral, render
+from refdesk.ask.render import escape, render
 
 
 def sample() -> tuple[Passage, ...]:
@@ -95,7 +95,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("marker", HOSTILE)
 def test_a_marker_in_a_document_cites_nothing_when_it_is_copied(marker: str) -> None:
-    copied = neutral(f"It was shown {marker} before.")
+    copied = escape(f"It was shown {marker} before.")
     markers = MarkerStream(context(*sample()))
     markers.feed(copied)
     markers.finish()
@@ -113,15 +113,15 @@ BITS = st.sampled_from(
 @settings(max_examples=500, deadline=None)
 def test_no_text_of_a_document_cites_anything(text: str) -> None:
     markers = MarkerStream(context(*sample()))
-    markers.feed(neutral(f"It is {text} so."))
+    markers.feed(escape(f"It is {text} so."))
     markers.finish()
     assert markers.order == ()
 
 
 def test_numbers_and_ordinary_brackets_stay() -> None:
     text = "It cost $3,500 (12 %), see a[i], [x], [a link](https://example.org), {x}, <b>bold</b> and 4 > 3: done."
-    assert neutral(text) == text
-    assert neutral("Sizes [12, 14] were kept [sic].") == "Sizes ⟨12, 14⟩ were kept ⟨sic⟩."
+    assert escape(text) == text
+    assert escape("Sizes [12, 14] were kept [sic].") == "Sizes ⟨12, 14⟩ were kept ⟨sic⟩."
 
 
 def test_titles_stay_on_their_line() -> None:

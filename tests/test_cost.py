@@ -14,8 +14,7 @@ import pytest
 from context_samples import chunk, passage
 from refdesk import Refdesk
 from refdesk.answer import Answer, Context, Plan, Spent, Turn
-from refdesk.ask.cost import FEW_QUESTIONS, THOUGHTS, USUAL, Fitted, Prices, fit_to_cost
-from refdesk.ask.plan import FEWEST_PASSAGES, Budget
+from refdesk.ask.plan import FEW_QUESTIONS, FEWEST_PASSAGES, THOUGHTS, USUAL, Budget, Fitted, Prices, fit_to_cost
 from refdesk.models import CHARACTERS_PER_TOKEN, estimate, model_info
 from refdesk.settings import Settings
 from wire_server import Recorded, Reply, WireServer

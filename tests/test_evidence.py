@@ -11,8 +11,8 @@ import pytest
 from evidence_samples import add, ask, chunk, find
 from refdesk import Refdesk
 from refdesk.answer import Query
-from refdesk.ask.sentence_features import holds, read, sought, table_header
-from refdesk.ask.sentence_scores import idf, tabulate, weigh
+from refdesk.ask.answer_type import answer_type, holds, read, table_header
+from refdesk.ask.sentences import idf, score_sentences, tabulate
 from refdesk.types import Document
 
 
@@ -32,7 +32,7 @@ def best(desk: Refdesk, text: str) -> str:
     asked = ask(desk, text)
     found = find(desk, asked)
     placed = [(number, hit.chunk, hit.score) for number, hit in enumerate(found.hits, 1)]
-    return weigh(asked, placed, found.sentence_vectors, found.idf)[0].text
+    return score_sentences(asked, placed, found.sentence_vectors, found.idf)[0].text
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_idf_falls_with_frequency() -> None:
 
 
 def test_no_passages_give_no_evidence() -> None:
-    assert weigh(query("anything?"), [], {}, {}) == []
+    assert score_sentences(query("anything?"), [], {}, {}) == []
     empty = chunk([])
-    assert weigh(query("anything?"), [(1, empty, 1.0)], {}, {}) == []
+    assert score_sentences(query("anything?"), [(1, empty, 1.0)], {}, {}) == []
 
 
 def test_a_sentence_gets_part_of_the_credit_of_its_surroundings() -> None:
@@ -69,7 +69,7 @@ def test_a_sentence_gets_part_of_the_credit_of_its_surroundings() -> None:
 def test_rows_of_a_table_are_read_with_its_header() -> None:
     prices = chunk(["Prices", "item | euros", "paper | 3", "ink | 9"], kind="table")
     assert table_header(prices) == slice(0, 2)
-    found = weigh(query("How many euros is ink?"), [(1, prices, 1.0)], {}, {})
+    found = score_sentences(query("How many euros is ink?"), [(1, prices, 1.0)], {}, {})
     assert next(one.text for one in found if one.sentence >= 2) == "ink | 9"
     table = tabulate(query("euros"), [(1, prices, 1.0)], {}, {})
     assert table.coverage[3] > 0  # the word stands in the header alone
@@ -118,7 +118,7 @@ def test_a_sentence_without_a_vector_gets_a_weak_cosine() -> None:
     ],
 )
 def test_what_is_sought(question: str, kind: str) -> None:
-    assert sought(question) == kind
+    assert answer_type(question) == kind
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk.answer import Turn
-from refdesk.ask.followup import FAR, NEAR, leans, stand_alone
-from refdesk.ask.phrases import phrases
+from refdesk.ask.followup import FAR, NEAR, follow_up_sign, phrases, stand_alone
 
 
 def asked(*questions: str, answer: str = "") -> list[Turn]:
@@ -78,7 +77,7 @@ def test_what_is_not_sure_stays_as_typed_and_is_searched_beside(before: str, que
 
 def test_the_first_question_is_never_touched() -> None:
     assert stand_alone("What does it cost?", []).text == "What does it cost?"
-    assert leans("What does it cost?", []) == ""
+    assert follow_up_sign("What does it cost?", []) == ""
 
 
 def test_a_topic_is_carried_through_several_questions() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from context_samples import chunk, passage, query
 from refdesk.answer import Context, Plan, Turn
-from refdesk.ask.generate import converse, generate, make_request, recent
-from refdesk.ask.plan import Budget
+from refdesk.ask.generate import converse, generate
+from refdesk.ask.plan import Budget, make_request, recent
 from refdesk.ask.render import render
 from refdesk.models import model_info
 from refdesk.ports import Piece

@@ -16,7 +16,7 @@ from refdesk.ask.draft import AnswerTrim, Draft, not_planted
 from refdesk.ask.extract import extract
 from refdesk.ask.generate import generate
 from refdesk.ask.markers import MarkerStream
-from refdesk.ask.render import neutral, render
+from refdesk.ask.render import escape, render
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUGGESTED_QUESTIONS
 from refdesk.providers.openai import OpenAILLM
 from refdesk.providers.wire import Endpoint
@@ -90,16 +90,16 @@ def test_it_stands_inside_the_fence_and_neutralised(text: str) -> None:
     prompt = held(text).text
     assert prompt.count(FENCE_OPENS) == prompt.count(FENCE_CLOSES) == 1
     inside = prompt[len(FENCE_OPENS) : prompt.index(FENCE_CLOSES)]
-    assert neutral(text) in inside
+    assert escape(text) in inside
     assert prompt[prompt.index(FENCE_CLOSES) :] == f"{FENCE_CLOSES}\n\nQuestion: {QUESTION}"
     for frame in FRAMES:
-        assert not re.search(frame, neutral(text), re.IGNORECASE | re.MULTILINE), frame
+        assert not re.search(frame, escape(text), re.IGNORECASE | re.MULTILINE), frame
 
 
 @EVERY
 def test_letters_and_digits_are_not_changed(text: str) -> None:
     decoded = text.replace("&#91;", "").replace("&#93;", "")
-    shown = neutral(text).replace("&#93;", "")
+    shown = escape(text).replace("&#93;", "")
     assert re.findall(r"[^\W_]+", shown) == re.findall(r"[^\W_]+", decoded)
 
 
@@ -108,13 +108,13 @@ def test_letters_and_digits_are_not_changed(text: str) -> None:
 def test_the_other_formats_are_as_safe(text: str, context_format: str) -> None:
     plain = render(held("Nothing here.").passages, QUESTION, context_format, for_model=True)
     hostile = render(held(text).passages, QUESTION, context_format, for_model=True)
-    assert hostile == plain.replace("Nothing here.", neutral(text))
+    assert hostile == plain.replace("Nothing here.", escape(text))
 
 
 @EVERY
 def test_a_model_that_copies_the_prompt_cites_and_offers_nothing_of_it(text: str, server: WireServer) -> None:
     context = held(text)
-    server.say(f"It weighs 350 kg [1]. {neutral(text)}")
+    server.say(f"It weighs 350 kg [1]. {escape(text)}")
     shown, order, suggested = written(context, server)
     assert order == (1,)
     assert set(re.findall(r"\[(\d+)\]", shown)) <= {"1"}

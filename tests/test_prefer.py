@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.named_documents import prefer
+from refdesk.ask.named_documents import match_names
 from refdesk.periods import Period, period_of
 from refdesk.types import Document
 from timing import loops
@@ -47,7 +47,7 @@ SHELF = (
     ],
 )
 def test_the_named_document_comes_first(question: str, first: str) -> None:
-    assert next(iter(prefer(question, SHELF))) == first
+    assert next(iter(match_names(question, SHELF))) == first
 
 
 @pytest.mark.parametrize(
@@ -61,30 +61,30 @@ def test_the_named_document_comes_first(question: str, first: str) -> None:
     ],
 )
 def test_what_is_not_a_name_prefers_nothing(question: str) -> None:
-    assert prefer(question, SHELF) == {}
+    assert match_names(question, SHELF) == {}
 
 
 def test_both_sides_of_a_comparison_are_preferred() -> None:
     assert {"NORTHSHIP_2018_10K.pdf", "BLUEANCHOR_2018_10K.pdf"} <= set(
-        prefer("Compare Northship and Blue Anchor in 2018", SHELF)
+        match_names("Compare Northship and Blue Anchor in 2018", SHELF)
     )
 
 
 def test_the_latest_beside_earlier_ones_prefers_all() -> None:
     question = "How does Tidewater's latest quarter compare to previous quarters?"
-    named = list(prefer(question, SHELF))
+    named = list(match_names(question, SHELF))
     assert sorted(named) == [f"2023 Q{quarter} TIDE.pdf" for quarter in (1, 2, 3)]
     assert named[0] == "2023 Q3 TIDE.pdf"
 
 
 def test_a_word_in_every_name_says_nothing() -> None:
     shelf = tuple(document(f"Northship {year}.pdf") for year in range(2010, 2020))
-    assert prefer("What is Northship?", shelf) == {}
+    assert match_names("What is Northship?", shelf) == {}
 
 
 def test_a_short_document_is_not_preferred_for_its_title() -> None:
     shelf = (document("a", "Super Bowl", chunks=1), document("b", "Regatta", chunks=1), document("c", "Kiel", chunks=1))
-    assert prefer("Who won the Super Bowl?", shelf) == {}
+    assert match_names("Who won the Super Bowl?", shelf) == {}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,6 @@ def test_a_short_document_is_not_preferred_for_its_title() -> None:
         ("first, second and third quarters of fiscal 2024", Period(frozenset({2024}), frozenset({1, 2, 3}))),
         ("the 2nd-quarter report", Period(quarters=frozenset({2}))),
         ("the fiscal year '19", Period(years=frozenset({2019}))),
-        ("its 10-K", Period(forms=frozenset({"10k"}))),
         ("August 30, 2023", Period(frozenset({2023}), days=frozenset({"2023-08-30"}))),
         ("30 August 2023", Period(frozenset({2023}), days=frozenset({"2023-08-30"}))),
         ("Aug. 30th, 2023", Period(frozenset({2023}), days=frozenset({"2023-08-30"}))),
@@ -123,5 +122,5 @@ def test_agreement_falls_with_distance() -> None:
 def test_ten_thousand_documents_cost_little_once_indexed() -> None:
     shelf = tuple(document(f"HOUSE{n % 900}_{2000 + n % 24}_10K.pdf", f"House{n % 900} Inc.") for n in range(10_000))
     question = "What was the revenue of House7 in 2007?"
-    assert next(iter(prefer(question, shelf))) == "HOUSE7_2007_10K.pdf"
-    assert loops(lambda: prefer(question, shelf)) < 3
+    assert next(iter(match_names(question, shelf))) == "HOUSE7_2007_10K.pdf"
+    assert loops(lambda: match_names(question, shelf)) < 3

@@ -14,7 +14,7 @@ from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget
 from refdesk.ask.rank import SentenceReranker
-from refdesk.ask.retrieve import SEARCHES, refine, retrieve
+from refdesk.ask.retrieve import SEARCHES, retrieve
 from refdesk.ports import Reranker
 from refdesk.terms import query_terms
 from refdesk.trace import Trace
@@ -153,34 +153,6 @@ def test_a_reranker_that_fails_is_left_out(desk: Refdesk) -> None:
 def test_repeats_of_one_text_are_read_once(desk: Refdesk) -> None:
     found = run(desk, "When do pilots board at the outer buoy?")
     assert len({hit.chunk.text for hit in found.hits}) == len(found.hits)
-
-
-def test_a_second_search_asks_for_what_is_telling(desk: Refdesk) -> None:
-    settings = {"rag.similarity_threshold": 0.99}
-    question = "Could somebody please explain the zirconium xylophone of Captain Anchor"
-    trace = Trace()
-    found = run(desk, question, settings=settings, trace=trace)
-    assert found.refined
-    assert found.refined == "Anchor"  # the other words stand nowhere in the library
-    assert [stage.name for stage in trace.stages].count("search") == 2
-    assert run(desk, "How much does the anchor weigh?").refined == ""
-
-
-def test_refining_keeps_names_and_rare_words(desk: Refdesk) -> None:
-    asked = query(desk, "Please explain where the mooring of buoy W7 lies")
-    weights = dict.fromkeys(asked.terms, 0.2) | {"moor": 5.0, "buoy": 4.0, "explain": 9.0}
-    again = refine(asked, [], {}, weights, 9.0)
-    assert again.standalone == "mooring buoy W7"
-    assert (again.vector == asked.vector).all()
-
-
-def test_the_vector_moves_towards_the_best_sentence(desk: Refdesk) -> None:
-    found = run(desk, "How much does the anchor weigh?")
-    asked = query(desk, "heavy iron thing at the buoy")
-    again = refine(asked, found.hits[:1], found.sentence_vectors, {}, 9.0)
-    target = desk.embedder.embed_query(found.hits[0].chunk.text)
-    assert again.vector @ target > asked.vector @ target
-    assert again.vector @ again.vector == pytest.approx(1.0, abs=1e-3)
 
 
 def test_the_same_question_gives_the_same_hits(desk: Refdesk) -> None:

@@ -13,22 +13,23 @@ from refdesk.ask.classify import (
     HINTS,
     OUT_OF_SCOPE,
     VECTORS_FILE,
-    Reading,
+    Classification,
+    classify,
     examples,
     kind,
+    plain_form,
     questions,
-    read,
     reply,
+    sides,
     without_greeting,
 )
-from refdesk.ask.comparison import plain_form, sides
 from refdesk.providers.embed import OnnxEmbedder
 
 EMBEDDER = OnnxEmbedder(threads=1)
 
 
-def reading(text: str, unknown: int = 1) -> Reading:
-    return read(text, EMBEDDER.embed_query(text), examples(EMBEDDER), unknown)
+def reading(text: str, unknown: int = 1) -> Classification:
+    return classify(text, EMBEDDER.embed_query(text), examples(EMBEDDER), unknown)
 
 
 # examples
@@ -59,7 +60,7 @@ def test_another_embedder_does_not_make_a_question_wait() -> None:
             raise OSError("far away")
 
     assert examples(Slow()) is None  # type: ignore[arg-type]
-    assert read("Why did it fail?", None, None, 0).intent == "analytical"
+    assert classify("Why did it fail?", None, None, 0).intent == "analytical"
 
 
 # route
@@ -175,7 +176,7 @@ def test_complexity(text: str, complexity: str) -> None:
 
 def test_long_questions_are_read_in_no_time() -> None:
     for text in ("compare a and b " * 400, "why " * 2000, "is a more than b " * 400, "hello, " * 1000):
-        read(text, None, None, 1)
+        classify(text, None, None, 1)
 
 
 # sides of a comparison
@@ -252,5 +253,5 @@ def test_greetings_are_taken_off_a_question() -> None:
 )
 def test_a_question_for_the_documents_themselves_is_known(text: str, is_about_library: bool) -> None:
     embedder = OnnxEmbedder(threads=1)
-    found = read(text, embedder.embed_query(text), examples(embedder), 0)
+    found = classify(text, embedder.embed_query(text), examples(embedder), 0)
     assert found.is_about_library is is_about_library and found.route == "needs_retrieval"

@@ -85,7 +85,7 @@ def _patterns(text: str) -> Iterator[tuple[Callable[[re.Match[str]], str], re.Pa
     """Those that can match: most texts name no period, and looking for a few letters costs next to nothing."""
     if "fy" in text or "fiscal" in text:
         yield _fiscal, _FISCAL
-    if any(mark in text for mark in _QUARTER_MARKS):
+    if "q" in text and any(mark in text for mark in _QUARTER_MARKS):
         yield _quarter, _QUARTER
     if "quarter" in text:
         yield _quarter_words, _QUARTER_WORDS
@@ -140,14 +140,13 @@ def full_year(digits: str) -> str:
     return f"20{digits}" if int(digits) < _CENTURY else f"19{digits}"
 
 
-# Which years, quarters, days and forms does a text speak of?
+# Which years, quarters and days does a text speak of?
 
 _PERIOD_MONTH = "|".join(MONTHS)
 # Four digits that no other digit, sign of money or decimal touches.
 _PERIOD_YEAR = re.compile(r"(?<![\d.,$€£#])((?:19|20)\d\d)(?![\d%])(?![.,]\d)")
 _RANGE = re.compile(r"((?:19|20)\d\d)\s?(?:-|–|—|to|through|until)\s?((?:19|20)\d\d)")
 _PERIOD_QUARTER = re.compile(r"(?<!\w)q([1-4])(?!\w)")
-_FORM = re.compile(r"(?<![\w-])(10|8|20|6)[\s-]?([kqf])(?![a-z])")
 _DAY = re.compile(rf"\b({_PERIOD_MONTH})\s(\d{{1,2}}),\s((?:19|20)\d\d)")
 _PERIOD_ISO_DAY = re.compile(r"(?<!\d)((?:19|20)\d\d)[_ ]([01]\d)[_ ]([0-3]\d)(?!\d)")  # in the name of a file
 SEPARATORS = re.compile(r"[_\-–—.,;:/\\()\[\]{}+\s]+")
@@ -162,10 +161,9 @@ class Period:
     years: frozenset[int] = frozenset()
     quarters: frozenset[int] = frozenset()
     days: frozenset[str] = frozenset()  # ISO
-    forms: frozenset[str] = frozenset()  # 10k, 10q, 8k
 
     def __bool__(self) -> bool:
-        return bool(self.years or self.quarters or self.days or self.forms)
+        return bool(self.years or self.quarters or self.days)
 
     def agreement(self, asked: Period) -> float:
         """How well a document of this period serves a question about another, from 0 to 1.
@@ -177,10 +175,8 @@ class Period:
         score = self._years_agree(asked)
         if asked.quarters:
             score *= 1.0 if self.quarters & asked.quarters else 0.6
-        elif self.quarters and asked.years and not asked.forms:
+        elif self.quarters and asked.years:
             score *= 0.8  # a question about a year is rather answered by the report of the year
-        if asked.forms and self.forms:
-            score *= 1.0 if self.forms & asked.forms else 0.5
         return score
 
     def _years_agree(self, asked: Period) -> float:
@@ -196,7 +192,7 @@ class Period:
 
 @lru_cache(maxsize=4096)
 def period_of(text: str) -> Period:
-    """`"Q3 2023 10-Q"` -> years {2023}, quarters {3}, forms {10q}."""
+    """`"Q3 2023"` -> years {2023}, quarters {3}."""
     if not any(character.isdigit() for character in text) and "quarter" not in text.lower():
         return Period()
     said = alike(text.lower())
@@ -205,8 +201,7 @@ def period_of(text: str) -> Period:
         if 0 < int(last) - int(first) <= _LONGEST_RANGE:
             years |= set(range(int(first), int(last) + 1))
     quarters = {int(match.group(1)) for match in _PERIOD_QUARTER.finditer(said)}
-    forms = {number + letter for number, letter in _FORM.findall(said)}
-    return Period(frozenset(years), frozenset(quarters), frozenset(_days(said)), frozenset(forms))
+    return Period(frozenset(years), frozenset(quarters), frozenset(_days(said)))
 
 
 def _days(text: str) -> set[str]:
@@ -252,8 +247,8 @@ class When(NamedTuple):
 
 
 _DATES_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
-DATES_MONTHS = {name: number for number, name in enumerate(_DATES_NAMES, 1)}
-DATES_MONTHS |= {name[:3]: number for name, number in list(DATES_MONTHS.items())} | {"sept": 9}
+MONTH_NUMBERS = {name: number for number, name in enumerate(_DATES_NAMES, 1)}
+MONTH_NUMBERS |= {name[:3]: number for name, number in list(MONTH_NUMBERS.items())} | {"sept": 9}
 _GERMAN = (
     "januar",
     "februar",
@@ -282,9 +277,9 @@ _FRENCH = (
     "novembre",
     "décembre",
 )
-DATES_MONTHS |= {name: number for names in (_GERMAN, _FRENCH) for number, name in enumerate(names, 1)}
+MONTH_NUMBERS |= {name: number for names in (_GERMAN, _FRENCH) for number, name in enumerate(names, 1)}
 
-_DATES_MONTH = "(?P<{}>" + "|".join(sorted(DATES_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_DATES_MONTH = "(?P<{}>" + "|".join(sorted(MONTH_NUMBERS, key=len, reverse=True)) + r")\b\.?"
 _DATES_YEAR = r"(?P<{}>(?:1\d|20|21)\d\d)\b"
 _DATES_DAY = r"(?P<{}>[0-3]?\d)(?:st|nd|rd|th|\.)?"
 _QUARTERS = {
@@ -338,7 +333,7 @@ def read(match: re.Match[str]) -> tuple[When, ...]:
     if "q" in own:
         return (When(year, int(own["q"]) if own["q"].isdigit() else _QUARTERS[own["q"].lower()]),)
     month = own.get("m", "0").lower()
-    month_number = int(month) if month.isdigit() else DATES_MONTHS[month]
+    month_number = int(month) if month.isdigit() else MONTH_NUMBERS[month]
     day = int(own.get("d", 0))
     if number == 10:
         return (When(year, decade=True),)

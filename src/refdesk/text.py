@@ -4,28 +4,47 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
 Range = tuple[int, int]
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+ASSETS = Path(__file__).parent / "assets"
 
 
-# The English list of Snowball (snowballstem.org), 174 words; Lucene's 33 leave "we", "our" and "have" as keywords.
-STOP_WORDS: frozenset[str] = _words(
-    """
-    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it
-    its itself they them their theirs themselves what which who whom this that these those am is are was were be been
-    being have has had having do does did doing would should could ought i'm you're he's she's it's we're they're i've
-    you've we've they've i'd you'd he'd she'd we'd they'd i'll you'll he'll she'll we'll they'll isn't aren't wasn't
-    weren't hasn't haven't hadn't doesn't don't didn't won't wouldn't shan't shouldn't can't cannot couldn't mustn't
-    let's that's who's what's here's there's when's where's why's how's a an the and but if or because as until while
-    of at by for with about against between into through during before after above below to from up down in out on off
-    over under again further then once here there when where why how all any both each few more most other some such
-    no nor not only own same so than too very
-    """
-)
+@cache
+def _sections(name: str) -> Mapping[str, Sequence[str]]:
+    """The lines of `assets/<name>.txt` under each `[heading]`; `#` begins a comment."""
+    found: dict[str, list[str]] = {}
+    for line in (ASSETS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            own = found.setdefault(line.strip("[] "), [])
+        elif line.strip() and not line.startswith("#"):
+            own.append(line)
+    return found
+
+
+def word_list(name: str, section: str) -> tuple[str, ...]:
+    """The words of a section, in their order."""
+    return tuple(" ".join(_sections(name)[section]).split())
+
+
+def word_set(name: str, section: str) -> frozenset[str]:
+    return frozenset(word_list(name, section))
+
+
+def patterns(name: str, section: str, flags: int = 0) -> dict[str, re.Pattern[str]]:
+    """The patterns of a section by their names; several lines `name = expression` of one name are alternatives."""
+    found: dict[str, list[str]] = {}
+    for line in _sections(name)[section]:
+        label, _, expression = line.partition(" = ")
+        found.setdefault(label, []).append(expression)
+    return {label: re.compile("|".join(f"(?:{one})" for one in lines), flags) for label, lines in found.items()}
+
+
+STOP_WORDS = word_set("words", "stop words")
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
@@ -50,35 +69,29 @@ _DOTTED = re.compile(r"(?:(?:Ph|[^\W\d_])\.)+[^\W\d_]{1,2}\Z")  # U.S, e.g, Ph.D
 _GOES_ON = "とっ，、,;；"  # 「行こう。」と言った: the quotation is part of the sentence around it
 
 # Never the last word of a sentence.
-_OPENING = _words(
-    """
-    mr mrs ms mx dr prof gen sen rep gov hon rev fr lt col capt cmdr sgt cpl maj adm pres supt messrs mme mlle mgr st
-    e.g i.e eg ie cf vs viz ca resp incl excl aka fig figs eq eqs eqn sec sect ch chap vol vols pp nos nr ref refs tbl
-    z.b d.h u.a bzw hr dipl sra sta dra ud
-    """
-)
+_OPENING = word_set("words", "abbreviations that open")
 # The last word only when a number does not follow: "No. 5", "Art. 3", "Jan. 12".
-_BEFORE_NUMBER = _words(
-    "no art p para tab app ex ed item jan feb mar apr jun jul aug sep sept oct nov dec v rule stat cir"
-)
+_BEFORE_NUMBER = word_set("words", "abbreviations before numbers")
 # The last word when what follows is a usual first word: "Acme Inc. The firm", but "Acme Inc. Annual Report".
-_SOFT = _words(
-    """
-    inc corp ltd co llc llp plc bros assn dept univ inst etc al jr sr esq approx est ave blvd rd mt ft hwy jan feb mar
-    apr jun jul aug sep sept oct nov dec tue tues wed thu thurs fri avg temp tel ext ed eds trans
-    usw ff def obs sq cu oz lb lbs hrs mins secs int'l nat'l gov't dist comm cir supp rev ser intl mfg ph
-    """
+_SOFT = word_set("words", "abbreviations that may end")
+_GERMAN_MONTHS = frozenset(
+    [
+        "Januar",
+        "Jänner",
+        "Februar",
+        "März",
+        "April",
+        "Mai",
+        "Juni",
+        "Juli",
+        "August",
+        "September",
+        "Oktober",
+        "November",
+        "Dezember",
+    ]
 )
-_GERMAN_MONTHS = _words("Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember")
-_STARTERS = _words(
-    """
-    The This That These Those It Its He She We They You I His Her Our Their There Here In On At As If When While
-    Although Though However But And Or So For From With By To After Before During Since Because Under Until Unless
-    What Why How Who Where Which An A All Some Many Most Such Both Each No Not One Other Another More Then Thus Also
-    Finally First Second Third Moreover Furthermore Therefore Nevertheless Meanwhile Der Die Das Ein Eine Es Sie Wir
-    Le La Les Un Une Il Elle El Los Las Una
-    """
-)
+_STARTERS = word_set("words", "first words")
 
 
 def sentences(text: str) -> list[Range]:

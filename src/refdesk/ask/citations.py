@@ -70,7 +70,7 @@ def plain(inner: str) -> str:
 _UNSEEN = frozenset(("Cf", "Cc", "Mn", "Me", "Cn", "Co", "Cs"))
 
 
-class Owners:
+class CitationResolver:
     """The names by which the passages of a context may be cited."""
 
     def __init__(self, context: Context) -> None:

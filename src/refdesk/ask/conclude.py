@@ -227,7 +227,7 @@ def conclude(
 # What was looked at for an answer, and what became of it? For its trace.
 
 
-def looked_at(
+def candidates(
     retrieved: Retrieved, context: Context | None = None, citations: Sequence[Citation] = ()
 ) -> list[dict[str, Any]]:
     """Every chunk that a search gave, the best first, with its scores and its `use`.

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from refdesk.answer import Citation, Conflict, Context, Query
+from refdesk.ask.answer_type import CELLS, STOP_TERMS, named_cells, read
 from refdesk.ask.figures import Quantity, agrees, figures
-from refdesk.ask.sentence_features import CELLS, STOP_TERMS, named_cells, read
-from refdesk.ask.sentence_scores import FRAME, asked
+from refdesk.ask.sentences import FRAME, question_words
 from refdesk.periods import Period, When, document_period, spaced
 from refdesk.terms import terms
 from refdesk.types import Chunk, Document
@@ -109,8 +109,8 @@ def _may_differ(query: Query, one: Side, other: Side) -> bool:
     """Two places, about what the question names, and not from reports of different periods."""
     if one.quote == other.quote or (one.document_id == other.document_id and one.page == other.page):
         return False
-    question = asked(query.fullest)
-    names = question.named - question.reading.numbers
+    question = question_words(query.fullest)
+    names = question.named - question.sentence.numbers
     if names & one.around != names & other.around or (names and not names & one.around):
         return False
     if one.dates or other.dates:
@@ -125,7 +125,7 @@ def _sentences_clash(query: Query, one: Side, other: Side) -> Clash | None:
     """The first figures that both have one of, in one unit and of one thing, and that disagree."""
     if _codes(one.figures) != _codes(other.figures):
         return None
-    seeks_date = asked(query.fullest).seeks == "date"
+    seeks_date = question_words(query.fullest).answer_type == "date"
     mine, theirs = _by_kind(one), _by_kind(other)
     for kind in (key for key in mine if key in theirs):
         is_date = kind[0] == "date"

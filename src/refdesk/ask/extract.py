@@ -15,8 +15,8 @@ import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask import conflicts
-from refdesk.ask.sentence_features import CELLS, read, table_header
-from refdesk.ask.sentence_scores import ENDS, Evidence, sentence_text, weigh
+from refdesk.ask.answer_type import CELLS, read, table_header
+from refdesk.ask.sentences import ENDS, ScoredSentence, score_sentences, sentence_text
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.types import Chunk, Document
@@ -48,7 +48,7 @@ class Quote:
 
     text: str
     before: str
-    evidence: Evidence
+    evidence: ScoredSentence
 
     @property
     def passage(self) -> int:
@@ -61,7 +61,7 @@ def extract(
     """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
     placed = [(one.number, chunk, one.hit.score) for one in context.passages for chunk in one.chunks]
     documents = {one.document.id: one.document for one in context.passages}
-    ranked = weigh(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
+    ranked = score_sentences(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
     ranked = [one for one in ranked if can_stand(one)]
     if not ranked:
         return []
@@ -71,11 +71,11 @@ def extract(
 
 def _chosen(
     query: Query,
-    ranked: Sequence[Evidence],
+    ranked: Sequence[ScoredSentence],
     vectors: Mapping[int, Any],
     settings: Settings,
     documents: Mapping[str, Document],
-) -> list[Evidence]:
+) -> list[ScoredSentence]:
     match query.intent:
         case "list":
             return _list(ranked, vectors)
@@ -93,52 +93,61 @@ def _chosen(
 
 def _factual(
     query: Query,
-    ranked: Sequence[Evidence],
+    ranked: Sequence[ScoredSentence],
     vectors: Mapping[int, Any],
     settings: Settings,
     documents: Mapping[str, Document],
-) -> list[Evidence]:
+) -> list[ScoredSentence]:
     """The sentence that answers best. A further one only where it adds something:
 
     it stands in the same document and answers almost as well, so that either may be meant; or another document gives
     another value of the same thing. A row of a table is joined only by what holds the same words of the question.
     """
     first, *others = _of_kind(ranked)
-    held = frozenset(query.terms) & read(first.text).places.keys()
+    held = frozenset(query.terms) & read(first.text).terms
     chosen = [first]
     for one in others:
         if len(chosen) >= settings.max_sentences or one.score < first.score - FURTHER:
             break
-        if first.chunk.kind == "table" and not held <= read(one.text).places.keys():
+        if first.chunk.kind == "table" and not held <= read(one.text).terms:
             continue
         is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
+        if not _ends(one) or not (is_near or _may_differ(query, first, one)):
+            continue
         is_new = not any(_repeats(one, other, vectors) for other in chosen)
-        if is_new and _ends(one) and (is_near or _differs(query, first, one, documents)):
+        if is_new and (is_near or _differs(query, first, one, documents)):
             chosen.append(one)
     return chosen
 
 
-def _ends(one: Evidence) -> bool:
+def _ends(one: ScoredSentence) -> bool:
     """Is it whole? A line of running text without an end is a title, a label or a scrap."""
     return one.chunk.kind != "text" or one.text.strip()[-1:] in ENDS
 
 
-def _of_kind(ranked: Sequence[Evidence]) -> Sequence[Evidence]:
+def _of_kind(ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
     """Without the sentences that hold nothing of the kind asked for, where one that does is near the best."""
     if ranked[0].fit > 0 or not any(one.fit > 0 and one.score > ranked[0].score - NEAR for one in ranked):
         return ranked
     return [one for one in ranked if one.fit > 0]
 
 
-def _differs(query: Query, first: Evidence, one: Evidence, documents: Mapping[str, Document]) -> bool:
+def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> bool:
+    """Two statements of one thing share a word of the question and have figures; these are then read."""
+    own, other = read(first.text), read(one.text)
+    is_row = "table" in (first.chunk.kind, one.chunk.kind)
+    shared = own.terms & other.terms & set(query.terms)
+    has_figures = all(sentence.numbers or sentence.shows("date") for sentence in (own, other))
+    return one.chunk.document_id != first.chunk.document_id and bool(shared or is_row) and has_figures
+
+
+def _differs(query: Query, first: ScoredSentence, one: ScoredSentence, documents: Mapping[str, Document]) -> bool:
     """Does another document give another value of the same thing?"""
-    if one.chunk.document_id == first.chunk.document_id:
-        return False
     sides = [conflicts.quoted(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
     return conflicts.disagree(query, *sides) is not None
 
 
-def _list(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:
+def _list(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
     """The items of the list or table whose section fits best, in their order; else one sentence for each thing found.
 
     An item seldom holds words of the question: its heading and the sentence before it do, so that the whole passage
@@ -170,11 +179,11 @@ def _continues(chunk: Chunk, home: Chunk) -> bool:
     )
 
 
-def _comparison(query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:
+def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
     """For each side the sentences that name it; one that names both sides comes first."""
     sides = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*sides)
-    chosen: list[Evidence] = []
+    chosen: list[ScoredSentence] = []
     for side in (one - shared or one for one in sides):
         named = sorted(ranked, key=lambda one: -(one.score + SIDE * _share(side, one)))
         fitting = (one for one in named if _share(side, one) > 0 and one not in chosen)
@@ -182,16 +191,16 @@ def _comparison(query: Query, ranked: Sequence[Evidence], vectors: Mapping[int, 
     return chosen or _distinct(ranked, vectors, SIDE_SENTENCES * len(sides))
 
 
-def _share(side: frozenset[str], one: Evidence) -> float:
+def _share(side: frozenset[str], one: ScoredSentence) -> float:
     """How much of a side's words the sentence holds, its heading and title counting half."""
-    own = read(one.text).places
-    above = read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").places
+    own = read(one.text).terms
+    above = read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").terms
     return sum(1.0 if term in own else 0.5 if term in above else 0.0 for term in side) / max(1, len(side))
 
 
-def _summary(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evidence]:
+def _summary(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
     """The first sentence of each section, best sections first, then in the order of the documents."""
-    leads: dict[tuple[str, tuple[str, ...]], Evidence] = {}
+    leads: dict[tuple[str, tuple[str, ...]], ScoredSentence] = {}
     for one in ranked:
         if one.chunk.kind == "table":
             continue
@@ -207,7 +216,7 @@ def _summary(ranked: Sequence[Evidence], vectors: Mapping[int, Any]) -> list[Evi
     return _document_order(chosen)
 
 
-def _analysis(ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: Settings) -> list[Evidence]:
+def _analysis(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any], settings: Settings) -> list[ScoredSentence]:
     """The sentence that answers best first, those that give a reason lifted; the others as the documents have them."""
     lifted = [replace(one, score=one.score + REASON_BONUS * read(one.text).shows("reason")) for one in ranked]
     lifted.sort(key=lambda one: -one.score)
@@ -224,7 +233,7 @@ def _analysis(ranked: Sequence[Evidence], vectors: Mapping[int, Any], settings: 
 # --- which sentences may stand, and beside which ---------------------------------------------------------------------
 
 
-def can_stand(one: Evidence) -> bool:
+def can_stand(one: ScoredSentence) -> bool:
     """Does it say something? Not a title, the header of a table, a lead-in, a question, a link or a scrap."""
     kind = one.chunk.kind
     if kind == "code":
@@ -237,8 +246,8 @@ def can_stand(one: Evidence) -> bool:
     said = read(text)
     if kind == "text" and text[-1:] not in ENDS:
         # A line without an end is a title or a link, unless it gives a value: "Opened in May 1998", "Capital: Kiel".
-        return said.length > 2 and bool(said.numbers or _LABEL.match(text)) and text == one.text.strip()
-    return said.length > (0 if kind == "list" else 1)
+        return len(said.stems) > 2 and bool(said.numbers or _LABEL.match(text)) and text == one.text.strip()
+    return len(said.stems) > (0 if kind == "list" else 1)
 
 
 def _is_title(text: str, chunk: Chunk) -> bool:
@@ -248,10 +257,10 @@ def _is_title(text: str, chunk: Chunk) -> bool:
 
 
 def _distinct(
-    found: Iterable[Evidence], vectors: Mapping[int, Any], most: int, already: Sequence[Evidence] = ()
-) -> list[Evidence]:
+    found: Iterable[ScoredSentence], vectors: Mapping[int, Any], most: int, already: Sequence[ScoredSentence] = ()
+) -> list[ScoredSentence]:
     """The first that do not repeat one before them."""
-    chosen: list[Evidence] = []
+    chosen: list[ScoredSentence] = []
     for one in found:
         if len(chosen) >= most:
             break
@@ -260,7 +269,7 @@ def _distinct(
     return chosen
 
 
-def _repeats(one: Evidence, other: Evidence, vectors: Mapping[int, Any]) -> bool:
+def _repeats(one: ScoredSentence, other: ScoredSentence, vectors: Mapping[int, Any]) -> bool:
     said, before = _said(one.text), _said(other.text)
     if said == before or (said in before and said.count(" ") > SAID_WITHIN and one.chunk.kind == "text"):
         return True
@@ -278,17 +287,18 @@ def _said(text: str) -> str:
     return f" {' '.join(word.strip(_POINTS) for word in text.lower().split())} "
 
 
-def _vector(one: Evidence, vectors: Mapping[int, Any]) -> Any:
+def _vector(one: ScoredSentence, vectors: Mapping[int, Any]) -> Any:
     rows = vectors.get(one.chunk.id)
     return None if rows is None or one.sentence >= len(rows) else rows[one.sentence].astype(np.float32)
 
 
-def _in_context(chosen: Sequence[Evidence], most: int) -> list[Evidence]:
+def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
     """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many."""
-    placed: list[Evidence] = []
+    placed: list[ScoredSentence] = []
     for one in chosen:
-        before = _before(one) if read(one.text).leans else None
-        if read(one.text).leans and before is None and len(chosen) > 1:
+        needs_context = read(one.text).begins_with_pronoun
+        before = _before(one) if needs_context else None
+        if needs_context and before is None and len(chosen) > 1:
             continue
         new = [next_one for next_one in (before, one) if next_one and next_one.text not in [o.text for o in placed]]
         if not placed or len(placed) + len(new) <= most:
@@ -296,14 +306,14 @@ def _in_context(chosen: Sequence[Evidence], most: int) -> list[Evidence]:
     return placed or list(chosen[:1])
 
 
-def _before(one: Evidence) -> Evidence | None:
+def _before(one: ScoredSentence) -> ScoredSentence | None:
     if one.sentence == 0 or one.chunk.kind != "text":
         return None
     before = _at(one, one.sentence - 1)
     return before if can_stand(before) else None
 
 
-def _document_order(chosen: Sequence[Evidence]) -> list[Evidence]:
+def _document_order(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """Documents as they were first chosen, sentences as they stand."""
     first: dict[str, int] = {}
     for one in chosen:
@@ -311,14 +321,14 @@ def _document_order(chosen: Sequence[Evidence]) -> list[Evidence]:
     return sorted(chosen, key=lambda one: (first[one.chunk.document_id], _place(one)))
 
 
-def _place(one: Evidence) -> tuple[int, int]:
+def _place(one: ScoredSentence) -> tuple[int, int]:
     return one.chunk.sequence, one.sentence
 
 
 # --- how they are set ------------------------------------------------------------------------------------------------
 
 
-def _sentences(chosen: Sequence[Evidence]) -> list[Quote]:
+def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
     """Sentences run on; a row or a line that does not end as a sentence does gets a line of its own."""
     quotes: list[Quote] = []
     was_line = False
@@ -331,13 +341,13 @@ def _sentences(chosen: Sequence[Evidence]) -> list[Quote]:
     return quotes
 
 
-def _lines(chosen: Sequence[Evidence]) -> list[Quote]:
+def _lines(chosen: Sequence[ScoredSentence]) -> list[Quote]:
     return [Quote(quoted(one), "\n- " if number else "- ", one) for number, one in enumerate(_with_headers(chosen))]
 
 
-def _with_headers(chosen: Sequence[Evidence]) -> list[Evidence]:
+def _with_headers(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """Rows of a table follow the rows that name its columns: numbers alone say nothing."""
-    found: list[Evidence] = []
+    found: list[ScoredSentence] = []
     last = 0
     for one in chosen:
         if one.chunk.kind == "table" and one.chunk.id != last:
@@ -348,12 +358,12 @@ def _with_headers(chosen: Sequence[Evidence]) -> list[Evidence]:
     return found
 
 
-def _at(one: Evidence, sentence: int) -> Evidence:
+def _at(one: ScoredSentence, sentence: int) -> ScoredSentence:
     """Another sentence of the same chunk."""
     return replace(one, sentence=sentence, text=sentence_text(one.chunk, sentence), share=0.0)
 
 
-def quoted(one: Evidence) -> str:
+def quoted(one: ScoredSentence) -> str:
     """The sentence on one line; a bullet before it is not part of what it says, except in code and tables."""
     text = " ".join(one.text.split())
     bullet = None if one.chunk.kind in ("table", "code") else _BULLET.match(text)

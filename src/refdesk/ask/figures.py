@@ -20,7 +20,7 @@ from refdesk.periods import When
 # The words that figures are written with: scales, units, currencies, number words. Data only.
 
 
-class Reading(NamedTuple):
+class Unit(NamedTuple):
     base: str
     factor: float
 
@@ -40,7 +40,7 @@ CURRENCIES: dict[str, str] = {
 }  # fmt: skip
 
 
-def _units() -> dict[str, Reading]:
+def _units() -> dict[str, Unit]:
     """Every spelling of every unit, in its base: grams, metres, seconds, litres, watts …"""
     table = {
         "g": ("g gram grams gramme grammes", 1.0),
@@ -48,7 +48,7 @@ def _units() -> dict[str, Reading]:
         "mg": ("mg milligram milligrams", 1e-3), "ug": ("µg μg mcg microgram micrograms", 1e-6),
         "t": ("t tonne tonnes ton tons", 1e6), "oz": ("oz ounce ounces", 28.349523), "lb": ("lb lbs", 453.59237),
     }  # fmt: skip
-    found = {name: Reading("g", factor) for names, factor in table.values() for name in names.split()}
+    found = {name: Unit("g", factor) for names, factor in table.values() for name in names.split()}
     lengths = {
         "m metre metres meter meters": 1.0, "km kilometre kilometres kilometer kilometers": 1e3,
         "cm centimetre centimetres centimeter centimeters": 1e-2,
@@ -80,9 +80,9 @@ def _units() -> dict[str, Reading]:
         ("byte", bytes_), ("V", tension), ("km/h", speeds), ("Pa", pressures), ("Hz", frequencies),
     )  # fmt: skip
     for base, group in groups:
-        found |= {name: Reading(base, factor) for names, factor in group.items() for name in names.split()}
+        found |= {name: Unit(base, factor) for names, factor in group.items() for name in names.split()}
     alone = "°C °F °K degrees kelvin mol mmol ppm ppb dB people persons points basis bps fathoms rpm BC AD"
-    return found | {name: Reading(name, 1.0) for name in alone.split()}
+    return found | {name: Unit(name, 1.0) for name in alone.split()}
 
 
 UNITS = _units()
@@ -257,7 +257,7 @@ def _plain(match: re.Match[str]) -> Quantity | None:
         sign = -1.0
     readings = [(other * scale * factor * sign, unit) for other in others]
     if match["scale"] in ("m", "M", "k", "K", "b", "B") and not match["before"] and not match["unit"]:
-        base, metre = UNITS.get(match["scale"], Reading(match["scale"], 1.0))
+        base, metre = UNITS.get(match["scale"], Unit(match["scale"], 1.0))
         readings.append((value * metre * sign, base))
     kind: Kind = "ordinal" if match["th"] else "number"
     return Quantity(

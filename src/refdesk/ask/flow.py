@@ -18,13 +18,12 @@ from refdesk.answer import Context, Plan, Query, Question, Retrieved, Spent
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.classify import reply
-from refdesk.ask.conclude import begin, conclude, doubted, list_documents, looked_at, previews, refuse, say
-from refdesk.ask.cost import Fitted, Prices, fit_to_cost, is_paid, named
+from refdesk.ask.conclude import begin, candidates, conclude, doubted, list_documents, previews, refuse, say
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
 from refdesk.ask.judge import judge
-from refdesk.ask.keep import BESIDE, Keeper, Shown, keep_stopped
-from refdesk.ask.plan import Budget, make_plan
+from refdesk.ask.keep import BESIDE, Keeper, Streamed, keep_stopped
+from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.retrieve import retrieve
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
@@ -38,11 +37,11 @@ logger = logging.getLogger("refdesk.ask")
 
 async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
     """The events of one question; closing the iterator ends the work, a model's request included."""
-    trace, shown = Trace(), Shown()
+    trace, shown = Trace(), Streamed()
     try:
         async with aclosing(_answer(question, desk, trace)) as events:
             async for event in events:
-                shown.hear(event)
+                shown.notice(event)
                 yield event
     except (asyncio.CancelledError, GeneratorExit):
         await keep_stopped(question, desk, trace, shown)
@@ -72,7 +71,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
             yield event
         return
 
-    yield Thinking("understand", "Reading the question")
+    yield Thinking("understand", "Classification the question")
     with trace.stage("understand", characters=len(question.text), turns=len(keeper.turns)) as stage:
         query = await understand(question, keeper.turns, library, desk.embedder, models.role("router"), settings, trace)
         stage.gave(**query.reading)
@@ -101,7 +100,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     retrieved = await run(
         trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
     )
-    trace.passages = looked_at(retrieved)
+    trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     doubt = doubted(relevance, retrieved, settings)
     if doubt == "missing":
@@ -117,7 +116,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
     retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
     yield Sources(previews(context))
-    yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
+    yield Thinking("generate", f"Classification {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
     draft.notes += fitted.cuts.values()
     with trace.stage("generate", **context.sizes) as stage:
@@ -142,7 +141,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         yield Replace(settled.attested.content, settled.verification.status)
     yield Verifying(settled.verification.status, settled.verification.notes)
     answer = conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
-    trace.passages = looked_at(retrieved, context, answer.citations)
+    trace.passages = candidates(retrieved, context, answer.citations)
     yield Done(await keeper.keep(answer, query))
 
 

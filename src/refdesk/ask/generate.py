@@ -10,7 +10,7 @@ from dataclasses import replace
 from refdesk.answer import Answer, Confidence, Context, FailedModel, Plan, Query, Retrieved, Turn, Usage
 from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
-from refdesk.ask.plan import Budget, system_message
+from refdesk.ask.plan import Budget, make_request, prompt_tokens, recent, with_sampling
 from refdesk.errors import (
     ProviderEmpty,
     ProviderError,
@@ -20,7 +20,7 @@ from refdesk.errors import (
     UsageError,
 )
 from refdesk.events import Event
-from refdesk.models import ModelInfo, model_info, rough_tokens
+from refdesk.models import model_info
 from refdesk.ports import LLM, Desk, Models, Piece, Request
 from refdesk.prompts import CONVERSATIONAL_SYSTEM, GENERAL_SYSTEM, NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
@@ -61,7 +61,9 @@ async def converse(
     budget = Budget.for_model(info, settings)
     system = CONVERSATIONAL_SYSTEM if conversational else GENERAL_SYSTEM
     messages = (*recent(memory_turns, budget.history), Turn("user", query.standalone))
-    async for piece in _streamed(llm, _sampled(Request(system, messages, budget.generation), info, settings), trace):
+    async for piece in _streamed(
+        llm, with_sampling(Request(system, messages, budget.generation), info, settings), trace
+    ):
         yield piece
 
 
@@ -84,44 +86,6 @@ async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[
         stage.gave(characters=written)
 
 
-def make_request(
-    plan: Plan,
-    context: Context,
-    turns: Sequence[Turn],
-    info: ModelInfo,
-    budget: Budget,
-    settings: Settings,
-    max_context_chars: int | None = None,
-) -> Request:
-    """The system message, what was said before, and the context, which ends with the question."""
-    most = max_context_chars or settings.max_context_chars or None
-    system = system_message(plan, budget, settings, most)
-    messages = (*recent(turns, budget.history), Turn("user", context.text))
-    return _sampled(Request(system, messages, budget.generation), info, settings)
-
-
-def _sampled(request: Request, info: ModelInfo, settings: Settings) -> Request:
-    temperature = info.temperature if settings.temperature < 0 else settings.temperature
-    return replace(request, temperature=temperature, top_p=info.top_p)
-
-
-def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
-    """The last turns that find room; a conversation never begins with an answer."""
-    kept: list[Turn] = []
-    for turn in reversed(turns):
-        tokens -= rough_tokens(turn.content)
-        if tokens < 0:
-            break
-        kept.append(turn)
-    while kept and kept[-1].role != "user":
-        kept.pop()
-    return tuple(reversed(kept))
-
-
-def prompt_tokens(request: Request) -> int:
-    return rough_tokens(request.system) + sum(rough_tokens(turn.content) for turn in request.messages)
-
-
 # What is said of a model that did not answer? A sentence for the reader, a warning in the log, a code to count.
 
 NO_CREDIT = "its account has no credit left"
@@ -136,7 +100,7 @@ REFUSED: Mapping[int, str] = {
 logger = logging.getLogger("refdesk.ask")
 
 
-def tell(draft: Draft, trace: Trace) -> None:
+def notify(draft: Draft, trace: Trace) -> None:
     """Notes for the reader and warnings in the log of every model that failed before the writer of this draft."""
     failed = given_up(draft.failures, draft.model)
     warn(failed, trace)
@@ -238,7 +202,7 @@ async def write(
             if shown := draft.finish():
                 yield shown
             if draft.content:
-                tell(draft, trace)
+                notify(draft, trace)
                 return
             raise _silent(draft.model)
         except ProviderError as error:
@@ -256,7 +220,7 @@ async def write(
     for quote in quotes:
         if shown := draft.quote(quote):
             yield shown
-    tell(draft, trace)
+    notify(draft, trace)
 
 
 def _silent(model: str) -> ProviderEmpty:
@@ -293,7 +257,7 @@ async def general(
         if shown := draft.finish():
             yield shown
         stage.gave(**draft.sizes)
-    tell(draft, trace)
+    notify(draft, trace)
 
 
 def unproved(answer: Answer, draft: Draft) -> Answer:

@@ -13,25 +13,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from refdesk.answer import Citation, Claim, Confidence, ConfidenceLevel, Context, Query, Retrieved, Sufficiency, Verdict
-from refdesk.ask.calibration import CONFIDENCE, FOUND, FOUND_INTERCEPT, RIGHT, RIGHT_INTERCEPT
+from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.conflicts import conflicts
 from refdesk.ask.extract import Quote
-from refdesk.ask.sentence_features import Reading, read
-from refdesk.ask.sentence_scores import (
+from refdesk.ask.sentences import (
+    CALIBRATION,
     COSINE,
     COVERAGE,
     FRAME_WEIGHT,
     MISSING,
     PROXIMITY,
     Floats,
-    Table,
-    asked,
+    SentenceTable,
+    question_words,
     tabulate,
 )
 from refdesk.settings import Settings
 from refdesk.terms import as_typed, query_terms, terms
 from refdesk.types import Hit
 
+FOUND, FOUND_INTERCEPT, RIGHT, RIGHT_INTERCEPT, CONFIDENCE = (
+    CALIBRATION[name] for name in ("found", "found_intercept", "right", "right_intercept", "confidence")
+)
 LOOKED_AT = 20  # hits that are judged
 BESIDE = 7  # next best passages that the best one is compared with
 USUAL = 0.25  # evidence of a passage about something else, where there is none to compare with
@@ -70,10 +73,10 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     hits = _judged(retrieved)
     table = _table(query, hits, retrieved)
     if not len(table.cosine) or not len(table.weights):
-        return Relevance(0.0, {}, typed(query, asked(query.fullest).words))
+        return Relevance(0.0, {}, typed(query, question_words(query.fullest).words))
     found = features(query, hits, table, retrieved.idf)
     missing = _missing(query, table)
-    names = [word for word in missing if (terms(word) or [""])[0] in asked(query.fullest).reading.names]
+    names = [word for word in missing if (terms(word) or [""])[0] in question_words(query.fullest).sentence.names]
     opening = query.fullest.split()[0].strip("\"'“„«([")
     return Relevance(probability(found), found, missing, tuple(one for one in names if one != opening))
 
@@ -86,7 +89,7 @@ def probability(
     return ODDS * even / (ODDS * even + 1.0 - even)
 
 
-def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, float]) -> dict[str, float]:
+def features(query: Query, hits: Sequence[Hit], table: SentenceTable, idf: Mapping[str, float]) -> dict[str, float]:
     """What the probability is made of."""
     ceiling = CEILING * max(sum(idf.get(term, 0.0) for term in query.terms), 1e-6)
     lexical = np.array([hit.lexical_score / ceiling for hit in hits], dtype=np.float32)
@@ -104,11 +107,11 @@ def features(query: Query, hits: Sequence[Hit], table: Table, idf: Mapping[str, 
         "cosine": float(table.cosine.max()),
         "coverage": float(_union(table, place) @ table.weights),
         "lacking": float(((1.0 - table.credit[best]) * table.weights).max()),
-        "fit": float(table.fit[best]),
+        "fit": table.fit_of(best),
         "passage_cosine": float(hits[place].cosine),
         "lexical": float(lexical.max()),
         "unnamed": float(table.unnamed[best]),
-        "negated": float(_is_negated(query.fullest) and not _is_negated(table.readings[best].text)),
+        "negated": float(_is_negated(query.fullest) and not _is_negated(table.sentences[best].text)),
     }
 
 
@@ -124,21 +127,21 @@ def _judged(retrieved: Retrieved) -> tuple[Hit, ...]:
     return (*retrieved.hits, *more)[: max(LOOKED_AT, len(retrieved.hits))]
 
 
-def _table(query: Query, hits: Sequence[Hit], retrieved: Retrieved) -> Table:
+def _table(query: Query, hits: Sequence[Hit], retrieved: Retrieved) -> SentenceTable:
     placed = [(number, hit.chunk, hit.score) for number, hit in enumerate(hits)]
     documents = {hit.document.id: hit.document for hit in hits}
     return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
 
 
-def _union(table: Table, place: int) -> Floats:
+def _union(table: SentenceTable, place: int) -> Floats:
     """How much of each word a passage holds."""
     found: Floats = table.credit[table.chunk == place].max(axis=0)
     return found
 
 
-def _missing(query: Query, table: Table) -> tuple[str, ...]:
+def _missing(query: Query, table: SentenceTable) -> tuple[str, ...]:
     """Words of the question that no passage and no heading holds."""
-    question = asked(query.fullest)
+    question = question_words(query.fullest)
     held = table.credit.max(axis=0)
     lacking = [w for w, part in zip(question.words, held, strict=True) if part < MISSING and not question.frames(w)]
     return typed(query, [word for word in lacking if len(word) > 1])
@@ -204,34 +207,34 @@ def nearest_topics(retrieved: Retrieved) -> tuple[str, ...]:
 # --- coverage --------------------------------------------------------------------------------------------------------
 
 
-def _held(citations: Sequence[Citation], titles: dict[str, str]) -> Reading:
+def _held(citations: Sequence[Citation], titles: dict[str, str]) -> SentenceWords:
     """All that is quoted, with the headings it stands under."""
     texts = [f"{one.quote} {' '.join(one.heading_path)} {titles.get(one.document_id, '')}" for one in citations]
     return read(" ".join(texts))
 
 
-def _coverage(query: Query, held: Reading) -> float:
-    question = asked(query.fullest)
+def _coverage(query: Query, held: SentenceWords) -> float:
+    question = question_words(query.fullest)
     weights = [FRAME_WEIGHT if question.frames(word) else 1.0 for word in question.words]
     found = sum(w for word, w in zip(question.words, weights, strict=True) if _has(held, word))
     return found / sum(weights) if weights else 0.0
 
 
-def _has(held: Reading, word: str) -> bool:
+def _has(held: SentenceWords, word: str) -> bool:
     stem = (terms(word) or [word])[0]
-    if stem in held.places:
+    if stem in held.terms:
         return True
     head = stem[: max(4, len(stem) - 2)]
     return len(stem) >= 4 and any(term.startswith(head) for term in held.content)
 
 
-def _sufficiency_missing(query: Query, relevance: Relevance, held: Reading) -> tuple[str, ...]:
+def _sufficiency_missing(query: Query, relevance: Relevance, held: SentenceWords) -> tuple[str, ...]:
     """Sides of a comparison, names and numbers that no quote holds; where the answer is doubtful, every word.
 
     A good answer may well say "weighs" where the question says "heavy".
     """
-    sides = [part for part in query.parts if not any(term in held.places for term in query_terms(part))]
-    question = asked(query.fullest)
+    sides = [part for part in query.parts if not any(term in held.terms for term in query_terms(part))]
+    question = question_words(query.fullest)
     absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
     doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
     covered = " ".join(sides).lower()

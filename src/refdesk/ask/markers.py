@@ -23,14 +23,14 @@ import re
 from collections.abc import Sequence
 
 from refdesk.answer import Context
-from refdesk.ask.citations import FENCE, LONGEST, Owners, closes_fence, outside_code, run_length, span_end
+from refdesk.ask.citations import FENCE, LONGEST, CitationResolver, closes_fence, outside_code, run_length, span_end
 
 # What has been shown of an answer, and what waits until the next character is known?
 
 AFTER_DROPPED = ".,;:!?)]}»”’…。、"
 
 
-class Shown:
+class MarkerWriter:
     """The writing half of the marker stream."""
 
     def __init__(self) -> None:
@@ -158,8 +158,8 @@ class MarkerStream:
     """Reads the markers of one answer. `feed` gives what may be shown now, `finish` what was still held back."""
 
     def __init__(self, context: Context) -> None:
-        self._owners = Owners(context)
-        self._shown = Shown()
+        self._resolver = CitationResolver(context)
+        self._shown = MarkerWriter()
         self._buffer = ""
         self._final = False
         self._fence = ""  # of the code block that is open
@@ -313,7 +313,7 @@ class MarkerStream:
         if end < 0 and not self._final and may_be and len(head) < LONGEST:
             return _MORE
         if end > 0 and (match := _ROUND.match(head)):
-            self._shown.markers(self._owners.named(match.group()[1:-1]) or ())
+            self._shown.markers(self._resolver.named(match.group()[1:-1]) or ())
             return match.end()
         self._show("(")
         return 1
@@ -333,7 +333,7 @@ class MarkerStream:
                 return start
             return self._literal(start)
         inner = buffer[start : edge.start()]
-        if "`" in inner and not self._owners.looks_cited(inner):
+        if "`" in inner and not self._resolver.looks_cited(inner):
             return self._literal(start)  # code binds tighter than brackets
         return self._closed(start, inner, edge.end())
 
@@ -355,14 +355,14 @@ class MarkerStream:
                 return _MORE
             if link:
                 return self._link(inner, buffer[: link.end()], end)
-        cited = self._owners.looks_cited(inner)
+        cited = self._resolver.looks_cited(inner)
         if following == ":" and cited and self._shown.at_line_start:
             rest = buffer[end + 1 : end + 12]
             if len(rest) < 11 and "\n" not in rest and not final:
                 return _MORE
             if inner.startswith("^") or _ADDRESS.match(rest):
                 return self._skip_line()
-        if cited and self._shown.is_attached and self._owners.is_numeric(inner):
+        if cited and self._shown.is_attached and self._resolver.is_numeric(inner):
             if end + 2 > len(buffer) and not final:
                 return _MORE
             if self._is_index(buffer[end : end + 2]):
@@ -372,7 +372,7 @@ class MarkerStream:
         if not cited and not final and not rest.strip() and "\n" not in rest and len(rest) < LONGEST:
             return _MORE
         ends = cited or rest.lstrip(" \t")[:1] in ("", "\n", "[", "【", *AFTER_DROPPED) or self._shown.is_after_sentence
-        owned = self._owners.named(inner, ends=ends)
+        owned = self._resolver.named(inner, ends=ends)
         if owned is None:
             self._shown.opened = None
             self._show(buffer[:end])
@@ -383,7 +383,7 @@ class MarkerStream:
         return end
 
     def _link(self, inner: str, link: str, end: int) -> int:
-        if self._owners.looks_cited(inner):
+        if self._resolver.looks_cited(inner):
             self._shown.markers(())
         else:
             self._show(link[:end] + link[end:].translate(_ENCODED))
@@ -403,7 +403,7 @@ class MarkerStream:
             if link is None and partial and not self._final:
                 return _MORE
             if link:
-                if not self._owners.looks_cited(buffer[2 : edge.start()]):
+                if not self._resolver.looks_cited(buffer[2 : edge.start()]):
                     self._show("!")
                 return 1
         self._show("!")
@@ -424,7 +424,7 @@ class MarkerStream:
         if self._doubled and (self._shown.group or self._shown.dropped):
             self._doubled -= 1
             return len(closer)
-        if self._shown.opened is not None and self._owners.looks_cited(self._shown.opened + self._shown.space):
+        if self._shown.opened is not None and self._resolver.looks_cited(self._shown.opened + self._shown.space):
             return len(closer)  # what is left would read as a marker
         self._show(closer)
         self._shown.opened = None

@@ -78,7 +78,7 @@ class NameIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionNames:
     """The question as far as it may name documents."""
 
     tokens: frozenset[str]  # words, and up to three neighbours joined
@@ -88,10 +88,10 @@ class Asked:
     older: float  # share of its strength that an older document keeps: "in the most recent report"
 
 
-def prefer(question: str, documents: Sequence[Document]) -> dict[str, float]:
+def match_names(question: str, documents: Sequence[Document]) -> dict[str, float]:
     """Document id -> strength from 0 to 1, the strongest first; empty when the question names none.
 
-    >>> prefer("3M's 2018 10-K: what was capital spending?", documents)
+    >>> match_names("3M's 2018 10-K: what was capital spending?", documents)
     {'b71f…': 1.0, '09aa…': 0.52}
     """
     if len(documents) < 2 or len(documents) > MOST_DOCUMENTS:
@@ -111,7 +111,7 @@ def prefer(question: str, documents: Sequence[Document]) -> dict[str, float]:
     return {documents[place].id: round(scored[place], 4) for place in sorted(scored, key=lambda p: (-scored[p], p))}
 
 
-def _named(index: NameIndex, asked: Asked) -> dict[int, tuple[float, str]]:
+def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str]]:
     """Place of a document -> rarity of its name and the name, for names of which most stands in the question.
 
     One word alone counts only when it is written like a name: "Amazon", "3M", not "summary".
@@ -135,7 +135,7 @@ def _named(index: NameIndex, asked: Asked) -> dict[int, tuple[float, str]]:
     return found
 
 
-def _strength(index: NameIndex, place: int, rarity: float, asked: Asked) -> float:
+def _strength(index: NameIndex, place: int, rarity: float, asked: QuestionNames) -> float:
     """How rare the name is that the question holds, lowered for short documents and those of another period."""
     strength = rarity * min(1.0, index.documents[place].chunk_count / LONG)
     if not asked.period:
@@ -155,7 +155,7 @@ def _newest_first(index: NameIndex, group: Mapping[int, float], older: float) ->
 # --- the question ----------------------------------------------------------------------------------------------------
 
 
-def _asked(question: str) -> Asked:
+def _asked(question: str) -> QuestionNames:
     found = [match.group() for match in _TOKEN.finditer(re.sub(r"['’]s\b", "", question))]
     lowered = [word.lower() for word in found]
     shouted_or_small = question.islower() or question.isupper()  # then capitals say nothing
@@ -171,7 +171,7 @@ def _asked(question: str) -> Asked:
     period, older = period_of(question), 1.0
     if _LATEST.search(question) and not period.years:
         older = OLDER_TOO if _BEFORE.search(question) else OLDER
-    return Asked(frozenset(tokens), frozenset(proper), frozenset(aliases), period, older)
+    return QuestionNames(frozenset(tokens), frozenset(proper), frozenset(aliases), period, older)
 
 
 def _is_proper(found: Sequence[str], place: int) -> bool:

@@ -17,8 +17,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from refdesk.ask.phrases import word_set
-from refdesk.text import fold
+from refdesk.text import fold, word_set
 
 THRESHOLDS = {"precision": 0.95, "recall": 0.85}  # DESIGN §5
 # (words at most, cosine): one word weighs more in a short question.
@@ -72,35 +71,20 @@ _CONTRACTED = (
     (re.compile(r"\b(they|we|you|i)'ve\b"), r"\1 have"),
 )
 _TOKEN = re.compile(r"[$€£¥%°]|[^\W_]+(?:[.,:/'&+_-][^\W_]+)*|[+<>=≥≤*/]")
-_FILLERS = word_set("a an the please there it its this that these those kindly exactly actually really")
-_PRESENT = word_set("is are am be do does s")
-_PAST = word_set("was were did")
-_PERFECT = word_set("has have been having")
-_MAIN_VERBS = word_set("do does did have has had having be")
-_FUTURE = word_set("will shall going")
-_WH = word_set("who whom whose what which when where why how")
-_HOW = word_set(
-    """
-    big close cold deep early far fast heavy high hot large late likely long many much often old soon strong tall wide
-    """
-)
+_FILLERS = word_set("words", "cache: fillers")
+_PRESENT = frozenset(["is", "are", "am", "be", "do", "does", "s"])
+_PAST = frozenset(["was", "were", "did"])
+_PERFECT = frozenset(["has", "have", "been", "having"])
+_MAIN_VERBS = frozenset(["do", "does", "did", "have", "has", "had", "having", "be"])
+_FUTURE = frozenset(["will", "shall", "going"])
+_WH = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
+_HOW = word_set("words", "cache: after how")
 # Words so small that other lists drop them, and that turn a question into another one.
-_MEANT = word_set(
-    """
-    about above across after against all and any around as at because before behind below beside besides between
-    beyond both but by can cannot could down during each either enough every except few fewer fewest for from half he
-    her his i if in inside into least less like many may me might more most much must my near need neither never no
-    nobody none nor not nothing of off on only onto or ought our out outside over per several she should since some
-    than their them they through till to toward towards under unless until up upon us via we whether while with within
-    without would you your
-    """
-)
+_MEANT = word_set("words", "small and meant")
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
 _PERIOD_LINK = frozenset(["in", "for", "during", "of", "on", "at"])
 # A text that begins with one of these is an order, not the name of what is wanted.
-_ORDERS = word_set(
-    "list compare summarise summarize explain describe name find count give why contrast analyse analyze"
-)
+_ORDERS = word_set("words", "cache: orders")
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
     " eighteen nineteen twenty"
@@ -110,7 +94,7 @@ _NUMBER_WORDS = {word: str(number) for number, word in enumerate(_UNITS.split())
 _NUMBER_WORDS |= {word: str(number) for number, word in zip(range(30, 101, 10), _TENS.split(), strict=True)}
 _NUMBER_WORDS |= {"thousand": "1000"}
 _PERIOD = re.compile(r"(?:19|20)\d\d|q[1-4]|h[12]|fy\d*")
-_MONTHS = word_set("january february march april june july august september october november december")
+_MONTHS = word_set("words", "cache: months")
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.sentence_scores import COSINE, COVERAGE, tabulate
+from refdesk.ask.sentences import COSINE, COVERAGE, tabulate
 from refdesk.settings import Settings
 from refdesk.types import Hit
 

@@ -1,4 +1,4 @@
-"""Which chunks will be read? Search, prefer named documents, rerank, check, look again once, thin out.
+"""Which chunks will be read? Search, prefer named documents, rerank, check, thin out.
 
 A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
 """
@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from refdesk.answer import Plan, Query, Retrieved, Strategy
-from refdesk.ask.named_documents import prefer
+from refdesk.ask.answer_type import SentenceWords, read
+from refdesk.ask.named_documents import match_names
 from refdesk.ask.rank import (
-    best_first,
-    best_sentence,
     diverse,
     interleave,
     penalise,
@@ -24,8 +20,7 @@ from refdesk.ask.rank import (
     without_repeats,
 )
 from refdesk.ask.render import stands_alone
-from refdesk.ask.sentence_features import Reading, read
-from refdesk.ask.sentence_scores import NUMBER, asked, idf, label_match
+from refdesk.ask.sentences import NUMBER, Evidence, idf, label_match, question_words
 from refdesk.ask.strategies.hybrid import convex, reciprocal_rank
 from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
@@ -40,16 +35,12 @@ PREFERRED_DEPTH, PREFERRED_ROOM = 2.0, 1.25
 # How often the hits of a follow-up with its topic count beside those of it as typed. recall@5 of the 45 follow-ups of
 # mtrag_govt that are not sure: typed .446, once .512, twice .579, three times .617, with the topic alone .599.
 BESIDE_WEIGHT = 3
-TOO_FEW = 3  # hits below which a second search is worth its milliseconds
-SURE = 0.6  # cosine of a hit beside which no second search is needed: a small library has one answer, and no more
-TELLING = 0.5  # share of the rarest term's weight that a term needs to stay in the second search
 MOST_TABLES = 3  # added to the hits of a question that asks for a number
 SAME_LABEL = 0.6  # F1 of the words of a row's label and of what is asked for
-FEEDBACK = 0.4  # share of the best sentence in the vector of the second search
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Retrieval:
     """What every step of one retrieval is handed; `rows` and `weights` are filled as chunks come in."""
 
     plan: Plan
@@ -59,7 +50,7 @@ class Job:
     reranker: Reranker
     settings: Settings
     trace: Trace
-    rows: dict[int, NDArray[np.int8]] = field(default_factory=dict)
+    rows: Evidence = field(default_factory=Evidence)
     weights: dict[str, float] = field(default_factory=dict)
     preferred: dict[str, float] = field(default_factory=dict)
 
@@ -75,12 +66,11 @@ def retrieve(
     trace: Trace,
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
-    job = Job(plan, scope, library, embedder, reranker, settings, trace)
+    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace)
     sides = [query, *_sides(job, query)]
     ranked = [_ranked(job, side) for side in sides]
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
-    kept, refined = _enough(job, query, kept)
     hits = _thinned(job, interleave(kept) if len(kept) > 1 else kept[0])
     hits = _with_rows(job, query, hits, considered)
     neighbours = _neighbours(job, hits)
@@ -90,18 +80,17 @@ def retrieve(
         sentence_vectors=job.rows,
         idf={term: job.weights[term] for term in query.terms},
         preferred_documents=tuple(job.preferred),
-        refined=refined,
         neighbours=neighbours,
     )
 
 
 # --- searching: one function per strategy ----------------------------------------------------------------------------
 
-Search = Callable[[Job, Query, Scope, int], list[Hit]]
+Search = Callable[[Retrieval, Query, Scope, int], list[Hit]]
 
 
 def _by(method: Method) -> Search:
-    def search(job: Job, query: Query, scope: Scope, k: int) -> list[Hit]:
+    def search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[Hit]:
         return job.library.search(query.standalone, query.vector, k, method, scope, job.settings)
 
     return search
@@ -114,7 +103,7 @@ SEARCHES: Mapping[Strategy, Search] = {
 }
 
 
-def _sides(job: Job, query: Query) -> list[Query]:
+def _sides(job: Retrieval, query: Query) -> list[Query]:
     """The sides of a comparison as queries of their own; each costs one embedding."""
     if len(query.parts) < 2:
         return []
@@ -132,7 +121,7 @@ def _sides(job: Job, query: Query) -> list[Query]:
         ]
 
 
-def _ranked(job: Job, query: Query) -> list[Hit]:
+def _ranked(job: Retrieval, query: Query) -> list[Hit]:
     """The candidates of one query, in the order they answer it."""
     search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
     with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
@@ -158,7 +147,7 @@ def _ranked(job: Job, query: Query) -> list[Hit]:
     return raise_preferred(penalise(hits, job.settings), strengths, PREFERENCE)
 
 
-def _both(job: Job, query: Query, scope: Scope, k: int) -> list[Hit]:
+def _both(job: Retrieval, query: Query, scope: Scope, k: int) -> list[Hit]:
     """The hits of a question as typed, fused with those of what it may lean on; `query.vector` is of the latter."""
     search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
     beside = search(job, replace(query, standalone=query.beside), scope, k)
@@ -191,12 +180,12 @@ def strongest(hits: Sequence[Hit], strengths: Mapping[str, float], most: int) ->
     return [hit for hit in hits if hit.chunk.id in chosen]
 
 
-def _strengths(job: Job, query: Query) -> dict[str, float]:
+def _strengths(job: Retrieval, query: Query) -> dict[str, float]:
     """The documents that this query names; none when the caller has chosen the document himself."""
     if not job.settings.prefer_documents or len(job.scope.documents) == 1:
         job.trace.skip("prefer", "switched off" if not job.settings.prefer_documents else "one document is in scope")
         return {}
-    strengths = prefer(query.fullest, job.library.documents(job.scope))
+    strengths = match_names(query.fullest, job.library.documents(job.scope))
     if not strengths:
         job.trace.skip("prefer", "the question names no document")
     for document_id, strength in strengths.items():
@@ -204,17 +193,17 @@ def _strengths(job: Job, query: Query) -> dict[str, float]:
     return strengths
 
 
-def _weigh(job: Job, terms: Iterable[str]) -> None:
+def _weigh(job: Retrieval, terms: Iterable[str]) -> None:
     new = [term for term in terms if term not in job.weights]
     job.weights.update(idf(job.library.frequencies(new), job.library.chunk_count))
 
 
-def _load(job: Job, chunk_ids: Iterable[int]) -> None:
+def _load(job: Retrieval, chunk_ids: Iterable[int]) -> None:
     if missing := [chunk_id for chunk_id in chunk_ids if chunk_id not in job.rows]:
         job.rows.update(job.library.sentence_vectors(missing))
 
 
-def _neighbours(job: Job, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
+def _neighbours(job: Retrieval, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
     """The chunks that may be joined to a hit; their sentence vectors too: they are quoted and checked like its own."""
     growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)] if job.settings.neighbours else []
     found = job.library.neighbours(growing, job.settings.neighbours) if growing else {}
@@ -225,7 +214,7 @@ def _neighbours(job: Job, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
 # --- choosing --------------------------------------------------------------------------------------------------------
 
 
-def _checked(job: Job, query: Query, hits: Sequence[Hit]) -> list[Hit]:
+def _checked(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
     """Without the hits that do not bear on the question (self-RAG)."""
     if not job.plan.check_relevance:
         job.trace.skip("check", "the plan does without")
@@ -236,63 +225,7 @@ def _checked(job: Job, query: Query, hits: Sequence[Hit]) -> list[Hit]:
     return kept
 
 
-def _enough(job: Job, query: Query, kept: Sequence[Sequence[Hit]]) -> tuple[list[list[Hit]], str]:
-    """The hits as they are, or after one more search for what is telling in the question when too few are left."""
-    sides = [list(hits) for hits in kept]
-    found = {hit.chunk.id for hits in sides for hit in hits}
-    is_sure = any(hit.cosine >= SURE for hits in sides for hit in hits)
-    if not job.plan.check_relevance or is_sure or len(found) >= min(TOO_FEW, job.plan.k, job.library.chunk_count):
-        return sides, ""
-    unknown = idf({"": 0}, job.library.chunk_count)[""]
-    again = refine(query, sides[0], job.rows, job.weights, unknown)
-    with job.trace.optional("refine", hits=len(found), query=again.standalone) as stage:
-        more = [hit for hit in _ranked(job, again) if hit.chunk.id not in found]
-        more = relevant(more, query, job.rows, job.weights, job.settings.similarity_threshold)
-        sides[0] = best_first([*sides[0], *more])
-        stage.gave(hits=len(sides[0]))
-    return sides, again.standalone
-
-
-def refine(
-    query: Query,
-    hits: Sequence[Hit],
-    rows: Mapping[int, NDArray[np.int8]],
-    weights: Mapping[str, float],
-    unknown: float,
-) -> Query:
-    """The question reduced to its names and rare words, its vector moved towards the best sentence found so far.
-
-    A word as heavy as `unknown` stands nowhere in the library: it finds nothing.
-
-    >>> refine(query("please tell me about the mooring of buoy W7"), …).standalone
-    'mooring buoy W7'
-    """
-    known = {term: weight for term, weight in weights.items() if term in query.terms and weight < unknown}
-    telling = TELLING * max(known.values(), default=0.0)
-    kept: list[str] = []
-    for place, word in enumerate(query.standalone.split()):
-        bare = word.strip("?!.,;:\"'()")
-        own = [known[stem] for stem in query_terms(bare) if stem in known] if bare else []
-        is_name = bool(own) and ((place and bare[:1].isupper()) or any(letter.isdigit() for letter in bare))
-        if is_name or any(weight >= telling for weight in own):
-            kept.append(bare)
-    text = " ".join(kept) or query.standalone
-    return replace(query, standalone=text, vector=_towards(query.vector, hits, rows))
-
-
-def _towards(
-    vector: NDArray[np.float32], hits: Sequence[Hit], rows: Mapping[int, NDArray[np.int8]]
-) -> NDArray[np.float32]:
-    """Pseudo relevance feedback (Rocchio) with one sentence, the nearest."""
-    nearest = [(*best_sentence(vector, rows.get(hit.chunk.id)), hit.chunk.id) for hit in hits]
-    cosine, place, chunk_id = max(nearest, default=(-1.0, -1, 0))
-    if cosine <= 0.0:
-        return vector
-    moved = (1.0 - FEEDBACK) * vector + FEEDBACK * rows[chunk_id][place].astype(np.float32) / 127.0
-    return np.asarray(moved / np.linalg.norm(moved), dtype=np.float32)
-
-
-def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit]) -> list[Hit]:
+def _with_rows(job: Retrieval, query: Query, hits: list[Hit], considered: Sequence[Hit]) -> list[Hit]:
     """Where a number is asked for, also the tables that have a row for it.
 
     A row shares few words with a question, so that its table ranks below the prose that speaks about it.
@@ -300,7 +233,7 @@ def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit
     if query.number < NUMBER:
         job.trace.skip("rows", "the question does not ask for a number")
         return hits
-    question, known = asked(query.fullest), {hit.chunk.id for hit in hits}
+    question, known = question_words(query.fullest), {hit.chunk.id for hit in hits}
     tables = [hit for hit in considered if hit.chunk.kind == "table" and hit.chunk.id not in known]
     with job.trace.stage("rows", tables=len(tables)) as stage:
         matches = {hit.chunk.id: max(label_match(question, row) for row in _rows(hit.chunk)) for hit in tables}
@@ -310,11 +243,11 @@ def _with_rows(job: Job, query: Query, hits: list[Hit], considered: Sequence[Hit
     return [*hits, *found]
 
 
-def _rows(chunk: Chunk) -> list[Reading]:
+def _rows(chunk: Chunk) -> list[SentenceWords]:
     return [read(chunk.text[start:end]) for start, end, *_ in chunk.sentences] or [read(chunk.text)]
 
 
-def _thinned(job: Job, hits: Sequence[Hit]) -> list[Hit]:
+def _thinned(job: Retrieval, hits: Sequence[Hit]) -> list[Hit]:
     """Without repeats, diverse where the plan asks for it, as many as the plan reads."""
     with job.trace.stage("deduplicate", hits=len(hits)) as stage:
         # Twice as many as are read leaves room for what is dropped; the rest cannot come in.

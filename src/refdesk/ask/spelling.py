@@ -24,9 +24,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.phrases import CONTRACTIONS
 from refdesk.terms import QUERY_STOP_WORDS
-from refdesk.text import STOP_WORDS
+from refdesk.text import STOP_WORDS, word_set
 
 # Which words does a language have, how common are they, and which lie near a misspelled one?
 
@@ -112,7 +111,7 @@ _KEYS_BESIDE = {
 _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
-_SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | CONTRACTIONS
+_SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | word_set("words", "contractions")
 # Of an edit, what was done; of a near word, whether and how often it is written in the documents and in its language.
 FEATURES = (
     "any", "swapped", "key_beside", "vowel", "other_letter", "single_for_double", "left_out", "double_for_single",

@@ -16,9 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Question, Turn, Usage
-from refdesk.ask.classify import HINTS, INTENTS, SHIPPED, Reading, asks_for_number, examples, is_errand, kind, read
+from refdesk.ask.classify import (
+    HINTS,
+    INTENTS,
+    SHIPPED,
+    Classification,
+    asks_for_number,
+    classify,
+    examples,
+    is_errand,
+    kind,
+)
 from refdesk.ask.followup import Rewrite, stand_alone
-from refdesk.ask.phrases import fluent
 from refdesk.ask.spelling import Correction, correct
 from refdesk.models import model_info
 from refdesk.ports import LLM, Embedder, Library, Request
@@ -46,11 +55,9 @@ async def understand(
 ) -> Query:
     """The query that is searched for; only embedding may fail, every other step is skipped when it does."""
     text = " ".join(question.text.split())
-    if not question.verbatim:
-        text = fluent(text)
     model = router if router is not None and _is_able(router) else None
     correction = await _spelled(text, question, library, settings, trace)
-    nearness = Nearness(library, embedder, question.scope, settings)
+    nearness = DocumentNearness(library, embedder, question.scope, settings)
     rewrite = await _alone(correction.text, question, turns, nearness, model, settings, trace)
     with trace.stage("embed", characters=len(rewrite.fullest)) as stage:
         vector = await aside(nearness.vector, rewrite.fullest)
@@ -120,7 +127,7 @@ def spelled(text: str, library: Library, scope: Scope) -> Correction:
 # standing alone
 
 
-class Nearness:
+class DocumentNearness:
     """The best cosine of a text in the documents in scope; every vector is made once."""
 
     def __init__(self, library: Library, embedder: Embedder, scope: Scope, settings: Settings) -> None:
@@ -148,7 +155,7 @@ async def _alone(
     text: str,
     question: Question,
     turns: Sequence[Turn],
-    nearness: Nearness,
+    nearness: DocumentNearness,
     model: LLM | None,
     settings: Settings,
     trace: Trace,
@@ -209,11 +216,11 @@ def _content(text: str) -> set[str]:
 
 async def _read(
     text: str, vector: NDArray[np.float32], library: Library, embedder: Embedder, model: LLM | None, trace: Trace
-) -> Reading:
-    reading = Reading()
+) -> Classification:
+    reading = Classification()
     with trace.optional("classify", characters=len(text)) as stage:
         unknown = await aside(unknown_words, text, library)
-        reading = read(text, vector, examples(embedder), unknown)
+        reading = classify(text, vector, examples(embedder), unknown)
         stage.gave(route=reading.route, intent=reading.intent, complexity=reading.complexity, why=reading.why)
     if model is not None and not reading.sure:
         with trace.optional("classify_model", model=model.name) as stage:
@@ -229,7 +236,7 @@ def unknown_words(text: str, library: Library) -> int:
     return len([word for word, each in stems.items() if not any(counts.get(stem) for stem in each)])
 
 
-async def _settled(text: str, model: LLM, reading: Reading, stage: Stage) -> Reading:
+async def _settled(text: str, model: LLM, reading: Classification, stage: Stage) -> Classification:
     """The reading with what the model says of route and intent, where that makes sense."""
     found = await _asked(model, CLASSIFY_SYSTEM, text, CLASSIFY_SCHEMA, CLASSIFY_TOKENS, stage)
     route = next((one for one in ROUTES if one == found.get("route")), None)

@@ -16,8 +16,7 @@ import orjson
 
 from refdesk.answer import Claim, Context, Plan, Query, Usage, Verdict, Verification
 from refdesk.answer import Turn as Message
-from refdesk.ask.attest import Attested, attest
-from refdesk.ask.claims import CONTRADICTED, MARKER, REFUTED, statements, without_refuted
+from refdesk.ask.attest import CONTRADICTED, MARKER, REFUTED, Attested, attest, remove_unsupported, statements
 from refdesk.ask.draft import drafted
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.render import render
@@ -30,7 +29,7 @@ from refdesk.trace import Trace, aside
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 TOKENS_PER_VERDICT = 80  # number, verdict and one short reason, with room to spare
 REWRITTEN_TOKENS = 1200
-NOTES = 10
+MOST_NOTES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ async def verify(query: Query, claims: Sequence[Claim], context: Context, llm: L
         if verdict != "supported"
     ]
     if disputed:
-        return Review(Verification("disputed", tuple(disputed[:NOTES])), usage, tuple(verdicts))
+        return Review(Verification("disputed", tuple(disputed[:MOST_NOTES])), usage, tuple(verdicts))
     proved = Verification("verified", (f"{llm.name} found every sentence proved by the passages",))
     return Review(proved, usage, tuple(verdicts))
 
@@ -139,7 +138,7 @@ def _json_part(text: str) -> str:
 
 # Is the answer right? The built-in check, a verifier where one is named, and what is done when they disagree.
 
-SETTLE_NOTES = 5  # claims named in the notes; the verdicts say the rest
+MOST_CLAIMS_NOTED = 5  # claims named in the notes; the verdicts say the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +176,7 @@ async def settle(
     if not plan.reconcile or not (refuted or verification.status == "disputed"):
         return Settled(attested, verification, spent)
     # Drafts are read as a model writes them: markers are numbers of passages, not yet renumbered.
-    text = numbered_by_passage(without_refuted(attested.content, attested.claims), attested.order)
+    text = numbered_by_passage(remove_unsupported(attested.content, attested.claims), attested.order)
     if plan.ask_reconciler and (reconciler := models.role("reconciler")) is not None:
         with trace.optional("reconcile", notes=len(verification.notes)) as stage:
             written, cost = await reconcile(query, attested.content, verification, context, reconciler, trace)
@@ -186,7 +185,7 @@ async def settle(
             stage.gave(characters=len(text))
     again = await _read_again(text, query, context, vectors, embed)
     if any(claim.verdict in CONTRADICTED for claim in again.claims):  # a reconciler may be wrong too
-        text = numbered_by_passage(without_refuted(again.content, again.claims, CONTRADICTED), again.order)
+        text = numbered_by_passage(remove_unsupported(again.content, again.claims, CONTRADICTED), again.order)
         again = await _read_again(text, query, context, vectors, embed)
     if review is not None:
         again = replace(again, claims=kept_verdicts(again.claims, attested.claims))
@@ -224,7 +223,7 @@ def _built_in(claims: Sequence[Claim]) -> Verification:
     wrong = [claim for claim in claims if claim.verdict in REFUTED]
     if not wrong:
         return Verification("verified", ("every sentence was checked against the lines it cites",))
-    notes = tuple(f"“{claim.text}”: {claim.note or claim.verdict}" for claim in wrong[:SETTLE_NOTES])
+    notes = tuple(f"“{claim.text}”: {claim.note or claim.verdict}" for claim in wrong[:MOST_CLAIMS_NOTED])
     return Verification("disputed", notes)
 
 

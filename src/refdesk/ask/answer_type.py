@@ -1,0 +1,227 @@
+"""What kind of thing does a question ask for, and does a sentence hold one? Pure.
+
+Sentences are read here into words: `SentenceWords` knows where its terms stand, its numbers, names and signs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Literal, get_args
+
+from refdesk import periods
+from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
+from refdesk.text import STOP_WORDS, patterns, word_list
+from refdesk.types import Chunk
+
+KEPT = 8192  # sentences remembered
+STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
+NUMBER_TERMS = frozenset(terms(" ".join(word_list("words", "number words"))))
+SIGNS = patterns("answer_types", "signs")
+_NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
+_PRONOUN = re.compile(
+    r"(?:It|They|He|She|This|These|That|Those|Its|Their|His|Her|Such|Both|The (?:former|latter|two|three|same))\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceWords:
+    """A sentence as words: its terms in their order, repeats kept, and as a set."""
+
+    text: str
+    language: str
+    stems: Sequence[str]
+    terms: frozenset[str]
+
+    @property
+    def content(self) -> frozenset[str]:
+        """Terms that are not stop words."""
+        return self.terms - STOP_TERMS
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """ "1250", "seven"."""
+        return frozenset(term for term in self.terms if term[0].isdigit()) | (NUMBER_TERMS & self.terms)
+
+    @property
+    def amounts(self) -> frozenset[str]:
+        """The numbers that count or measure: not those of years and dates."""
+        return _amounts(self.text, self.language)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Terms of capitalised words; the first word counts when it is no usual word."""
+        return _names(self.text, self.language)
+
+    def shows(self, sign: str) -> bool:
+        """Does it hold a year, a date, a percentage, money, a duration, a reason, a place or quotation marks?"""
+        return SIGNS[sign].search(self.text) is not None
+
+    @property
+    def begins_with_pronoun(self) -> bool:
+        """Then it can only be understood with the sentence before."""
+        return _PRONOUN.match(self.text) is not None
+
+
+_known: dict[tuple[str, str], SentenceWords] = {}
+
+
+def read(text: str, language: str = "en") -> SentenceWords:
+    """The sentence, read once.
+
+    >>> sorted(read("The pier at Lodin Point stands in nine metres of water.").names)
+    ['lodin', 'point']
+    """
+    return _known.get((text, language)) or read_all((text,), language)[text]
+
+
+def read_all(texts: Iterable[str], language: str = "en") -> dict[str, SentenceWords]:
+    """Sentences of one language; those that are not known yet are read in one pass."""
+    found = {text: _known.get((text, language)) for text in texts}
+    new = [text for text, one in found.items() if one is None]
+    for text, stems in zip(new, terms_of_each(new, language), strict=True):
+        found[text] = _known[text, language] = SentenceWords(text, language, stems, frozenset(stems))
+    if len(_known) > KEPT:
+        for key in list(islice(_known, len(_known) - KEPT // 2)):  # the oldest
+            _known.pop(key, None)
+    return found  # type: ignore[return-value]  # each has been read by now
+
+
+@lru_cache(maxsize=KEPT)
+def _amounts(text: str, language: str) -> frozenset[str]:
+    for start, end in reversed(periods.spans(text)):
+        text = f"{text[:start]} {text[end:]}"
+    return read(SIGNS["year"].sub(" ", text), language).numbers
+
+
+@lru_cache(maxsize=KEPT)
+def _names(text: str, language: str) -> frozenset[str]:
+    found = [m.group() for m in _NAME.finditer(text) if m.start() or m.group().lower() not in STOP_WORDS]
+    return frozenset(terms(" ".join(found), language)) if found else frozenset()
+
+
+# --- what is asked for -----------------------------------------------------------------------------------------------
+
+AnswerType = Literal[
+    "percent", "money", "duration", "mass", "speed", "length", "warmth", "number", "date", "person", "place", "reason",
+    "name", "",
+]  # fmt: skip
+_ASKED = patterns("answer_types", "asked", re.IGNORECASE)
+_MEASURED = patterns("answer_types", "measured", re.IGNORECASE)["how"]
+_TYPES: Mapping[str, AnswerType] = {name: name for name in get_args(AnswerType)}
+
+
+def answer_type(question: str) -> AnswerType:
+    """What the question asks for, "" when its words do not tell.
+
+    >>> answer_type("In what year did it open?"), answer_type("How does it work?")
+    ('date', '')
+    """
+    return next((_TYPES[name] for name, pattern in _ASKED.items() if pattern.search(question)), "")
+
+
+def measured_adjectives(question: str) -> frozenset[str]:
+    """Adjectives that only name what is to be measured: `How heavy is it?` -> {'heavy'}."""
+    return frozenset(found.lower() for found in _MEASURED.findall(question))
+
+
+def holds(kind: AnswerType, sentence: SentenceWords, question: SentenceWords) -> float:
+    """How well the sentence holds a thing of this kind beyond what the question itself names: 0 to 1.
+
+    >>> holds("number", read("The anchor weighs 350 kg."), read("How heavy is the anchor?"))
+    1.0
+    """
+    match kind:
+        case "":
+            return 0.5
+        case "reason":
+            return 1.0 if sentence.shows("reason") else 0.0
+        case "person" | "place" | "name":
+            is_new = bool(sentence.names - question.content - question.names)
+            if kind == "name" and not is_new:
+                return 0.7 if sentence.shows("quote") else 0.0
+            return (0.6 if kind == "place" and not sentence.shows("place") else 1.0) * is_new
+        case "date":
+            is_new = bool(sentence.numbers - question.numbers)
+            return 1.0 if sentence.shows("date") and (is_new or not sentence.shows("year")) else 0.3 * is_new
+    is_new = bool(sentence.amounts - question.numbers)
+    match kind:
+        case "number":
+            return float(is_new)
+        case "percent":
+            return 1.0 if sentence.shows("percent") else 0.4 * is_new
+        case "duration":
+            return (1.0 if is_new else 0.5) if sentence.shows("duration") else 0.4 * is_new
+    return (1.0 if sentence.shows(kind) else 0.6 if kind == "money" else 0.4) * is_new
+
+
+# --- rows of tables: which of them name the columns, and what is each cell of a row called? --------------------------
+
+CELLS = " | "  # between the cells of a row
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.split(CELLS)]
+
+
+def table_header(chunk: Chunk) -> slice:
+    """The rows that head a table, and what stands above them: all up to the first row that has cells.
+
+    "Prices", "item | euros", "paper | 3" -> slice(0, 2)
+
+    A further row heads it too where it repeats the names of two columns, as one does below cells that were merged:
+    "item | code | price | ", "item | code | net | gross".
+    """
+    rows = [chunk.text[start:end] for start, end, *_ in chunk.sentences]
+    for place, row in enumerate(rows):
+        if CELLS in row:
+            stop = place + 1
+            while stop < len(rows) and _repeats(cells(row), cells(rows[stop])):
+                stop += 1
+            return slice(0, stop)
+    return slice(0, 0)
+
+
+def named_cells(chunk: Chunk, sentence: int) -> list[tuple[str, str]]:
+    """The cells of a row with the names of their columns; nothing where the header does not name them.
+
+    "Country | Meals" over "Japan | 46" -> [("Country", "Japan"), ("Meals", "46")]
+    """
+    head = table_header(chunk).stop
+    if chunk.kind != "table" or not 0 < head <= sentence:
+        return []
+    names: list[str] = []
+    for first, last, *_ in chunk.sentences[:head]:
+        if CELLS in chunk.text[first:last]:
+            names = _below(names, cells(chunk.text[first:last]))
+    start, end = chunk.sentences[sentence][:2]
+    own = cells(chunk.text[start:end])
+    if len(names) != len(own) or not all(any(letter.isalpha() for letter in name) for name in names if name):
+        return []
+    return [(name, cell) for name, cell in zip(names, own, strict=True) if cell]
+
+
+def _repeats(above: list[str], row: list[str]) -> bool:
+    """Whether two columns have the same words in both."""
+    same = [one for one, other in zip(above, row, strict=False) if one == other and any(map(str.isalpha, one))]
+    return len(above) == len(row) and len(same) >= 2
+
+
+def _below(above: list[str], row: list[str]) -> list[str]:
+    """The names of columns under names that may stand for several of them.
+
+    ["item", "price", ""] over ["item", "net", "gross"] -> ["item", "price net", "price gross"]
+
+    A name that is repeated below it, as "item" is, stands for its own column alone.
+    """
+    if len(above) != len(row):
+        return row
+    names, last = [], ""
+    for over, name in zip(above, row, strict=True):
+        if over:
+            last = "" if over == name else over
+        names.append(f"{last} {name}".strip() if name else over)
+    return names

@@ -1,0 +1,462 @@
+"""How well does each sentence answer the question? Scores from stored vectors and words; no model is run. Pure.
+
+A sentence is scored by the cosine of its stored vector, by how much of the question's words it holds (weighted by their
+rarity, with part of the credit for words in its heading, title and neighbouring sentences), by whether it holds a thing
+of the kind asked for (answer_type.py), and by its passage. The weights are learned (assets/calibration.json): the score
+is a log-odds, so that two scores tell how much likelier one sentence is than the other.
+
+The sentences of a chunk are taken apart once per question: reranking, judging and quoting share one `Evidence`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import Query
+from refdesk.ask.answer_type import (
+    CELLS,
+    STOP_TERMS,
+    AnswerType,
+    SentenceWords,
+    answer_type,
+    holds,
+    measured_adjectives,
+    read,
+    read_all,
+    table_header,
+)
+from refdesk.terms import QUERY_STOP_WORDS, terms, words
+from refdesk.text import ASSETS, word_list, word_set
+from refdesk.types import Chunk, Document
+
+Floats = NDArray[np.float32]
+Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passage)
+
+# Words that frame a question and are rarely repeated by what answers it ("what kind of", "how many", "the name of").
+FRAME = word_set("words", "frame")
+FRAME_WEIGHT = 0.35
+BEFORE_CREDIT, AFTER_CREDIT = 0.45, 0.25  # of a word's weight when only the sentence before, or after, holds it
+HEADING_CREDIT = 0.5  # when only the heading path, the document's title or the header of the table does
+ALIKE_CREDIT = 0.7  # when the sentence holds a word with the same beginning: Gaul, Gaulish
+SHARED_LETTERS = 4  # that words alike have in common, at least
+ENDS = frozenset(".!?…:;\"'”’»)]。！？」』")
+
+_DIGITS = {
+    term: str(number) for number, term in enumerate(terms(" ".join(word_list("words", "number words")[1:13])), 1)
+}
+TWINS = _DIGITS | {number: term for term, number in _DIGITS.items()}  # "five points" and "5 points"
+
+CALIBRATION: Mapping[str, Any] = json.loads((ASSETS / "calibration.json").read_text(encoding="utf-8"))
+SENTENCE: Mapping[str, float] = CALIBRATION["sentence"]
+# What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
+COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
+# Rows of tables beside sentences. Chosen on the even contexts of TAT-QA: the answer is then among the quotes for .944
+# of the questions to table and text and .779 of those to the table; learned with the others it is .889 and .765.
+ROWS = {"row": -2.5, "row_fit": 3.0, "label": 2.0}
+NUMBER = 0.7  # chance from which a question is taken to ask for a number
+MISSING = 0.3  # a word that less of than this is held is missing
+
+_SEPARATORS = re.compile(r"[_\W]+")
+_OPENING = re.compile(r"[A-Z][a-z]+(?=\s+(?:[^A-Z]|I\b))")
+
+
+# --- the question ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWords:
+    """The question, taken apart once: its content words, what it asks for, and its words as those of a sentence."""
+
+    words: tuple[str, ...]
+    answer_type: AnswerType
+    sentence: SentenceWords
+    named: frozenset[str]  # terms of its names and numbers; a first word alone ("Compare …") is no name
+    measured: frozenset[str] = frozenset()  # "how heavy": an adjective that a measure answers
+    metric: frozenset[str] = frozenset()  # terms that are left of it without names, numbers and frames
+
+    def frames(self, word: str) -> bool:
+        """Does the word only frame the question? Of Japanese pairs, those with a grammatical letter (hiragana)."""
+        return word in FRAME or word in self.measured or any("\u3041" <= letter <= "\u309f" for letter in word)
+
+
+@lru_cache(maxsize=256)
+def question_words(text: str) -> QuestionWords:
+    """What the question asks; all its words when it has stop words only."""
+    found = words(text)
+    content = [word for word in found if word not in QUERY_STOP_WORDS] or found
+    sentence, measured = read(text), measured_adjectives(text)
+    opening = _OPENING.match(text)
+    named = sentence.names - frozenset(terms(opening.group())) if opening else sentence.names
+    named |= sentence.numbers
+    metric = sentence.content - named - frozenset(terms(" ".join(FRAME | measured | QUERY_STOP_WORDS)))
+    return QuestionWords(tuple(dict.fromkeys(content)), answer_type(text), sentence, named, measured, metric)
+
+
+def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
+    """The weight of each term by in how many of the library's chunks it stands (that of BM25).
+
+    >>> idf({"anchor": 1, "the": 9}, 10)
+    {'anchor': 1.99..., 'the': 0.14...}
+    """
+    return {
+        term: math.log(1.0 + (count - min(found, count) + 0.5) / (found + 0.5)) for term, found in frequencies.items()
+    }
+
+
+# --- the sentences of one chunk --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkSentences:
+    """What was read of a chunk for one question; the matrices have a row per sentence and a column per word."""
+
+    sentences: Sequence[SentenceWords]
+    held: Floats  # 1 where the sentence itself holds the word, part of it for a word alike
+    credit: Floats  # `held` and what neighbours and headings add
+    cosine: Floats  # NaN where no vectors are at hand, as for a neighbour that was joined to a hit
+    is_table: bool
+
+
+class Evidence(dict[int, NDArray[np.int8]]):
+    """The vectors of sentences by the id of their chunk, and what one question has read of them so far."""
+
+    def __init__(self, vectors: Mapping[int, NDArray[np.int8]] = {}) -> None:
+        super().__init__(vectors)
+        self._read: dict[tuple[str, int], ChunkSentences] = {}
+
+    def chunks(self, query: Query, chunks: Sequence[Chunk], documents: Mapping[str, Document]) -> list[ChunkSentences]:
+        """The sentences of these chunks; those that are new are read in one pass."""
+        text = query.fullest
+        new = {chunk.id: chunk for chunk in chunks if (text, chunk.id) not in self._read}
+        by_language: dict[str, list[Chunk]] = {}
+        for chunk in new.values():
+            document = documents.get(chunk.document_id)
+            by_language.setdefault((document.language if document else "") or "en", []).append(chunk)
+        for language, own in by_language.items():
+            for chunk, found in zip(own, _take_apart(query, own, documents, self, language), strict=True):
+                self._read[text, chunk.id] = found
+        return [self._read[text, chunk.id] for chunk in chunks]
+
+
+def _take_apart(
+    query: Query,
+    chunks: Sequence[Chunk],
+    documents: Mapping[str, Document],
+    vectors: Mapping[int, NDArray[np.int8]],
+    language: str,
+) -> list[ChunkSentences]:
+    """Chunks of one language; every sentence and every heading is read in one pass."""
+    stems = _stems(question_words(query.fullest).words, language)
+    texts = [[chunk.text[one.start : one.end] for one in chunk.sentences] for chunk in chunks]
+    above = [_above(chunk, documents.get(chunk.document_id)) for chunk in chunks]
+    known = read_all([*above, *(text for own in texts for text in own)], language)
+    credits = _credits(stems, known.values())
+    cosines = _cosines(query, [vectors.get(chunk.id) for chunk in chunks], [len(own) for own in texts])
+    found = []
+    for chunk, own, heading, cosine in zip(chunks, texts, above, cosines, strict=True):
+        sentences = [known[text] for text in own]
+        held = _held(sentences, credits, len(stems))
+        headed = _held([known[heading]], credits, len(stems))[0]
+        is_table = chunk.kind == "table"
+        credit = _credit(held, headed, is_table=is_table)
+        if is_table:  # the names of its columns belong to a row
+            credit = np.maximum(credit, held[table_header(chunk)].max(axis=0, initial=0.0))
+        found.append(ChunkSentences(sentences, held, credit, cosine, is_table))
+    return found
+
+
+def _above(chunk: Chunk, document: Document | None) -> str:
+    """What a sentence stands under: the title, the headings, and the name of the file, whose words have any sign
+    between them: "2022 Q3 AAPL.pdf", "net_sales-2019.xlsx".
+    """
+    name = _SEPARATORS.sub(" ", document.name) if document else ""
+    return f"{chunk.context} {' '.join(chunk.heading_path)} {name}"
+
+
+@lru_cache(maxsize=512)
+def _stems(found: tuple[str, ...], language: str) -> tuple[str, ...]:
+    return tuple((terms(word, language) or [word])[0] for word in found)
+
+
+def _credits(stems: Sequence[str], sentences: Iterable[SentenceWords]) -> dict[str, list[tuple[int, float]]]:
+    """For each term that stands for words of the question: (column of the word, what it counts)."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    by_head: dict[str, list[tuple[int, str]]] = {}
+    for column, stem in enumerate(stems):
+        for term in {stem, TWINS.get(stem, stem)}:
+            found.setdefault(term, []).append((column, 1.0))
+        if len(stem) >= SHARED_LETTERS:
+            by_head.setdefault(stem[:SHARED_LETTERS], []).append((column, stem))
+    for term in frozenset().union(*(one.terms for one in sentences)) - STOP_TERMS:
+        for column, stem in by_head.get(term[:SHARED_LETTERS], ()):
+            if term != stem and _are_alike(stem, term):
+                found.setdefault(term, []).append((column, ALIKE_CREDIT))
+    return found
+
+
+def _are_alike(stem: str, term: str) -> bool:
+    """Do they begin alike? `intend` and `intent`, `justif` and `justifi`."""
+    return term.startswith(stem[: max(SHARED_LETTERS, len(stem) - 2)]) and len(term) <= len(stem) + 4
+
+
+def _held(sentences: Sequence[SentenceWords], credits: Mapping[str, Sequence[tuple[int, float]]], width: int) -> Floats:
+    """How much of each word of the question each sentence holds."""
+    found = np.zeros((len(sentences), width), dtype=np.float32)
+    for row, sentence in enumerate(sentences):
+        for term in credits.keys() & sentence.terms:
+            for column, credit in credits[term]:
+                found[row, column] = max(credit, found[row, column])
+    return found
+
+
+def _credit(held: Floats, heading: Floats, *, is_table: bool) -> Floats:
+    """What the sentence holds itself, and part of what stands around it; the row before is no context of a row."""
+    found: Floats = np.maximum(held, HEADING_CREDIT * heading)
+    if len(held) > 1 and not is_table:
+        found[1:] = np.maximum(found[1:], BEFORE_CREDIT * held[:-1])
+        found[:-1] = np.maximum(found[:-1], AFTER_CREDIT * held[1:])
+    return found
+
+
+def _cosines(query: Query, vectors: Sequence[NDArray[np.int8] | None], counts: Sequence[int]) -> list[Floats]:
+    """Of all sentences at once, given back by chunk."""
+    usable = [rows for rows, count in zip(vectors, counts, strict=True) if rows is not None and len(rows) == count]
+    every = np.vecdot(np.concatenate(usable).astype(np.float32), query.vector) / 127.0 if usable else np.zeros(0)
+    found, start = [], 0
+    for rows, count in zip(vectors, counts, strict=True):
+        if rows is not None and len(rows) == count:
+            found.append(every[start : start + count])
+            start += count
+        else:
+            found.append(np.full(count, np.nan, dtype=np.float32))
+    return found
+
+
+# --- all sentences of a list of passages -----------------------------------------------------------------------------
+
+
+class SentenceTable:
+    """The sentences of placed chunks, one row each. A column is computed when it is first asked for."""
+
+    def __init__(
+        self, query: Query, placed: Sequence[Placed], chunks: Sequence[ChunkSentences], weights: Floats
+    ) -> None:
+        self._query, self._placed, self._chunks = query, placed, chunks
+        self._question = question_words(query.fullest)
+        counts = [len(one.sentences) for one in chunks]
+        self.weights = weights  # of the question's words, summing to 1
+        self.chunk = np.repeat(np.arange(len(placed), dtype=np.int32), counts)  # place in `placed`
+        self.sentences = [sentence for one in chunks for sentence in one.sentences]
+        self.place = [place for count in counts for place in range(count)]  # of the sentence in its chunk
+        width = len(weights)
+        nothing = [np.zeros((0, width), dtype=np.float32)]
+        self.held = np.concatenate([one.held for one in chunks] or nothing)
+        self.credit = np.concatenate([one.credit for one in chunks] or nothing)
+        self.cosine = _filled(np.concatenate([one.cosine for one in chunks] or [np.zeros(0, dtype=np.float32)]))
+        self.coverage = (self.credit * weights).sum(axis=1)
+
+    @cached_property
+    def proximity(self) -> Floats:
+        stems = [_stems(self._question.words, one.language) for one in self.sentences]
+        whole = self.held >= 1.0
+        near = (whole[:, :-1] & whole[:, 1:]).any(axis=1) if whole.shape[1] > 1 else np.zeros(len(whole), dtype=bool)
+        return np.array(
+            [_proximity(*pair) if is_near else 0.0 for is_near, *pair in zip(near, self.sentences, stems, strict=True)],
+            dtype=np.float32,
+        )
+
+    @cached_property
+    def fit(self) -> Floats:
+        """How well it holds a thing of the kind asked for."""
+        return np.array([self.fit_of(row) for row in range(len(self.sentences))], dtype=np.float32)
+
+    def fit_of(self, row: int) -> float:
+        """Of the kind that is likely, where no word names it: the unit of a row's numbers stands in the head of its
+        table or above it.
+        """
+        is_number = self._query.number >= NUMBER and (bool(self.row[row]) or not self._question.answer_type)
+        kind: AnswerType = "number" if is_number else self._question.answer_type
+        return holds(kind, self.sentences[row], self._question.sentence)
+
+    @cached_property
+    def passage(self) -> Floats:
+        """The score of the passage over the best one."""
+        best = max((score for *_, score in self._placed), default=0.0) or 1.0
+        return np.array([score / best for *_, score in self._placed], dtype=np.float32)[self.chunk]
+
+    @cached_property
+    def passage_cosine(self) -> Floats:
+        """Of the nearest sentence of the passage."""
+        best = np.full(len(self._placed), -np.inf, dtype=np.float32)
+        np.maximum.at(best, self.chunk, self.cosine)
+        return best[self.chunk]
+
+    @cached_property
+    def _passage_credit(self) -> Floats:
+        found: Floats = np.array([one.credit.max(axis=0, initial=0.0) for one in self._chunks], dtype=np.float32)
+        return found.reshape(len(self._chunks), len(self.weights))
+
+    @cached_property
+    def passage_coverage(self) -> Floats:
+        """The share of the question's words that the passage holds."""
+        return (self._passage_credit @ self.weights)[self.chunk]
+
+    @cached_property
+    def unnamed(self) -> Floats:
+        """The weight of the question's names and numbers that the passage does not hold."""
+        question = self._question
+        is_named = [(terms(word) or [word])[0] in question.named for word in question.words]
+        named = self.weights * np.array(is_named, dtype=np.float32)
+        return ((self._passage_credit < MISSING) @ named)[self.chunk]
+
+    @cached_property
+    def row(self) -> Floats:
+        """1 for a row of a table."""
+        return np.array([one.is_table for one in self._chunks], dtype=np.float32)[self.chunk]
+
+    @cached_property
+    def label(self) -> Floats:
+        """For a row, where a number is asked for: how well its first cell names of what."""
+        if self._query.number < NUMBER:
+            return np.zeros(len(self.sentences), dtype=np.float32)
+        pairs = zip(self.sentences, self.row, strict=True)
+        return np.array([is_row and label_match(self._question, one) for one, is_row in pairs], dtype=np.float32)
+
+    @cached_property
+    def row_fit(self) -> Floats:
+        """`fit` for a row: its numbers are many, and few words of the question stand beside them."""
+        return self.row * self.fit
+
+
+def tabulate(
+    query: Query,
+    placed: Sequence[Placed],
+    vectors: Mapping[int, Any],
+    idf: Mapping[str, float],
+    documents: Mapping[str, Document] | None = None,
+) -> SentenceTable:
+    """The features of every sentence; `documents` are those of the chunks, by id."""
+    evidence = vectors if isinstance(vectors, Evidence) else Evidence(vectors)
+    documents = documents or {}
+    chunks = evidence.chunks(query, [chunk for _, chunk, _ in placed], documents)
+    languages = {document.language or "en" for document in documents.values()}
+    return SentenceTable(query, placed, chunks, _weights(question_words(query.fullest), languages, idf))
+
+
+def _weights(question: QuestionWords, languages: Iterable[str], idf: Mapping[str, float]) -> Floats:
+    """The share of each word; one that is stemmed in several languages weighs as its most frequent stem."""
+    unknown = max(idf.values(), default=1.0)
+    by_language = [_stems(question.words, language) for language in sorted({"en", *languages})]
+    found = []
+    for place, word in enumerate(question.words):
+        known = [idf[stems[place]] for stems in by_language if stems[place] in idf]
+        found.append(min(known, default=unknown) * (FRAME_WEIGHT if question.frames(word) else 1.0))
+    weights = np.array(found, dtype=np.float32)
+    return weights / max(float(weights.sum()), 1e-6)
+
+
+def label_match(question: QuestionWords, row: SentenceWords) -> float:
+    """How well the first cell of a row names what is asked for, names and periods aside: F1 over their words.
+
+    "What were the total assets of Kestrel in May?": 1 for "Total assets | 59,268", .8 for "Total current assets".
+    """
+    first = read(row.text.partition(CELLS)[0], row.language)
+    label = frozenset(term for term in first.content if term.isalpha())
+    return 2 * len(label & question.metric) / max(1, len(label) + len(question.metric))
+
+
+def _proximity(sentence: SentenceWords, stems: Sequence[str]) -> float:
+    """Share of neighbouring words of the question that stand near one another, in order, in the sentence."""
+    near = 0.0
+    places: dict[str, list[int]] = {}
+    for place, stem in enumerate(sentence.stems):
+        places.setdefault(stem, []).append(place)
+    for one, other in pairwise(stems):
+        first, second = places.get(one), places.get(other)
+        if first and second:
+            gap = min(abs(b - a) - (0.5 if b > a else 0.0) for a in first for b in second)
+            near += 1.0 / max(1.0, gap)
+    return near / (len(stems) - 1)
+
+
+def _filled(cosine: Floats) -> Floats:
+    """A sentence without a vector gets a cosine that a weaker one of the others has: its words must speak for it."""
+    unknown = np.isnan(cosine)
+    if not unknown.any():
+        return cosine
+    usual = 0.0 if unknown.all() else float(np.percentile(cosine[~unknown], 25))
+    return np.where(unknown, np.float32(usual), cosine)
+
+
+# --- the score -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSentence:
+    """A sentence and how well it answers; `sentence` is its place in the chunk."""
+
+    passage: int
+    chunk: Chunk
+    sentence: int
+    text: str
+    score: float  # log-odds
+    share: float = 0.0  # of all sentences' chances to be the one that answers
+    fit: float = 0.0  # holds a thing of the kind asked for
+    unnamed: float = 0.0  # weight of the question's names and numbers that its passage does not hold
+    support: float = 0.0  # how well its whole passage fits: its nearest sentence and the words that it holds
+
+
+def score_sentences(
+    query: Query,
+    placed: Sequence[Placed],
+    vectors: Mapping[int, Any],
+    idf: Mapping[str, float],
+    documents: Mapping[str, Document] | None = None,
+) -> list[ScoredSentence]:
+    """Every sentence with its scores, best first; `documents` are those of the chunks, by id."""
+    table = tabulate(query, placed, vectors, idf, documents)
+    scores = score(table)
+    shares = np.exp(scores - scores.max()) if len(scores) else scores
+    shares = shares / max(float(shares.sum()), 1e-9)
+    support = table.passage_cosine + table.passage_coverage
+    found = []
+    for row in sorted(range(len(scores)), key=lambda row: (-scores[row], row)):
+        number, chunk, _ = placed[table.chunk[row]]
+        found.append(
+            ScoredSentence(
+                passage=number,
+                chunk=chunk,
+                sentence=table.place[row],
+                text=table.sentences[row].text,
+                score=float(scores[row]),
+                share=float(shares[row]),
+                fit=float(table.fit[row]),
+                unnamed=float(table.unnamed[row]),
+                support=float(support[row]),
+            )
+        )
+    return found
+
+
+def score(table: SentenceTable) -> Floats:
+    """One figure per sentence: the log-odds of being the one that answers, up to a constant of the question."""
+    found: Floats = sum(
+        (np.float32(weight) * getattr(table, name) for name, weight in {**SENTENCE, **ROWS}.items()),
+        np.zeros(len(table.cosine), dtype=np.float32),
+    )
+    return found
+
+
+def sentence_text(chunk: Chunk, place: int) -> str:
+    start, end = chunk.sentences[place][:2]
+    return chunk.text[start:end]
