@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
+
 from refdesk.parsers.pdf_page import Floats, Frame, PageText, Words
 from refdesk.parsers.pdf_tables import (
     Cell,
@@ -172,7 +174,7 @@ class PageDraft:
     height: float
     content: PageText
     frame: Frame
-    rulings: Floats  # the lines drawn on the displayed page
+    rulings: Floats = field(default_factory=lambda: np.empty((0, 4), np.float32))  # the lines drawn on the page
     label: str = ""
     ocr: bool = False
     regions: list[list[Item]] = field(default_factory=list)  # columns of lines and tables, in reading order
