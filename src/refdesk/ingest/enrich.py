@@ -376,7 +376,7 @@ def _scores(parts: Sequence[Sentence], words: _Words, rarity: dict[str, float]) 
         first = cursor
         while cursor < len(words.starts) and words.starts[cursor] < part.end:
             cursor += 1
-        terms = set(words.lowered[first:cursor])
+        terms = dict.fromkeys(words.lowered[first:cursor])  # in order: sums of floats depend on it
         # tf · idf of the chunk's own terms, each saturated so that one repeated name does not decide alone.
         total = sum(rarity[term] * counts[term] / (counts[term] + 1.5) for term in terms)
         length = cursor - first

@@ -10,10 +10,9 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from refdesk.errors import BrokenFile, EmptyDocument, HostileFile, TooLarge
 from refdesk.parsers.build import ParseOptions
-from refdesk.parsers.pdf import put_together
-from refdesk.parsers.pdf_figures import page_from_ocr
-from refdesk.parsers.pdf_layout import PageDraft
-from refdesk.parsers.pdf_page import Frame
+from refdesk.parsers.pdf import page_from_ocr
+from refdesk.parsers.pdf_blocks import put_together
+from refdesk.parsers.pdf_page import Frame, PageDraft
 from refdesk.types import OcrEngine, Parsed
 
 MAX_SIDE = 4000  # pixels given to OCR: 24 inches at the 150 dpi it needs

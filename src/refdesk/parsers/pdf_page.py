@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
+CJK = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60"  # letters that need no blanks, in a character class
+
 WIDE_GAP = 1.1  # × font size: wider than the blanks of justified text, narrower than the gap between table cells
 NUMBER_GAP = 0.6  # between two amounts: text never sets them side by side, narrow columns do
 # Of the font size, above and below the base line: capitals and descenders of the common faces (Helvetica .72/.21,
@@ -115,12 +117,12 @@ class Run:
     right: float
     bottom: float
     size: float
-    bold: bool
-    mono: bool
-    italic: bool
-    letters: int
-    words: int
+    letters: int = 0
+    words: int = 0
     digits: int = 0
+    bold: bool = False
+    mono: bool = False
+    italic: bool = False
     right_to_left: bool = False
     figure: bytes | None = None  # the picture this run is the caption of
     table: Any = None  # a ruled table standing in the flow of the text as one item
@@ -145,6 +147,20 @@ class PageText:
     unreadable: int = 0  # characters without a meaning: no Unicode value, control codes, private use
 
 
+@dataclass(slots=True, eq=False)
+class PageDraft:
+    """One page: its words and runs as read, and the lines drawn on it."""
+
+    number: int
+    width: float
+    height: float
+    content: PageText
+    frame: Frame
+    rulings: Floats = field(default_factory=lambda: np.empty((0, 4), np.float32))
+    label: str = ""
+    ocr: bool = False
+
+
 _SPACES = np.array([0xA0, 0x1680, *range(0x2000, 0x200C), 0x2028, 0x2029, 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF])
 _AMOUNT = re.compile(r"^[($€£]*\d[\d,.]*[)%]*$|^[$€£]$|^[—–]$")
 _CLUSTER = re.compile(
@@ -154,6 +170,18 @@ _HYPHENS = (0xFFFE, 0x2, 0xAD)  # pdfium's marks for a hyphen at the end of a li
 _LIGATURES = {0xAD: None, 0xFFFE: "-", 0xFFFD: None, 0x2: "-", 0x200E: None, 0x200F: None, 0x2011: "-", 0x2010: "-"}
 _LIGATURES.update({code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)})
 _LIGATURES.update(dict.fromkeys((*range(0x0, 0x2), *range(0x3, 0x20), *range(0x7F, 0xA0))))
+
+
+def text_of(runs: list[Run], words: Words) -> str:
+    parts: list[str] = []
+    for run in runs:
+        for index in range(run.first, run.last):
+            if parts and not (words.glued[index] and index > run.first):
+                parts.append(" ")
+            parts.append(words.text[index])
+            if words.hyphen[index]:
+                parts.append("-")
+    return "".join(parts)
 
 
 def no_text(unreadable: int = 0) -> PageText:
@@ -433,8 +461,9 @@ def _runs(
         x1, y1 = high[row].tolist()
         dominant = start + letters.index(max(letters))
         runs.append(
-            Run(first, last, x0, y0, x1, y1, float(sizes[dominant]), bold, mono, italic, total, stop - start,
-                sum(map(str.isdigit, "".join(words.text[first:last]))), bool(rtl[start:stop].mean() > 0.5))
+            Run(first, last, x0, y0, x1, y1, float(sizes[dominant]), total, stop - start,
+                sum(map(str.isdigit, "".join(words.text[first:last]))), bold, mono, italic,
+                bool(rtl[start:stop].mean() > 0.5))
         )  # fmt: skip
     return runs
 
