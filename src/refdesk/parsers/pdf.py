@@ -22,6 +22,7 @@ from refdesk.parsers.build import ParseOptions, one_line
 from refdesk.parsers.pdf_blocks import COVER, put_together
 from refdesk.parsers.pdf_page import (
     CJK,
+    Box4,
     Drawn,
     Floats,
     Frame,
@@ -37,8 +38,6 @@ from refdesk.parsers.pdf_page import (
     text_of,
 )
 from refdesk.types import OcrLine, Parsed
-
-Box4 = tuple[float, float, float, float]
 
 FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
 UNREADABLE = 0.4  # share of characters without meaning: the text layer is garbage

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from refdesk.parsers.build import CELL, SEPARATOR, one_line
-from refdesk.parsers.pdf_layout import drop_furniture, reading_order
+from refdesk.parsers.pdf_layout import SENTENCE_END, drop_furniture, reading_order
 from refdesk.parsers.pdf_page import CJK, Floats, PageDraft, Run, Words, text_of
 from refdesk.parsers.pdf_tables import (
     Cell,
@@ -47,8 +47,7 @@ def put_together(
     body = body_size(columns)
     drafts = compose(columns, body)
     headings = [draft for draft in drafts if draft.kind == "heading"]
-    texts = [" ".join(line.text for line in draft.lines) for draft in headings]
-    levels = assign_levels([(text, draft.first) for text, draft in zip(texts, headings, strict=True)])
+    levels = assign_levels([(" ".join(line.text for line in draft.lines), draft.first) for draft in headings])
     for draft, level in zip(headings, levels, strict=True):
         draft.level = level
     writer = TextWriter(pages)
@@ -98,13 +97,12 @@ def _first_title(text: str, blocks: list[Block], page_end: int) -> str:
     if not headings:
         return ""
     best = min(headings, key=lambda block: (block.level, block.start))
-    return " ".join(text[best.start : best.end].split())[:300]
+    return one_line(text[best.start : best.end])[:300]
 
 
 # What is a heading, and of which level? By size, weight, capitals, numbering; alike in the whole document.
 
 _DECIMAL = re.compile(r"^(\d{1,2}(?:\.\d{1,2}){0,4})\.?\s+\S")
-_APPENDIX = re.compile(r"^([A-Z](?:\.\d{1,2}){0,4})\.?\s+[A-Z]\S")
 _NAMED = re.compile(
     r"^(part|item|chapter|appendix|section|article|annex|kapitel|teil)\s+([0-9]+[a-z]?|[ivxl]+|[a-z])\b", re.I
 )
@@ -113,51 +111,37 @@ _DEPTH = {
     **dict.fromkeys(("item", "article", "section"), 2),
 }
 
-LARGE = 1.13  # × body size
+LARGE, SMALL = 1.13, 0.93  # × body size
 MAX_WORDS = 25
 MAX_LEVEL = 6
+MAX_CHAPTER = 40  # a larger number before a line counts something else
 UNNUMBERED = 3  # where "Item 1." headings exist, plain ones stand below them
 
 
 def looks_like_heading(group: list[Line], body: float) -> bool:
     """Short, and larger, bolder or numbered differently from the text around it."""
-    if len(group) > 3:
-        return False
     text = " ".join(line.text for line in group)
-    words = text.split()
-    letters = sum(character.isalpha() for character in text)
-    if letters < 2 or len(words) > MAX_WORDS or len(text) > 220 or letters < 0.4 * len(text.replace(" ", "")):
-        return False
-    if text[:1] == "(" or (len(group[0].runs) > 1 and _has_gap(group[0]) and not number_depth(text)):
-        return False  # units, or titles of columns
-    size = group[0].size
+    words, dense = text.split(), text.replace(" ", "")
+    letters = sum(map(str.isalpha, text))
     numbered = number_depth(text) > 0
-    if text[-1] in ",;" or (text[-1] == "." and not numbered and len(words) > 3):
+    if len(group) > 3 or letters < 2 or len(words) > MAX_WORDS or letters < 0.4 * len(dense):
         return False
-    if text[:1].islower():
+    gap = any(right.left - left.right > 2 * left.size for left, right in pairwise(group[0].runs))
+    if text[0] == "(" or (gap and not numbered):
+        return False  # units, or titles of columns
+    if text[0].islower() or text[-1] in ",;" or (text[-1] == "." and not numbered and len(words) > 3):
         return False
+    size = group[0].size
     if size >= LARGE * body:
-        return len(words) <= MAX_WORDS and not (text[-1] == "." and len(words) > 12)
-    if size < 0.93 * body:
+        return text[-1] != "." or len(words) <= 12
+    if size < SMALL * body:
         return False
-    bold = all(line.bold for line in group)
-    if bold:
-        return len(group) <= 2 and len(words) <= 20 and not (text[-1] == "." and len(words) > 8)
-    named = _NAMED.match(text)
+    if all(line.bold for line in group):
+        return len(group) <= 2 and len(words) <= 20 and (text[-1] != "." or len(words) <= 8)
     capitals = text.isupper() and letters >= 4
-    if named and (capitals or group[0].runs[0].italic) and len(words) <= 15:
+    if _NAMED.match(text) and (capitals or group[0].runs[0].italic):
         return True
-    return (
-        capitals
-        and len(group) == 1
-        and 1 < len(words) <= 10
-        and text[-1] not in ".:"
-        and letters > 0.8 * len(text.replace(" ", ""))
-    )
-
-
-def _has_gap(line: Line) -> bool:
-    return any(right.left - left.right > 2 * left.size for left, right in pairwise(line.runs))
+    return capitals and len(group) == 1 and 1 < len(words) <= 10 and letters > 0.8 * len(dense)
 
 
 def number_depth(text: str) -> int:
@@ -166,49 +150,32 @@ def number_depth(text: str) -> int:
     if named:
         return _DEPTH[named.group(1).lower()]
     decimal = _DECIMAL.match(text)
-    if decimal:
-        parts = decimal.group(1).split(".")
-        return len(parts) if int(parts[0]) <= 40 else 0
-    appendix = _APPENDIX.match(text)
-    return appendix.group(1).count(".") + 1 if appendix and "." in appendix.group(1) else 0
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Style:
-    """Sorted from high to low: larger, shallower, in capitals, bold, upright."""
-
-    size: float  # negative, so that larger comes first
-    depth: int
-    small: bool
-    light: bool
-    italic: bool
+    parts = decimal.group(1).split(".") if decimal else []
+    return len(parts) if parts and int(parts[0]) <= MAX_CHAPTER else 0
 
 
 def assign_levels(headings: list[tuple[str, Line]]) -> list[int]:
     """A level from 1 to 6 for each heading; the same style has the same level everywhere."""
-    if not headings:
-        return []
     sizes = _size_classes([line.size for _, line in headings])
     named = [(match, line) for text, line in headings if (match := _NAMED.match(text)) and line.page > 1]
     largest = max((sizes[line.size] for _, line in named), default=0.0)
     items = {sizes[line.size] for match, line in named if match.group(1).lower() == "item"}
-    styles = []
+    styles: list[tuple[float, int, bool, bool, bool]] = []  # sorted: larger, shallower, in capitals, bold, upright
     for text, line in headings:
         size, depth = sizes[line.size], number_depth(text)
         if largest and _NAMED.match(text):  # "PART I" stands above "Item 1." even where it is set smaller
-            styles.append(_Style(-max(size, largest), depth, False, False, False))
+            styles.append((-max(size, largest), depth, False, False, False))
         else:
             depth = depth or (UNNUMBERED if size in items else 1)
-            styles.append(_Style(-size, depth, not text.isupper(), not line.bold, line.main.italic))
+            styles.append((-size, depth, not text.isupper(), not line.bold, line.main.italic))
     counts = Counter(styles)
     inner = {style for style, (_, line) in zip(styles, headings, strict=True) if line.page > 1}
     # A style used once, or on the first page only, is a stray (a cover): it shares the level of the next smaller style.
-    levels: dict[_Style, int] = {}
+    levels = {}
     level = 1
     for position, style in enumerate(sorted(counts)):
         levels[style] = min(level, MAX_LEVEL)
-        if position == 0 or (counts[style] > 1 and (style in inner or not inner)):
-            level += 1
+        level += position == 0 or (counts[style] > 1 and (style in inner or not inner))
     return [levels[style] for style in styles]
 
 
@@ -225,7 +192,6 @@ def _size_classes(sizes: list[float]) -> dict[float, float]:
 
 _BULLET = re.compile(r"^[•●○▪■◦‣⁃∙·➢✓❖◆\uf0b7\uf0a7]\s*\S|^[–—*\-]\s+\S")
 _NUMBERED = re.compile(r"^(\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|\([ivxIVX]{1,4}\)|\[\d{1,3}\])\s+\S")
-_TERMINAL = re.compile(r"[.!?:;。！？：；]['\")\]’”»）」]*$")
 _ENTRY = re.compile(r"[\W\d]*+[^\W\d].* \d{1,4}$")
 
 _CODE = re.compile(r"[{}<>=;$#\\]|\(\)|^(import|def|class|return|for|if|while|sudo|pip)\b")
@@ -317,22 +283,18 @@ def _region_drafts(region: Region, body: float) -> list[Draft]:
             groups.append([item])
     drafts: list[Draft] = []
     for group in groups:
-        draft = _table_draft(group) if isinstance(group, Table) else _draft(group, body)
+        draft = _draft(group, body)
         draft.right = column.right
-        previous = drafts[-1] if drafts else None
-        if previous is not None and draft.kind == previous.kind and draft.kind in ("list", "code", "toc"):
-            previous.groups += draft.groups
+        if drafts and draft.kind == drafts[-1].kind and draft.kind in ("list", "code", "toc"):
+            drafts[-1].groups += draft.groups
         else:
             drafts.append(draft)
     drafts = _join_contents(drafts)
-    _lonely_numbers(drafts)
-    _column_titles(drafts)
+    for draft, below in zip(drafts, [*drafts[1:], None], strict=True):
+        one_item = draft.kind == "list" and len(draft.groups) == 1
+        if (one_item and _NUMBERED.match(draft.first.text)) or (below is not None and _names_columns(draft, below)):
+            draft.kind = "text"  # one numbered paragraph alone is no list
     return drafts
-
-
-def _table_draft(table: Table) -> Draft:
-    rows = [(row, table.words, table.page) for row in table.rows]
-    return Draft("table", rows=rows, header_rows=table.header_rows, table=table)
 
 
 def _begins(group: list[Line], line: Line, column: _Column, body: float) -> bool:
@@ -341,8 +303,7 @@ def _begins(group: list[Line], line: Line, column: _Column, body: float) -> bool
     if line.contents or previous.contents or line.figure is not None:
         return True
     text = line.text
-    larger, smaller = max(line.size, previous.size), min(line.size, previous.size)
-    if larger > SIZE_CHANGE * smaller + 0.2 or line.mono != previous.mono:
+    if _differ(line.size, previous.size) or line.mono != previous.mono:
         return True
     step = line.bottom - previous.bottom
     usual = column.pitch * max(1.0, line.size / body) if line.size > 1.1 * body else column.pitch
@@ -350,43 +311,36 @@ def _begins(group: list[Line], line: Line, column: _Column, body: float) -> bool
         return True
     if line.mono:
         return False
-    before = previous.text
-    if (
-        line.bold != previous.bold
-        and line.size < 1.1 * body
-        and not (text[:1].islower() and not _TERMINAL.search(before))
-    ):
+    ended = SENTENCE_END.search(previous.text) is not None
+    if line.bold != previous.bold and line.size < 1.1 * body and (ended or not text[:1].islower()):
         return True
-    full = previous.right > column.right - 0.12 * column.width
+    full = previous.right >= column.right - 0.12 * column.width
     if is_item(text):
-        return not (text[0] == "·" and full and not _TERMINAL.search(before))  # a dot between keywords
+        return not (text[0] == "·" and full)  # a dot between keywords
     if is_item(first.text):
-        return line.left < first.left - 2 or (
-            line.left < first.left + 2
-            and bool(_TERMINAL.search(before))
-            and previous.right < column.right - 0.12 * column.width
-        )
+        return line.left < first.left - 2 or (line.left < first.left + 2 and ended and not full)
     indent = 0.8 * line.size
-    if line.left - previous.left > indent and (full or _TERMINAL.search(before)) and not line.bold and len(text) > 1:
+    if line.left - previous.left > indent and (full or ended) and not line.bold and len(text) > 1:
         return not text[:1].islower()
-    if (
-        len(group) > 1
-        and previous.left - line.left > indent
-        and _TERMINAL.search(before)
-        and first.left < previous.left - indent
-    ):
-        return True
-    if previous.right < column.right - 0.12 * column.width and _TERMINAL.search(before):
+    hung = previous.left - line.left > indent and first.left < previous.left - indent
+    if ended and (hung or not full):
         return True
     short = previous.right < column.right - 0.35 * column.width
     return short and not line.bold and text[:1].isupper() and line.size < SIZE_CHANGE * body
+
+
+def _differ(size: float, other: float) -> bool:
+    return max(size, other) > SIZE_CHANGE * min(size, other) + 0.2
 
 
 def is_item(text: str) -> bool:
     return bool(_BULLET.match(text) or _NUMBERED.match(text))
 
 
-def _draft(group: list[Line], body: float) -> Draft:
+def _draft(group: list[Line] | Table, body: float) -> Draft:
+    if isinstance(group, Table):
+        rows = [(row, group.words, group.page) for row in group.rows]
+        return Draft("table", rows=rows, header_rows=group.header_rows, table=group)
     first = group[0]
     if first.contents:
         return Draft("toc", [[line] for line in group])
@@ -396,9 +350,7 @@ def _draft(group: list[Line], body: float) -> Draft:
         return Draft("code", [group])
     if looks_like_heading(group, body):
         return Draft("heading", [group])
-    if is_item(first.text):
-        return Draft("list", [group])
-    return Draft("text", [group])
+    return Draft("list" if is_item(first.text) else "text", [group])
 
 
 def _join_contents(drafts: list[Draft]) -> list[Draft]:
@@ -416,37 +368,28 @@ def _join_contents(drafts: list[Draft]) -> list[Draft]:
     return joined
 
 
-def _lonely_numbers(drafts: list[Draft]) -> None:
-    """One numbered paragraph alone is text, not a list."""
-    for draft in drafts:
-        if draft.kind == "list" and len(draft.groups) == 1 and _NUMBERED.match(draft.first.text):
-            draft.kind = "text"
-
-
-def _column_titles(drafts: list[Draft]) -> None:
+def _names_columns(draft: Draft, below: Draft) -> bool:
     """Bold words over the columns of a table ("Three Months Ended") name columns; they are no heading."""
-    for draft, below in pairwise(drafts):
-        if draft.kind == "heading" and below.table is not None and draft.first.left > below.table.left + 40:
-            centred = abs(draft.first.left + draft.last.right - below.table.left - below.table.right) < 60
-            if not centred:
-                draft.kind = "text"
+    table = below.table
+    if draft.kind != "heading" or table is None or draft.first.left <= table.left + 40:
+        return False
+    return abs(draft.first.left + draft.last.right - table.left - table.right) >= 60  # else it is centred
 
 
 def _goes_on(upper: Draft, lower: Draft, new_page: bool) -> bool:
     """Does the last block of a column or page go on in the next one?"""
-    if upper.kind == "table" and lower.kind == "table" and upper.table and lower.table:
+    if upper.table is not None and lower.table is not None:
         if not new_page or not same_columns(upper.table, lower.table):
             return False
         return not lower.header_rows or first_is_data(lower.table) or _header_of(upper) == _header_of(lower)
     if upper.kind not in ("text", "list") or lower.kind != "text" or upper.last.mono or lower.first.mono:
         return False
     before, after = upper.last.text, lower.first.text
-    if max(upper.last.size, lower.first.size) > SIZE_CHANGE * min(upper.last.size, lower.first.size) + 0.2:
+    if _differ(upper.last.size, lower.first.size) or upper.last.bold != lower.first.bold:
         return False
-    if _TERMINAL.search(before) or upper.last.bold != lower.first.bold:
+    if SENTENCE_END.search(before) or (len(before) < 25 and before[-1] != "-"):
         return False
-    hyphenated = before.endswith("-")
-    if upper.last.right < upper.right - 4 * upper.last.size or (len(before) < 25 and not hyphenated):
+    if upper.last.right < upper.right - 4 * upper.last.size:
         return False
     return after[:1].islower() or bool(_CJK.match(before[-1:]) and len(upper.lines) > 1)
 
@@ -474,7 +417,6 @@ def _append(upper: Draft, lower: Draft) -> None:
 # --- from blocks to text ---------------------------------------------------------------------------------------------
 
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_PLAIN = re.compile(r"^[^\W\d_]+$")
 _CJK = re.compile(f"[{CJK}]")
 _LEADERS = re.compile(r"[.·…_]{3,}|^[.·…_]+$")
 
@@ -510,11 +452,9 @@ class TextWriter:
         if page not in self.page_starts:
             self.page_starts[page] = self.length
         texts, glued, hyphens = words.text, words.glued, words.hyphen
-        first = True
         for index in range(run.first, run.last):
-            if not first and not glued[index]:
+            if index > run.first and not glued[index]:
                 self.raw(" ")
-            first = False
             text = texts[index]
             if hyphens[index] and index < run.last - 1:
                 text += "-"
@@ -549,7 +489,8 @@ class TextWriter:
         word, after = words.text[last], following.words.text[following.runs[0].first]
         if words.hyphen[last] or (word.endswith("-") and len(word) > 1 and word[-2].isalpha() and after[:1].islower()):
             if not words.hyphen[last]:
-                self._shorten()
+                self.parts[-1] = self.parts[-1][:-1]
+                self.length = self._end[-1] = self.length - 1
                 word = word[:-1]
             if not self._is_split(word, after):
                 self._extend("-")
@@ -568,11 +509,6 @@ class TextWriter:
     def _extend(self, text: str) -> None:
         """Adds to the word just written."""
         self.raw(text)
-        self._end[-1] = self.length
-
-    def _shorten(self) -> None:
-        self.parts[-1] = self.parts[-1][:-1]
-        self.length -= 1
         self._end[-1] = self.length
 
     def code(self, lines: list[Line]) -> None:
@@ -611,8 +547,7 @@ class TextWriter:
             for index in range(run.first, run.last):
                 if not _LEADERS.sub("", line.words.text[index]):
                     continue
-                if self.length > begin and not (line.words.glued[index] and index > run.first):
-                    self.raw(" ")
+                self.raw(" " if self.length > begin else "")
                 self.run(replace(run, first=index, last=index + 1), line.words, line.page, _LEADERS)
 
     def block(self, draft: Draft) -> None:
@@ -655,9 +590,5 @@ class TextWriter:
         )
 
     def geometry(self) -> Geometry:
-        edges = np.concatenate(self._edges) if self._edges else np.empty((0, 4), np.float32)
-        start, end, page, line = (
-            np.frombuffer(column, np.int32).copy() if len(column) else np.empty(0, np.int32)
-            for column in (self._start, self._end, self._page, self._line)
-        )
-        return Geometry(start, end, page, line, edges.astype(np.float32))
+        columns = (np.array(column, np.int32) for column in (self._start, self._end, self._page, self._line))
+        return Geometry(*columns, np.concatenate([np.empty((0, 4), np.float32), *self._edges]))

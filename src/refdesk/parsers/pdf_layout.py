@@ -280,7 +280,7 @@ def _narrowed(part: _Part, cut: _Cut) -> _Cut:
     """
     inside = (part.middle > cut.top) & (part.middle < cut.bottom) & ~part.table
     left, right = inside & (part.left < cut.x - 1), inside & (part.left >= cut.x - 1)
-    if not left.any() or not right.any() or _changes(part, left, right) > DRAWN_IN_COLUMNS:
+    if _changes(part, left, right) > DRAWN_IN_COLUMNS:
         return cut
     for height in _stripes(part, inside):
         upper = part.middle < height
@@ -313,7 +313,6 @@ SHORT = 10  # pages
 OFTEN = 0.05  # of the pages
 FLOATING = 0.2  # of the pages, for footers outside the zone
 SAME_PLACE = 0.015  # of the height
-FIRST_YEAR = 1900  # as a page number: only in documents that long
 _YEAR = re.compile(r"^(19|20)\d\d$")
 SENTENCE_END = re.compile(r"[.!?:;。！？：；]['\")\]’”»）」]*$")
 _DIGITS = re.compile(r"\d+")
@@ -414,7 +413,7 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
     places: dict[str, list[_Edge]] = defaultdict(list)
     for edge in edges:
         key = " ".join(_DIGITS.sub("#", edge.text.lower()).split())
-        if (edge.in_zone or edge.last) and any(character.isalpha() for character in key) and len(key) <= 200:
+        if (edge.in_zone or edge.last) and any(character.isalpha() for character in key):
             places[key].append(edge)
     doomed: dict[int, _Edge] = {}
     for seen in places.values():
@@ -430,7 +429,7 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
         if len(on) < least or not _numbers_hold(same):
             continue
         # Chapter titles alternate with the book's title, so every third page of their stretch is enough.
-        if len(on) >= 0.3 * (on[-1] - on[0] + 1) or len(on) >= 0.2 * pages:
+        if len(on) >= 0.3 * (on[-1] - on[0] + 1):
             kept = _title_among(same)
             doomed.update({id(edge.run): edge for edge in same if edge is not kept})
     # A row of several runs goes only as a whole and if it stands apart: else it is the header of a table.
@@ -496,7 +495,7 @@ def _page_numbers(edges: list[_Edge], pages: list[PageDraft]) -> set[int]:
             if (edge.alone and edge.in_zone) or edge.last:
                 found.append((edge, -1_000_000))  # roman
         # 2022 over a column of one page and 2021 over a column of the page before also "count": years never do.
-        elif not (_YEAR.match(digits[0]) and len(pages) < FIRST_YEAR):
+        elif not _YEAR.match(digits[0]):
             found.append((edge, int(digits[0]) - edge.page))
     offsets = Counter(offset for _, offset in found)
     doomed = set()
@@ -505,7 +504,7 @@ def _page_numbers(edges: list[_Edge], pages: list[PageDraft]) -> set[int]:
         labelled = offset == 1 or str(offset + edge.page) == pages[edge.page].label or offsets[offset] >= 2
         near_edge = edge.place < EDGE or edge.place > 1 - EDGE
         centred = abs(edge.run.left + edge.run.right - _width(pages[edge.page])) < 0.1 * _width(pages[edge.page])
-        floating = edge.last and edge.alone and centred and offset == 1
+        floating = edge.last and centred and offset == 1
         at_margin = floating or (edge.alone and edge.in_zone and (labelled or near_edge))
         if at_margin or (counts and (edge.alone or ((edge.in_zone or edge.last) and _only_number(edge)))):
             doomed.add(id(edge.run))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from refdesk.parsers.pdf_layout import Region, Row, group_rows
-from refdesk.parsers.pdf_page import Floats, Run, Words, text_of
+from refdesk.parsers.pdf_page import Box4, Floats, Run, Words, text_of
 
-Box4 = tuple[float, float, float, float]  # left, top, right, bottom
 Cell = list[Run]  # the lines of a cell, top to bottom
 
 SNAP = 3.0  # points; pdfplumber's own default
@@ -128,12 +128,12 @@ def find_tables(region: Region, words: Words) -> list[Item]:
             index += 1
             continue
         stop = _table_end(rows, index)
-        table = _borderless(rows[index:stop], words) if stop - index >= MIN_ROWS else None
+        table = _borderless(rows[index:stop], words)
         if table is not None:
             items.append(table)
             index = stop
             continue
-        contents = stop - index >= MIN_ROWS and _is_contents(rows[index:stop])
+        contents = _is_contents(rows[index:stop])
         for cells in rows[index : stop if contents else index + 1]:
             line = Line(cells.row, words, *_bounds(cells.row))
             line.contents = contents or bool(_ENTRY.search(line.text))
@@ -171,7 +171,7 @@ def _table_end(rows: list[_Cells], start: int) -> int:
     if not rows[start].is_tabular and not _heads_columns(rows, start):
         return start
     stop, single = start, 0
-    second = min((cells.cells[1][0].left for cells in rows[start : start + 4] if cells.is_tabular), default=0.0)
+    second = min((cells.cells[1][0].left for cells in rows[start : start + 4] if cells.is_tabular), default=inf)
     for index in range(start, len(rows)):
         cells = rows[index]
         if cells.row[0].table is not None:
@@ -181,19 +181,18 @@ def _table_end(rows: list[_Cells], start: int) -> int:
             if cells.row[0].top - previous.bottom > 2.2 * max(cells.row[0].size, previous.size):
                 break
         if cells.is_tabular:
-            second = min(second, cells.cells[1][0].left) if second else cells.cells[1][0].left
+            second = min(second, cells.cells[1][0].left)
             stop, single = index + 1, 0
             continue
         single += 1
-        inside_first = second and cells.row[-1].right < second + 60
-        if single > 3 or not (inside_first or index == start or stop == start):
+        if single > 3 or (stop > start and cells.row[-1].right >= second + 60):
             break
     return stop
 
 
 def _heads_columns(rows: list[_Cells], start: int) -> bool:
     """A single cell over the number columns ("Years ended December 31,") right above a row of cells."""
-    if start + 1 >= len(rows) or not rows[start + 1].is_tabular or rows[start].row[0].table is not None:
+    if start + 1 >= len(rows) or not rows[start + 1].is_tabular:
         return False
     below = rows[start + 1]
     close = below.row[0].top - rows[start].row[0].bottom < below.row[0].size
@@ -209,8 +208,7 @@ def _is_contents(rows: list[_Cells]) -> bool:
             numbers.append(int(last))
     rising = sum(a <= b for a, b in itertools.pairwise(numbers))
     enough = len(numbers) >= max(3, 0.5 * len(rows)) and rising >= 0.8 * (len(numbers) - 1)
-    words = sum(text.count(" ") + 1 for cells in rows for text in cells.texts[:-1])
-    return enough and words > 1.5 * len(numbers) and all(len(cells.cells) <= 4 for cells in rows)
+    return enough and all(len(cells.cells) <= 4 for cells in rows)
 
 
 def _borderless(rows: list[_Cells], words: Words) -> Table | None:
@@ -248,7 +246,7 @@ def _regular(tabular: list[_Cells]) -> bool:
     """The same number of cells in nearly every row: a table of words."""
     counts = [len(cells.cells) for cells in tabular]
     common = max(set(counts), key=counts.count)
-    return common >= 2 and counts.count(common) >= 0.75 * len(counts) and len(tabular) >= MIN_ROWS
+    return counts.count(common) >= 0.75 * len(counts)
 
 
 def _header_rows(rows: list[_Cells]) -> int:
@@ -256,7 +254,7 @@ def _header_rows(rows: list[_Cells]) -> int:
     for index, cells in enumerate(rows):
         has_amounts = any(map(_is_amount, cells.texts[1:])) and not _YEAR.match(cells.texts[0])
         # A label of the first column opens the body too.
-        if has_amounts or (not cells.is_tabular and index and rows[index - 1].is_tabular):
+        if has_amounts or (not cells.is_tabular and index):
             return index if index <= MAX_HEADER_ROWS else 0
     bold = all(run.bold for run in rows[0].row) and not all(run.bold for run in rows[1].row)
     return 1 if bold else 0
@@ -306,8 +304,8 @@ def ruled_tables(lines: Floats, runs: list[Run], words: Words) -> list[Run]:
     widths, heights = lines[:, 2] - lines[:, 0], lines[:, 3] - lines[:, 1]
     across = lines[(widths > MIN_LINE) & (heights < SNAP)]
     upright = lines[(heights > MIN_LINE) & (widths < SNAP)]
-    # A grid needs two lines each way that really cross: rules under totals do not make a table.
-    if len(across) >= 2 and len(upright) >= 2 and _cross(across, upright):
+    # A grid needs lines that really cross: rules under totals do not make a table.
+    if _cross(across, upright):
         for cells in _grids(across, upright):
             runs = _fill(cells, runs, words)
     return runs
@@ -363,7 +361,7 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> list[Run]:
         (inside if within and run.table is None else outside).append(run)
     tops = sorted({round(cell[1], 1) for cell in cells})
     lefts = sorted({round(cell[0], 1) for cell in cells})
-    if not inside or len(tops) < 2 or len(lefts) < 2:
+    if not inside or len(lefts) < 2:
         return runs
     rows: list[list[Cell]] = []
     filled = 0
@@ -382,7 +380,7 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> list[Run]:
             row.append(lines)
         if any(row):
             rows.append(row)
-    if len(rows) < 2 or filled < 0.3 * len(cells) or filled < 4 or max(len(row) for row in rows) < 2:
+    if filled < 0.3 * len(cells) or filled < 4:
         return runs
     # A frame that holds most of the text in one cell is decoration or a form: its text flows.
     largest = max((cell for row in rows for cell in row), key=lambda cell: sum(run.letters for run in cell))
@@ -422,11 +420,7 @@ def _parts(run: Run, boxes: Any, words: Words) -> list[tuple[int, Run]]:
 
 
 def _header(rows: list[list[Cell]], words: Words) -> int:
-    """The first row, unless it holds amounts itself."""
-    texts = [text_of(cell, words) for cell in rows[0]]
-    filled = [text for text in texts if text]
+    """The first row, unless it holds amounts itself; below one merged cell over the columns, the second row too."""
+    filled = [text for cell in rows[0] if (text := text_of(cell, words))]
     amounts = [text for text in filled if _NUMBER.match(text) and len(text) != 4]
-    if not filled or len(amounts) > len(filled) / 3:
-        return 0
-    # One merged cell over the columns is a title; the row below it names the columns.
-    return 2 if len(filled) == 1 and len(rows) > 2 and len(rows[1]) > 1 and len(rows[0]) == 1 else 1
+    return 0 if len(amounts) > len(filled) / 3 else 2 if len(rows[0]) == 1 else 1
