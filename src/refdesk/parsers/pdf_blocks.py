@@ -590,5 +590,5 @@ class TextWriter:
         )
 
     def geometry(self) -> Geometry:
-        columns = (np.array(column, np.int32) for column in (self._start, self._end, self._page, self._line))
-        return Geometry(*columns, np.concatenate([np.empty((0, 4), np.float32), *self._edges]))
+        start, end, page, line = (np.array(a, np.int32) for a in (self._start, self._end, self._page, self._line))
+        return Geometry(start, end, page, line, np.concatenate([np.empty((0, 4), np.float32), *self._edges]))

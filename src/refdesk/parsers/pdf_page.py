@@ -226,7 +226,10 @@ def _codes(text_page: Any, handle: int | None, count: int) -> NDArray[np.uint32]
 
 def _is_cjk(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
     ranges = ((0x2E80, 0x9FFF), (0xF900, 0xFAFF), (0xFF00, 0xFF60), (0x20000, 0x3FFFF))
-    return np.logical_or.reduce([(codes >= first) & (codes <= last) for first, last in ranges])
+    found = np.zeros(len(codes), bool)
+    for first, last in ranges:
+        found |= (codes >= first) & (codes <= last)
+    return found
 
 
 def _word_ranges(
