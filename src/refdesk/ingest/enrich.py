@@ -25,7 +25,7 @@ _CREDITS_HEADING = re.compile(
     r"(?:(?:image|photo|photography|picture|illustration)s? credits?|credits|acknowledge?ments?|colophon|imprint"
     r"|impressum|copyright|picture sources)\b"
 )
-_NUMBERING = re.compile(r"[\s\dIVX.)§–—-]*")
+_NUMBERING = re.compile(r"^[\s\dIVX.)§–—-]*")
 _LEADER = re.compile(r"(?<![._…])(?<!\. )(?:\.{4,}|(?:\. ){2,}\.|…{2,}|_{4,})\s*(?:\d{1,4}|[ivxl]{1,6})?$")
 _ENDS_IN_PAGE = re.compile(r"[^\W\d_].*\s(\d{1,4})$")
 _ENTRY = re.compile(
@@ -43,20 +43,8 @@ _CREDIT = re.compile(
     re.IGNORECASE,
 )
 # Looked for before the expressions, which are fifty times as slow.
-_CREDIT_WORDS = (
-    "©",
-    "(c)",
-    "rights",
-    "photo",
-    "image",
-    "courtesy",
-    "isbn",
-    "typeset",
-    "printed",
-    "cover",
-    "stock",
-    "unsplash",
-)
+_CREDIT_WORDS = ("©", "(c)", "rights", "photo", "image", "courtesy", "isbn", "typeset", "printed", "cover", "stock",
+                 "unsplash")  # fmt: skip
 _LEADER_MARKS = ("....", ". . .", "……", "____")
 
 
@@ -68,7 +56,7 @@ def kind_of(chunk: Chunk) -> Kind:
     if chunk.kind not in ("text", "list", "table"):
         return chunk.kind
     heading = chunk.heading_path[-1].strip().casefold() if chunk.heading_path else ""
-    heading = heading[_match_end(_NUMBERING, heading) :].rstrip(":. ")
+    heading = _NUMBERING.sub("", heading, count=1).rstrip(":. ")
     body = [line.strip() for line in chunk.text.split("\n") if line.strip()]
     # A heading alone proves nothing: what follows "Contents" may be the whole book when its headings were not seen.
     if _is_contents(chunk.text, body, chunk.kind) or (_TOC_HEADING.fullmatch(heading) and _is_terse(body)):
@@ -80,11 +68,6 @@ def kind_of(chunk: Chunk) -> Kind:
     if _CREDITS_HEADING.fullmatch(heading) or _gives_credit(chunk):
         return "credits"
     return chunk.kind
-
-
-def _match_end(pattern: re.Pattern[str], text: str) -> int:
-    match = pattern.match(text)
-    return match.end() if match else 0
 
 
 def _gives_credit(chunk: Chunk) -> bool:
@@ -248,14 +231,12 @@ SHORT_SUMMARY = 90  # a sentence shorter than this leaves room for a second
 KEYWORDS = 8
 LONGEST_REPEAT = 3  # sentences at the end of a chunk that the next one may begin with
 # Not on Snowball's list, and no keywords either.
-_WEAK = frozenset(("can", "will", "may", "might", "must", "shall", "also", "however", "one", "two", "many", "much"))
-_WEAK |= frozenset(
-    ("e.g", "i.e", "etc", "per", "via", "upon", "within", "among", "without", "like", "see", "us", "use")
-)
+_WEAK = frozenset((
+    "can", "will", "may", "might", "must", "shall", "also", "however", "one", "two", "many", "much", "e.g", "i.e",
+    "etc", "per", "via", "upon", "within", "among", "without", "like", "see", "us", "use",
+))  # fmt: skip
 # Two CJK letters stand for a word, as in the index.
 _WORD = re.compile(rf"[{CJK_CLASS}]+|[^\W_{CJK_CLASS}]+(?:[-’'&.][^\W_{CJK_CLASS}]+)*")
-_PLAIN_WORD = re.compile(r"[^\W_]+(?:[-’'&.][^\W_]+)*")
-_ANY_CJK = re.compile(f"[{CJK_CLASS}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,13 +292,9 @@ def enrich(chunks: Sequence[Chunk], *, title: str, language: str) -> list[Chunk]
 def _words(text: str) -> _Words:
     surfaces: list[str] = []
     starts: list[int] = []
-    if text.isascii() or not _ANY_CJK.search(text):
-        matches = list(_PLAIN_WORD.finditer(text))
-        surfaces = [match.group() for match in matches]
-        return _Words(surfaces, [surface.lower() for surface in surfaces], [match.start() for match in matches])
     for match in _WORD.finditer(text):
         word = match.group()
-        if is_cjk(word[0]) and len(word) > 2:
+        if len(word) > 2 and is_cjk(word[0]):
             surfaces.extend(word[i : i + 2] for i in range(len(word) - 1))
             starts.extend(range(match.start(), match.end() - 1))
         else:
@@ -376,7 +353,7 @@ def _scores(parts: Sequence[Sentence], words: _Words, rarity: dict[str, float]) 
         first = cursor
         while cursor < len(words.starts) and words.starts[cursor] < part.end:
             cursor += 1
-        terms = set(words.lowered[first:cursor])
+        terms = dict.fromkeys(words.lowered[first:cursor])  # in order: sums of floats depend on it
         # tf · idf of the chunk's own terms, each saturated so that one repeated name does not decide alone.
         total = sum(rarity[term] * counts[term] / (counts[term] + 1.5) for term in terms)
         length = cursor - first

@@ -6,8 +6,8 @@ import csv
 import io
 import re
 import zipfile
-from bisect import bisect_left
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import cast
@@ -17,24 +17,35 @@ import numpy as np
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, RefdeskError, TooLarge, UnsupportedFormat
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.text import decode, wide_encoding
-from refdesk.types import Geometry, Parsed, Range
+from refdesk.types import Parsed
+
+Parser = Callable[[bytes, ParseOptions], Parsed]
+
+# Format -> (its module in refdesk.parsers, imported when the format is first met; what people call it).
+FORMATS = {
+    "pdf": ("pdf", "PDF file"),
+    "image": ("image", "image"),
+    "docx": ("docx", "Word document"),
+    "pptx": ("pptx", "PowerPoint presentation"),
+    "xlsx": ("xlsx", "Excel workbook"),
+    "csv": ("csv", "CSV file"),
+    "tsv": ("csv", "TSV file"),
+    "html": ("html", "web page"),
+    "markdown": ("markdown", "Markdown file"),
+    "text": ("text", "text file"),
+    "eml": ("mail", "mail"),
+    "epub": ("epub", "e-book"),
+}
 
 # What is this file? Decided by its content; the name only settles what content cannot (Markdown or plain text).
 
 HEAD = 1 << 16  # bytes looked at; the beginning decides
 
 # (offset, bytes that stand there, format id or the type in words); the first that fits wins.
+IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
+          b"\x00\x00\x00\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51")  # fmt: skip
 SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
-    (0, b"\x89PNG\r\n\x1a\n", "=image"),
-    (0, b"\xff\xd8\xff", "=image"),
-    (0, b"GIF87a", "=image"),
-    (0, b"GIF89a", "=image"),
-    (0, b"II*\x00", "=image"),
-    (0, b"MM\x00*", "=image"),
-    (0, b"II+\x00", "=image"),
-    (0, b"MM\x00+", "=image"),
-    (0, b"\x00\x00\x00\x0cjP  \r\n\x87\n", "=image"),
-    (0, b"\xff\x4f\xff\x51", "=image"),
+    *((0, magic, "=image") for magic in IMAGES),
     (4, b"ftypavif", "=image"),
     (4, b"ftypheic", "a HEIC photo"),
     (4, b"ftypheix", "a HEIC photo"),
@@ -61,8 +72,7 @@ SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\xfe\xed\xfa", "a program (macOS)"),
     (0, b"\x00asm", "a WebAssembly program"),
     (0, b"ID3", "an audio file (MP3)"),
-    (0, b"\xff\xfb", "an audio file (MP3)"),
-    (0, b"\xff\xf3", "an audio file (MP3)"),
+    *((0, magic, "an audio file (MP3)") for magic in (b"\xff\xfb", b"\xff\xf3")),
     (0, b"\xff\xf1", "an audio file (AAC)"),
     (0, b"fLaC", "an audio file (FLAC)"),
     (0, b"OggS", "an audio or video file (Ogg)"),
@@ -193,7 +203,8 @@ def _zip_type(data: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
-            mimetype = archive.read("mimetype")[:200].decode("ascii", "replace") if _small(archive) else ""
+            small = "mimetype" in names and archive.getinfo("mimetype").file_size < 200
+            mimetype = archive.read("mimetype").decode("ascii", "replace") if small else ""
     except Exception as error:  # zipfile raises many kinds on damaged files
         for part, kind in ZIP_PARTS:
             if kind.startswith("=") and part.encode() in data[: 1 << 20]:
@@ -202,16 +213,9 @@ def _zip_type(data: bytes) -> str:
     if "epub" in mimetype:
         return "=epub"
     if "opendocument" in mimetype:
-        found = next((words for key, words in OPEN_DOCUMENT.items() if f"opendocument.{key}" in mimetype), "")
-        return found or "an OpenDocument file"
-    for part, kind in ZIP_PARTS:
-        if any(entry.startswith(part) for entry in names):
-            return kind
-    return "a ZIP archive"
-
-
-def _small(archive: zipfile.ZipFile) -> bool:
-    return "mimetype" in archive.NameToInfo and archive.getinfo("mimetype").file_size < 200
+        kinds = (words for key, words in OPEN_DOCUMENT.items() if f"opendocument.{key}" in mimetype)
+        return next(kinds, "an OpenDocument file")
+    return next((kind for part, kind in ZIP_PARTS if any(name.startswith(part) for name in names)), "a ZIP archive")
 
 
 def _ole_type(data: bytes) -> str:
@@ -220,10 +224,8 @@ def _ole_type(data: bytes) -> str:
         raise NeedsPassword(
             "this Office file is encrypted with a password", hint="save it without a password and add that"
         )
-    for stream, kind in OLE_STREAMS:
-        if stream.encode("utf-16-le") in data:
-            return kind
-    return "an Office 97–2003 file"
+    kinds = (kind for stream, kind in OLE_STREAMS if stream.encode("utf-16-le") in data)
+    return next(kinds, "an Office 97–2003 file")
 
 
 def _text_format(text: str, name: str) -> str:
@@ -292,54 +294,16 @@ def _nameless(text: str) -> str:
     lines = [line for line in text.split("\n")[:200] if line.strip()]
     if len(text) >= HEAD // 4 and len(lines) > 3:
         lines = lines[:-1]  # may be cut off
-    for delimiter, kind in (("\t", "tsv"), (",", "csv"), (";", "csv")):
-        if len(lines) >= 3 and len(lines[0]) < 5000:
-            try:
-                widths = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
-            except csv.Error:
-                continue
-            if (
-                len(widths) == 1
-                and widths.pop() >= (2 if delimiter == "\t" else 3)
-                and not any(", " in line for line in lines[1:])
-            ):
+    is_table = len(lines) >= 3 and len(lines[0]) < 5000 and not any(", " in line for line in lines[1:])
+    for delimiter, least, kind in (("\t", 2, "tsv"), (",", 3, "csv"), (";", 3, "csv")) if is_table else ():
+        with suppress(csv.Error):
+            widths = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
+            if len(widths) == 1 and widths.pop() >= least:
                 return kind
     signs = sum(1 for line in lines if re.match(r"#{1,6} \S|```|\* \[|- \[|\|[ :-]+\|", line))
     headings = sum(1 for line in lines if re.match(r"#{1,6} [A-Z]", line))
     return "markdown" if headings >= 1 and (signs >= 3 or "](http" in text) else "text"
 
-
-Parser = Callable[[bytes, ParseOptions], Parsed]
-
-# Every module has `parse(data, options)`; it is imported when its format is first met.
-PARSERS = {
-    "pdf": "pdf",
-    "image": "image",
-    "docx": "docx",
-    "pptx": "pptx",
-    "xlsx": "xlsx",
-    "csv": "csv",
-    "tsv": "csv",
-    "html": "html",
-    "markdown": "markdown",
-    "text": "text",
-    "eml": "mail",
-    "epub": "epub",
-}
-NAMES = {
-    "pdf": "PDF file",
-    "image": "image",
-    "docx": "Word document",
-    "pptx": "PowerPoint presentation",
-    "xlsx": "Excel workbook",
-    "csv": "CSV file",
-    "tsv": "TSV file",
-    "html": "web page",
-    "markdown": "Markdown file",
-    "text": "text file",
-    "eml": "mail",
-    "epub": "e-book",
-}
 
 # Not text: control characters other than tab and newline, halves of surrogate pairs, noncharacters.
 UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -355,19 +319,20 @@ def parse(data: bytes, name: str, options: ParseOptions, format: str | None = No
     'Hello'
     """
     format = format or sniff(data, name)
-    parser = cast(Parser, import_module(f"refdesk.parsers.{PARSERS[format]}").parse)
+    module, kind = FORMATS[format]
+    parser = cast(Parser, import_module(f"refdesk.parsers.{module}").parse)
     try:
         parsed = _cleaned(parser(data, options))
     except RefdeskError:
         raise
     except RecursionError as error:
-        raise BrokenFile(f"this {NAMES[format]} is nested too deeply to be read") from error
+        raise BrokenFile(f"this {kind} is nested too deeply to be read") from error
     except MemoryError as error:
-        raise TooLarge(f"this {NAMES[format]} needs more memory than there is") from error
+        raise TooLarge(f"this {kind} needs more memory than there is") from error
     except (zipfile.BadZipFile, EOFError) as error:
-        raise BrokenFile(f"this {NAMES[format]} is cut off or damaged") from error
+        raise BrokenFile(f"this {kind} is cut off or damaged") from error
     except Exception as error:  # whatever a library raises on a damaged file
-        raise BrokenFile(f"this {NAMES[format]} is damaged and cannot be read ({type(error).__name__})") from error
+        raise BrokenFile(f"this {kind} is damaged and cannot be read ({type(error).__name__})") from error
     return _checked(parsed, options)
 
 
@@ -384,51 +349,44 @@ def _checked(parsed: Parsed, options: ParseOptions) -> Parsed:
 
 def _cleaned(parsed: Parsed) -> Parsed:
     """Takes out what is not text and moves every range accordingly, so that all texts can be written as UTF-8."""
-    text = (
-        parsed.text.translate(BREAKS)
-        if not parsed.text.isascii() or "\x0b" in parsed.text or "\x0c" in parsed.text
-        else parsed.text
-    )
+    text = parsed.text.translate(BREAKS)
+    removed = np.array([unwanted.start() for unwanted in UNWANTED.finditer(text)], np.int32)
     parsed = replace(
         parsed,
-        text=text,
+        text=UNWANTED.sub("", text) if len(removed) else text,
         title=_clean(parsed.title),
         metadata={_clean(key): _clean(value) for key, value in parsed.metadata.items()},
-        notes=tuple(_clean(note) for note in parsed.notes),
-        pages=tuple(
-            replace(page, label=_clean(page.label)) if UNWANTED.search(page.label) else page for page in parsed.pages
-        ),
+        notes=tuple(map(_clean, parsed.notes)),
+        pages=tuple(replace(page, label=_clean(page.label)) for page in parsed.pages),
     )
-    removed = [found.start() for found in UNWANTED.finditer(text)]
-    if not removed:
+    if not len(removed):
         return parsed
 
     def moved(position: int) -> int:
-        return position - bisect_left(removed, position)
-
-    def moved_range(old: Range | None) -> Range | None:
-        return None if old is None else (moved(old[0]), moved(old[1]))
+        return position - int(np.searchsorted(removed, position))
 
     blocks = [
-        replace(block, start=moved(block.start), end=moved(block.end), header=moved_range(block.header))
+        replace(
+            block,
+            start=moved(block.start),
+            end=moved(block.end),
+            header=block.header and (moved(block.header[0]), moved(block.header[1])),
+        )
         for block in parsed.blocks
     ]
+    geometry = parsed.geometry
+    if geometry is not None:
+        start, end = (
+            (positions - np.searchsorted(removed, positions)).astype(np.int32)
+            for positions in (geometry.start, geometry.end)
+        )
+        geometry = replace(geometry, start=start, end=end)
     return replace(
         parsed,
-        text=UNWANTED.sub("", text),
         pages=tuple(replace(page, start=moved(page.start), end=moved(page.end)) for page in parsed.pages),
         blocks=tuple(block for block in blocks if block.end > block.start),
-        geometry=_moved_geometry(parsed.geometry, removed),
+        geometry=geometry,
     )
-
-
-def _moved_geometry(geometry: Geometry | None, removed: list[int]) -> Geometry | None:
-    if geometry is None:
-        return None
-    positions = np.array(removed, dtype=np.int32)
-    start = (geometry.start - np.searchsorted(positions, geometry.start)).astype(np.int32)
-    end = (geometry.end - np.searchsorted(positions, geometry.end)).astype(np.int32)
-    return replace(geometry, start=start, end=end)
 
 
 def _clean(text: str) -> str:

@@ -38,7 +38,7 @@ class TimeLeft:
         self._chunks = 0
         self._seen = 0  # chunks done when it was last looked
         self._done_lately = self._time_lately = 0.0
-        self._said: float | None = None
+        self._told: float | None = None
 
     def coming(self, kind: str, size: int) -> None:
         """A file of so many bytes is to be added."""
@@ -47,8 +47,7 @@ class TimeLeft:
 
     def parsed(self, kind: str, size: int, chunks: int) -> None:
         self.dropped(kind, size)
-        held = self._parsed[kind]
-        held[0], held[1], held[2] = held[0] + 1, held[1] + size, held[2] + chunks
+        self._parsed[kind] = [a + b for a, b in zip(self._parsed[kind], (1, size, chunks), strict=True)]
         self._chunks += chunks
 
     def dropped(self, kind: str, size: int) -> None:
@@ -63,15 +62,15 @@ class TimeLeft:
         self._time_lately = self._time_lately * kept + passed
         self._seen = chunks_done
         if now - self._began < FIRST_S or self._done_lately <= 0.0:
-            return self._said
+            return self._told
         true = (self._expected() - chunks_done) * self._time_lately / self._done_lately
-        self._said = true if self._said is None else _nearer(self._said, true, passed)
-        return self._said
+        self._told = true if self._told is None else _nearer(self._told, true, passed)
+        return self._told
 
     def _expected(self) -> float:
         """Chunks in all: those that are known, and what the files to come will give by their kinds."""
-        files = sum(held[0] for held in self._parsed.values())
-        size = sum(held[1] for held in self._parsed.values())
+        files = sum(count for count, _, _ in self._parsed.values())
+        size = sum(length for _, length, _ in self._parsed.values())
         expected = float(self._chunks)
         for kind, (count, waiting) in self._waiting.items() if size else ():
             own_files, own_size, own_chunks = self._parsed.get(kind, (0, 0, 0))
@@ -82,9 +81,9 @@ class TimeLeft:
         return expected
 
 
-def _nearer(said: float, true: float, passed: float) -> float:
-    """From what was said before towards what is true, by steps that nobody stumbles over."""
-    counted = max(said - passed, 0.0)
+def _nearer(told: float, true: float, passed: float) -> float:
+    """From what was told before towards what is true, by steps that nobody stumbles over."""
+    counted = max(told - passed, 0.0)
     step = counted + (true - counted) * (1.0 - math.exp(-passed / CALM_S))
     most = math.pow(MOST_CHANGE, min(1.0, passed / CALM_S))
     return min(max(step, counted / most), counted * most + passed)
@@ -200,12 +199,12 @@ class Pipeline:
 
     def run(self, sources: Iterable[Source]) -> None:
         self._sources.extend(sources)
-        self._tally.start(self._sources)
+        self._tally.add(self._sources)
         while self._sources or self._jobs or self._waiting or self._whole:
             self._put_down(self._unwanted())
             self._hand_out()
             for event in self._workers.events(_TICK_S if self._jobs else 0.0):
-                self._hear(event)
+                self._receive(event)
             self._flush(force=not (self._sources or self._jobs or self._waiting))
             self._on_progress(self._tally.progress(self._jobs, self._opened.values()))
         self._on_progress(self._tally.progress({}, ()))
@@ -226,7 +225,7 @@ class Pipeline:
                 return
 
     def _embed(self, job: _Job) -> None:
-        task = self._embed_task(tuple(one.prepared.chunks[number] for one, number in job.places))
+        task = self._embed_task(tuple(opened.prepared.chunks[number] for opened, number in job.places))
         self._submit(job, task, EMBED_TIME_LIMIT_S)
 
     def _submit(self, job: _Job, task: Any, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
@@ -234,25 +233,25 @@ class Pipeline:
         self._jobs[ticket] = job
         self._workers.submit(ticket, task, time_limit_s=time_limit_s, file_time_limit_s=file_time_limit_s)
 
-    # listening
+    # receiving
 
-    def _hear(self, event: Any) -> None:
+    def _receive(self, event: Any) -> None:
         job = self._jobs[event.ticket]
         if event.kind == "progress":
             self._tally.pages(event.ticket, *event.value)
             return
         del self._jobs[event.ticket]
         if event.kind == "failed":
-            self._lose(event.ticket, job, event.value)
+            self._fail(event.ticket, job, event.value)
         elif job.source is not None:
             self._open(event.ticket, job.source, event.value)
         else:
-            for (one, number), vector in zip(job.places, event.value, strict=True):
-                one.vectors[number] = vector
-                one.missing -= 1
-                self._tally.chunks_done += 1
-                if not one.missing:
-                    self._whole.append(one)
+            self._tally.chunks_done += len(job.places)
+            for (opened, number), vector in zip(job.places, event.value, strict=True):
+                opened.vectors[number] = vector
+                opened.missing -= 1
+                if not opened.missing:
+                    self._whole.append(opened)
 
     def _open(self, ticket: int, source: Source, result: Any) -> None:
         prepared: Prepared = result.prepared
@@ -264,7 +263,7 @@ class Pipeline:
         if not count:
             self._whole.append(opened)
 
-    def _lose(self, ticket: int, job: _Job, error: RefdeskError) -> None:
+    def _fail(self, ticket: int, job: _Job, error: RefdeskError) -> None:
         """One document failed, or a batch of chunks did: then every document in it has."""
         if isinstance(error, LibraryError):  # a full disk is no fault of this document, and no other will fare better
             raise error
@@ -276,19 +275,19 @@ class Pipeline:
         if job.source is not None:
             lost = [job.source]
         else:
-            opened = {id(one): one for one, _ in job.places}
-            lost = [one.source for one in opened.values() if one.missing >= 0]
-            self._close(opened)
+            touched = {id(opened): opened for opened, _ in job.places}
+            lost = [opened.source for opened in touched.values() if opened.missing >= 0]
+            self._close(touched)
         for source in lost:
             self._sink.fail(source, error)
-            self._tally.failed(source, is_parsed=job.source is None)
+            self._tally.dropped(source, is_parsed=job.source is None, failed=True)
 
-    def _close(self, opened: Collection[int]) -> None:
+    def _close(self, keys: Collection[int]) -> None:
         """These are not taken in; vectors of them that are still under way are not waited for."""
-        self._waiting = deque(place for place in self._waiting if id(place[0]) not in opened)
-        self._whole = [one for one in self._whole if id(one) not in opened]
-        for one in opened:
-            if (closed := self._opened.pop(one, None)) is not None:
+        self._waiting = deque(place for place in self._waiting if id(place[0]) not in keys)
+        self._whole = [opened for opened in self._whole if id(opened) not in keys]
+        for key in keys:
+            if (closed := self._opened.pop(key, None)) is not None:
                 closed.missing = -1
 
     # leaving be
@@ -305,26 +304,25 @@ class Pipeline:
                 self._tally.stopped(ticket)
                 del self._jobs[ticket]
                 left.append(job.source)
-        opened = {key: one for key, one in self._opened.items() if one.source.document.source in unwanted}
-        self._close(opened)
-        parsed = [one.source for one in opened.values()]
+        closed = {key: opened for key, opened in self._opened.items() if opened.source.document.source in unwanted}
+        self._close(closed)
+        parsed = [opened.source for opened in closed.values()]
         for source in left + parsed:
             self._sink.put_down(source)
-            self._tally.put_down(source, is_parsed=source in parsed)
+            self._tally.dropped(source, is_parsed=source in parsed, failed=False)
 
     # writing
 
     def _flush(self, *, force: bool) -> None:
-        chunks = sum(len(one.prepared.chunks) for one in self._whole)
+        chunks = sum(len(opened.prepared.chunks) for opened in self._whole)
         due = chunks >= FLUSH_CHUNKS or time.monotonic() - self._last_flush >= FLUSH_SECONDS
         if not self._whole or not (force or due):
             return
-        batch = [
-            Finished(one.source, one.prepared, [v for v in one.vectors if v is not None], one.extra)
-            for one in self._whole
-        ]
-        for one in self._whole:
-            self._opened.pop(id(one), None)
+        batch = []
+        for opened in self._whole:
+            vectors = [vector for vector in opened.vectors if vector is not None]
+            batch.append(Finished(opened.source, opened.prepared, vectors, opened.extra))
+            self._opened.pop(id(opened), None)
         self._whole = []
         more = list(self._sink.store(batch))
         self._sources.extend(more)
@@ -345,9 +343,6 @@ class _Tally:
         self._time_left = TimeLeft(self._started)
         self.chunks_done = 0
 
-    def start(self, sources: Iterable[Source]) -> None:
-        self._add(sources)
-
     def next_ticket(self) -> int:
         self._ticket += 1
         return self._ticket
@@ -365,22 +360,19 @@ class _Tally:
         done, _ = self._pages_now.pop(ticket, (0, 0))
         self._pages_before += done
 
-    def failed(self, source: Source, *, is_parsed: bool) -> None:
+    def dropped(self, source: Source, *, is_parsed: bool, failed: bool) -> None:
+        """It failed, or nobody wants it any more."""
         if not is_parsed:
             self._time_left.dropped(_kind(source), source.size)
-        self._documents_done += 1
-        self._documents_failed += 1
-
-    def put_down(self, source: Source, *, is_parsed: bool) -> None:
-        if not is_parsed:
-            self._time_left.dropped(_kind(source), source.size)
-        self._documents_total -= 1
+        self._documents_done += failed
+        self._documents_failed += failed
+        self._documents_total -= not failed
 
     def stored(self, batch: Sequence[Finished], more: Iterable[Source]) -> None:
         self._documents_done += len(batch)
-        self._add(more)
+        self.add(more)
 
-    def _add(self, sources: Iterable[Source]) -> None:
+    def add(self, sources: Iterable[Source]) -> None:
         for source in sources:
             self._documents_total += 1
             self._time_left.coming(_kind(source), source.size)
@@ -390,10 +382,10 @@ class _Tally:
         for ticket, job in jobs.items():
             if job.source is not None and job.source.document.source:
                 yield FileProgress(job.source.document.source, *self._pages_now.get(ticket, (0, 0)))
-        for one in opened:
-            if one.source.document.source:
-                pages, chunks = len(one.prepared.pages), len(one.prepared.chunks)
-                yield FileProgress(one.source.document.source, pages, pages, chunks - one.missing, chunks)
+        for document in opened:
+            if document.source.document.source:
+                pages, chunks = len(document.prepared.pages), len(document.prepared.chunks)
+                yield FileProgress(document.source.document.source, pages, pages, chunks - document.missing, chunks)
 
     def progress(self, jobs: dict[int, _Job], opened: Iterable[_Open]) -> Progress:
         seconds = time.monotonic() - self._started
@@ -427,35 +419,36 @@ class InProcess:
 
     def __init__(self, perform: Callable[[Any], Any]) -> None:
         self._perform = perform
-        self._events: list[Any] = []
+        self._results: list[_Result] = []
 
     @property
     def idle(self) -> bool:
-        return not self._events
+        return not self._results
 
     @property
     def busy(self) -> bool:
-        return bool(self._events)
+        return bool(self._results)
 
     def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
         try:
-            self._events.append(_Said(ticket, "done", self._perform(task)))
+            result = _Result(ticket, "done", self._perform(task))
         except RefdeskError as error:
-            self._events.append(_Said(ticket, "failed", error))
+            result = _Result(ticket, "failed", error)
         except Exception as error:  # what its author did not think of costs this document only
             reason = DocumentError(f"reading it failed: {type(error).__name__}: {error}"[:300])
-            self._events.append(_Said(ticket, "failed", reason))
+            result = _Result(ticket, "failed", reason)
+        self._results.append(result)
 
     def cancel(self, ticket: int) -> None:
-        self._events = [one for one in self._events if one.ticket != ticket]
+        self._results = [result for result in self._results if result.ticket != ticket]
 
     def events(self, timeout_s: float) -> Iterator[Any]:
-        said, self._events = self._events, []
-        yield from said
+        results, self._results = self._results, []
+        yield from results
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Result:
     ticket: int
     kind: str
     value: Any

@@ -1,24 +1,76 @@
-"""Builds a `Parsed` block by block, so that no parser counts characters itself. Pure."""
+"""What every parser is told and what it makes: items and tables, written block by block into a `Parsed`. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from refdesk.types import Attachment, Block, Kind, OcrEngine, OcrLine, Page, Parsed, Range
+from refdesk.types import Attachment, Block, Kind, OcrEngine, Page, Parsed, Range
 
 SEPARATOR = "\n\n"  # between blocks
 CELL = " | "  # between the cells of a row
+NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*+[)%a-z]{0,3}\s*+$", re.I)
+YEAR = re.compile(r"(?:FY ?)?(?:19|20)\d\d", re.I)
+DASHES = ("-", "–", "—", "n/a", "N/A")
+MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get
+FREE_CELLS = 10_000  # so small that nobody needs to count
+
+
+@dataclass(frozen=True, slots=True)
+class ParseOptions:
+    """Limits and helpers; `ocr` is None when refdesk[ocr] is not installed or OCR is switched off."""
+
+    password: str | None = None
+    ocr: OcrEngine | None = None
+    progress: Callable[[int, int], None] = lambda done, total: None  # pages done, pages in all
+    max_pages: int = 20_000
+    max_characters: int = 100_000_000
+    max_unpacked_bytes: int = 1 << 30  # of an archive (DOCX, XLSX, EPUB …)
+    ocr_dpi: int = 150  # rapidocr reads .999 of the words of a dense page at 150
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells; the first `header_rows` name the columns and are repeated in every chunk of the table."""
+
+    rows: Sequence[Sequence[str]]
+    header_rows: int = 0
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[str]], header_rows: int = 0) -> Table:
+        """The rows without what is empty; the header is guessed where the file does not mark one."""
+        tidy = tidy_rows(rows)
+        return cls(tidy, header_rows or guess_header_rows(tidy))
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One block to be: a heading has a level, a table its rows, a figure may have an image (PNG)."""
+
+    kind: Kind
+    text: str = ""
+    level: int = 0
+    table: Table | None = None
+    image: bytes | None = None
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def first_title(items: Iterable[Item]) -> str:
+    """What a document without a title of its own is called: its first heading of level 1."""
+    return next((item.text for item in items if item.kind == "heading" and item.level == 1), "")
 
 
 class Builder:
-    """Collects pages and blocks in reading order.
+    """Collects pages and blocks in reading order, so that no parser counts characters itself.
 
     >>> builder = Builder()
     >>> builder.page(label="Costs")
     >>> builder.heading("Costs", level=1)
-    >>> builder.table([["item", "price"], ["paper", "3"]])
+    >>> builder.table([["item", "price"], ["paper", "3"]], header_rows=1)
     >>> builder.build("xlsx").text
     'Costs\\n\\nitem | price\\npaper | 3'
     """
@@ -30,41 +82,55 @@ class Builder:
         self._pages: list[tuple[int, str]] = []  # (start, label)
         self._figures: list[bytes] = []
 
-    def __len__(self) -> int:
-        return self._length
-
     def page(self, label: str = "") -> None:
         """A new page begins with the next block."""
-        self._pages.append((self._next_start(), label))
+        self._pages.append((self._length + (len(SEPARATOR) if self._parts else 0), one_line(label)[:200]))
 
-    def block(self, kind: Kind, text: str, *, level: int = 0, image: bytes | None = None) -> Range | None:
-        """Adds one block and says where it stands; blank text adds nothing."""
+    def block(self, kind: Kind, text: str, *, level: int = 0, image: bytes | None = None) -> None:
+        """Adds one block; blank text adds nothing."""
         text = text.strip("\n") if kind in ("code", "table") else text.strip()
         if not text.strip():
-            return None
-        start = self._append(text)
+            return
         figure = None
         if image is not None:
             figure = len(self._figures)
             self._figures.append(image)
-        self._blocks.append(Block(kind, start, start + len(text), level=level, figure=figure))
-        return start, start + len(text)
+        self._append(kind, text, level=level, figure=figure)
 
-    def heading(self, text: str, level: int) -> Range | None:
-        return self.block("heading", " ".join(text.split()), level=max(1, level))
+    def heading(self, text: str, level: int) -> None:
+        self.block("heading", one_line(text), level=max(1, level))
 
-    def table(self, rows: Sequence[Sequence[str]], *, header_rows: int = 1) -> Range | None:
-        """Adds rows of cells; the first `header_rows` are repeated in every chunk of the table."""
-        lines = [CELL.join(" ".join(cell.split()) for cell in row) for row in rows if any(cell.strip() for cell in row)]
-        if not lines:
-            return None
-        text = "\n".join(lines)
-        start = self._append(text)
-        header = None
-        if 0 < header_rows < len(lines):
-            header = (start, start + len("\n".join(lines[:header_rows])))
-        self._blocks.append(Block("table", start, start + len(text), header=header))
-        return start, start + len(text)
+    def table(self, rows: Sequence[Sequence[str]], *, header_rows: int = 1) -> None:
+        lines = [CELL.join(map(one_line, row)) for row in rows if any(cell.strip() for cell in row)]
+        if lines:
+            has_header = 0 < header_rows < len(lines)
+            header = len("\n".join(lines[:header_rows])) if has_header else None
+            self._append("table", "\n".join(lines), header=header)
+
+    def add(self, item: Item) -> None:
+        if item.kind == "heading":
+            self.heading(item.text, item.level)
+        elif item.table is not None:
+            self.table(item.table.rows, header_rows=item.table.header_rows)
+        else:
+            self.block(item.kind, item.text, image=item.image)
+
+    def write(self, items: Sequence[Item], *, paged: bool = True) -> None:
+        """Adds the items; with `paged`, every heading of level 1 that follows some text opens a page of that name.
+
+        Headings in a row (a title and the first section) share a page, so that no page is a bare title.
+        """
+        has_content = False
+        labelled = not paged
+        for item in items:
+            if paged and item.kind == "heading" and item.level == 1 and (has_content or not labelled):
+                self.page(item.text)
+                has_content, labelled = False, True
+            elif not labelled:
+                self.page()
+                labelled = True
+            self.add(item)
+            has_content = has_content or item.kind != "heading"
 
     def build(
         self,
@@ -89,73 +155,24 @@ class Builder:
             pages,
             tuple(self._blocks),
             format,
-            title=" ".join(title.split()),
+            title=one_line(title),
             metadata=dict(metadata or {}),
             figures=tuple(self._figures),
             children=tuple(children),
             notes=tuple(notes),
         )
 
-    def _next_start(self) -> int:
-        return self._length + (len(SEPARATOR) if self._parts else 0)
-
-    def _append(self, text: str) -> int:
+    def _append(
+        self, kind: Kind, text: str, *, level: int = 0, header: int | None = None, figure: int | None = None
+    ) -> None:
         if self._parts:
             self._parts.append(SEPARATOR)
             self._length += len(SEPARATOR)
         start = self._length
         self._parts.append(text)
         self._length += len(text)
-        return start
-
-
-# What documents without pages are made of: items in reading order, and how they become pages.
-
-NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*+[)%a-z]{0,3}\s*+$", re.I)
-
-YEAR = re.compile(r"(?:FY ?)?(?:19|20)\d\d", re.I)
-MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get
-FREE_CELLS = 10_000  # so small that nobody needs to count
-DASHES = ("-", "–", "—", "n/a", "N/A")
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One block to be: a heading has a level, a table has rows, a figure may have an image (PNG)."""
-
-    kind: Kind
-    text: str = ""
-    level: int = 0
-    rows: Sequence[Sequence[str]] = field(default=())
-    header_rows: int = 0
-    image: bytes | None = None
-
-
-def write(builder: Builder, items: Sequence[Item], *, paged: bool = True) -> None:
-    """Adds the items; with `paged`, every heading of level 1 that follows some text opens a page of that name.
-
-    Headings in a row (a title and the first section) share a page, so that no page is a bare title.
-    """
-    has_content = False
-    labelled = not paged
-    for item in items:
-        if paged and item.kind == "heading" and item.level == 1 and (has_content or not labelled):
-            builder.page(" ".join(item.text.split())[:200])
-            has_content, labelled = False, True
-        elif not labelled:
-            builder.page()
-            labelled = True
-        add(builder, item)
-        has_content = has_content or item.kind != "heading"
-
-
-def add(builder: Builder, item: Item) -> None:
-    if item.kind == "heading":
-        builder.heading(item.text, item.level)
-    elif item.kind == "table" and item.rows:
-        builder.table(item.rows, header_rows=item.header_rows)
-    else:
-        builder.block(item.kind, item.text, image=item.image)
+        columns: Range | None = None if header is None else (start, start + header)
+        self._blocks.append(Block(kind, start, self._length, level=level, header=columns, figure=figure))
 
 
 def tidy_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -165,16 +182,15 @@ def tidy_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     used = sorted({column for row in kept for column, cell in enumerate(row) if cell})
     if len(used) == width and all(len(row) == width for row in kept):
         return kept
-    if len(kept) * len(used) > MAX_PADDING * sum(map(len, kept)) + FREE_CELLS:
+    if len(kept) * len(used) > padding(sum(map(len, kept))):
         # One very wide row among many short ones: filling them all up would take the product of both.
-        return [_without_end(row) for row in kept]
+        return [row[: 1 + max(column for column, cell in enumerate(row) if cell)] for row in kept]
     return [[row[column] if column < len(row) else "" for column in used] for row in kept]
 
 
-def _without_end(row: list[str]) -> list[str]:
-    """A row without the empty cells at its end."""
-    filled = max(column for column, cell in enumerate(row) if cell)
-    return row[: filled + 1]
+def padding(cells: int) -> int:
+    """How many empty cells may fill up the rows of a table of so many written ones: a file can claim billions."""
+    return MAX_PADDING * cells + FREE_CELLS
 
 
 def guess_header_rows(rows: Sequence[Sequence[str]]) -> int:
@@ -203,25 +219,3 @@ def is_value(cell: str) -> bool:
 def is_number(cell: str) -> bool:
     """A number as tables write it, also "(12)", "$5", "3 %" and the dash that stands for nothing."""
     return len(cell) < 40 and (cell.strip() in DASHES or NUMBER.match(cell) is not None)
-
-
-# What a parser is told besides the bytes.
-
-__all__ = ["OcrEngine", "OcrLine", "ParseOptions", "ignore_progress"]
-
-
-def ignore_progress(done: int, total: int) -> None:
-    """Nobody is watching."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParseOptions:
-    """Limits and helpers; `ocr` is None when refdesk[ocr] is not installed or OCR is switched off."""
-
-    password: str | None = None
-    ocr: OcrEngine | None = None
-    progress: Callable[[int, int], None] = ignore_progress  # pages done, pages in all
-    max_pages: int = 20_000
-    max_characters: int = 100_000_000
-    max_unpacked_bytes: int = 1 << 30  # of an archive (DOCX, XLSX, EPUB …)
-    ocr_dpi: int = 150  # rapidocr reads .999 of the words of a dense page at 150

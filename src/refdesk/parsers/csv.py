@@ -26,7 +26,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     delimiter = find_delimiter(text)
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     reader = csv.reader(io.StringIO(text.replace("\x00", ""), newline=""), delimiter=delimiter, skipinitialspace=True)
-    rows = tidy_rows([row for row in reader if any(cell.strip() for cell in row)])
+    rows = tidy_rows(list(reader))
     widest = max(map(len, rows), default=0)
     if widest > MAX_COLUMNS:
         raise TooLarge(f"a row of this file has {widest:,} columns; at most {MAX_COLUMNS:,} are read")
@@ -60,9 +60,7 @@ def find_delimiter(text: str) -> str:
             widths = [len(row) for row in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter) if row][:200]
         except csv.Error:
             continue
-        if not widths or max(widths) == 1:
-            continue
-        usual = max(sorted(set(widths), reverse=True), key=widths.count)
+        usual = max(sorted(set(widths), reverse=True), key=widths.count, default=1)
         # How many rows agree, then how many columns: agreement matters more than a wide split.
         score = 0.0 if usual == 1 else widths.count(usual) / len(widths) + min(usual, 50) / 1000
         if score > best_score:
@@ -73,9 +71,8 @@ def find_delimiter(text: str) -> str:
 def _titles(rows: list[list[str]]) -> list[str]:
     """Lines above the table that fill a single cell: "Sales 2024,,,"."""
     titles: list[str] = []
-    for row, following in pairwise(rows):
-        alone = len(row) > 1 and row[0] != "" and not any(row[1:]) and not is_number(row[0])
-        if not alone or not any(following):
+    for row, _ in pairwise(rows):
+        if len(row) < 2 or not row[0] or any(row[1:]) or is_number(row[0]):
             break
         titles.append(row[0])
     return titles if len(titles) <= 3 and len(rows) - len(titles) >= 2 else []

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any
 from urllib.parse import unquote
 
 from lxml import etree
 
 from refdesk.errors import BrokenFile, NeedsPassword
 from refdesk.parsers import html
-from refdesk.parsers.build import Builder, ParseOptions, add
-from refdesk.parsers.office import Archive
+from refdesk.parsers.build import Builder, ParseOptions, one_line
+from refdesk.parsers.office import Archive, Element
 from refdesk.parsers.text import decode
 from refdesk.types import Parsed
 
@@ -25,46 +24,40 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     package_path = _package_path(archive)
     package = _xml(archive.read(package_path))
     folder = posixpath.dirname(package_path)
-    manifest = {item.get("id"): item for item in _all(package, "item")}
+    manifest = {item.get("id"): item for item in package.iter("{*}item")}
     builder = Builder()
-    spine = [manifest[ref.get("idref")] for ref in _all(package, "itemref") if ref.get("idref") in manifest]
+    spine = [manifest[ref.get("idref")] for ref in package.iter("{*}itemref") if ref.get("idref") in manifest]
     for done, item in enumerate(spine, 1):
         path = posixpath.normpath(posixpath.join(folder, unquote(item.get("href") or "")))
         kind = item.get("media-type") or ""
         if archive.has(path) and ("html" in kind or path.lower().endswith(("html", "htm", "xml"))):
-            _write_page(builder, archive.read(path), "nav" in (item.get("properties") or "").split())
+            _write_page(builder, decode(archive.read(path)), "nav" in (item.get("properties") or "").split())
         options.progress(done, len(spine))
-    metadata = {key: value for key in ("creator", "language", "publisher", "date") if (value := _dublin(package, key))}
-    if "creator" in metadata:
-        metadata["author"] = metadata.pop("creator")
+    names = {"language": "language", "publisher": "publisher", "date": "date", "author": "creator"}
+    metadata = {key: value for key, name in names.items() if (value := _dublin(package, name))}
     return builder.build("epub", title=_dublin(package, "title"), metadata=metadata)
 
 
-def _write_page(builder: Builder, data: bytes, is_toc: bool) -> None:
-    text = decode(data)
+def _write_page(builder: Builder, text: str, is_toc: bool) -> None:
     if not text.strip():
         return
     root, complete = html.read_tree(text)
     if is_toc:
-        lines = [" ".join("".join(link.itertext()).split()) for link in root.iter("a")]
+        lines = [one_line("".join(link.itertext())) for link in root.iter("a")]
         builder.page("Contents")
         builder.block("toc", "\n".join(line for line in lines if line))
-        return
-    items = html.items_of(root) if complete else []
-    label = next((item.text for item in items if item.kind == "heading"), "")
-    if not items and complete:
-        return  # a cover picture
-    builder.page(" ".join(label.split())[:200])
-    for item in items:
-        add(builder, item)
-    if not complete:
+    elif not complete:
+        builder.page()
         builder.block("text", html.strip_tags(text))
+    elif items := html.items_of(root):  # nothing to read on a cover picture
+        builder.page(next((item.text for item in items if item.kind == "heading"), ""))
+        builder.write(items, paged=False)
 
 
 def _refuse_protected(archive: Archive) -> None:
     if not archive.has("META-INF/encryption.xml"):
         return
-    for method in _all(_xml(archive.read("META-INF/encryption.xml")), "EncryptionMethod"):
+    for method in _xml(archive.read("META-INF/encryption.xml")).iter("{*}EncryptionMethod"):
         if (method.get("Algorithm") or "") not in FONT_METHODS:
             raise NeedsPassword(
                 "this e-book is protected against copying (DRM), so its text cannot be read",
@@ -74,17 +67,17 @@ def _refuse_protected(archive: Archive) -> None:
 
 def _package_path(archive: Archive) -> str:
     if archive.has("META-INF/container.xml"):
-        for rootfile in _all(_xml(archive.read("META-INF/container.xml")), "rootfile"):
+        for rootfile in _xml(archive.read("META-INF/container.xml")).iter("{*}rootfile"):
             path = unquote(rootfile.get("full-path") or "")
             if archive.has(path):
                 return path
-    found = next((name for name in archive.names if name.lower().endswith(".opf")), None)
-    if found is None:
+    package = next((name for name in archive.names if name.lower().endswith(".opf")), None)
+    if package is None:
         raise BrokenFile("the e-book has no list of its chapters")
-    return found
+    return package
 
 
-def _xml(data: bytes) -> Any:
+def _xml(data: bytes) -> Element:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True, load_dtd=False)
     root = etree.fromstring(data, parser)
     if root is None:
@@ -92,13 +85,7 @@ def _xml(data: bytes) -> Any:
     return root
 
 
-def _all(root: Any, name: str) -> list[Any]:
-    """Elements of this name in any namespace; makers of e-books disagree about them."""
-    return [
-        element for element in root.iter() if isinstance(element.tag, str) and etree.QName(element).localname == name
-    ]
-
-
-def _dublin(package: Any, name: str) -> str:
-    found = [" ".join("".join(element.itertext()).split()) for element in _all(package, name)]
-    return next((text for text in found if text), "")
+def _dublin(package: Element, name: str) -> str:
+    """A field of the package; `{*}` because makers of e-books disagree about namespaces."""
+    texts = (one_line("".join(element.itertext())) for element in package.iter(f"{{*}}{name}"))
+    return next(filter(None, texts), "")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import email
 import email.policy
 import re
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 
 from refdesk.parsers import html
 from refdesk.parsers import text as plain
-from refdesk.parsers.build import Builder, ParseOptions, write
+from refdesk.parsers.build import Builder, ParseOptions, one_line
 from refdesk.parsers.text import decode, wide_encoding
 from refdesk.types import Attachment, Parsed
 
@@ -29,6 +31,16 @@ MAILBOX_LINE = re.compile(rb"^From [^\r\n]{3,200}\r?\n(?=[A-Za-z-]{2,40}: )", re
 MAX_DEPTH = 30  # multiparts inside multiparts
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts of a message, sorted."""
+
+    plain: list[str] = field(default_factory=list)
+    html: list[str] = field(default_factory=list)
+    children: list[Attachment] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
 def parse(data: bytes, options: ParseOptions) -> Parsed:
     """One message; `children` are the attached files, also attached messages."""
     if wide_encoding(data) or data.startswith(b"\xef\xbb\xbf"):
@@ -36,152 +48,119 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     data = data.lstrip(b"\r\n")
     if data.startswith(b"From ") and len(messages := MAILBOX_LINE.split(data)) > 2:
         return _mailbox([message for message in messages if message.strip()])
-    message = email.message_from_bytes(data, policy=email.policy.default)
+    message = _message(data)
     headers = {name: _header(message, name) for name in SHOWN}
     builder = Builder()
     builder.page(headers["Subject"])
     builder.block("text", "\n".join(f"{name}: {value}" for name, value in headers.items() if value))
-
-    plain_parts: list[str] = []
-    html_parts: list[str] = []
-    children: list[Attachment] = []
-    notes: list[str] = []
-    _collect(message, plain_parts, html_parts, children, notes, depth=0)
-    if any(part.strip() for part in plain_parts):
-        for part in plain_parts:
-            write(builder, plain.items_of(part, []), paged=False)
+    parts = _Parts()
+    _collect(message, parts, depth=0)
+    if any(part.strip() for part in parts.plain):
+        for part in parts.plain:
+            builder.write(plain.items_of(part, []), paged=False)
     else:
-        for part in html_parts:
-            root, complete = html.read_tree(part) if part.strip() else (None, True)
-            if root is not None:
-                write(builder, html.items_of(root), paged=False) if complete else builder.block(
-                    "text", html.strip_tags(part)
-                )
-    return builder.build("eml", title=headers["Subject"], metadata=_metadata(headers), children=children, notes=notes)
+        for part in filter(str.strip, parts.html):
+            root, complete = html.read_tree(part)
+            if complete:
+                builder.write(html.items_of(root), paged=False)
+            else:
+                builder.block("text", html.strip_tags(part))
+    metadata = {name.lower(): headers[name] for name in ("From", "To", "Cc") if headers[name]}
+    if date := _iso_date(headers["Date"]):
+        metadata["date"] = date
+    return builder.build("eml", title=headers["Subject"], metadata=metadata, children=parts.children, notes=parts.notes)
 
 
 def _mailbox(messages: list[bytes]) -> Parsed:
     """Several messages in one file: a list of what they are about, each message a document of its own."""
-    children = []
-    for data in messages[:MAX_MESSAGES]:
-        message = email.message_from_bytes(data, policy=email.policy.default)
-        children.append(Attachment(_safe_name(f"{_header(message, 'Subject')[:100] or 'message'}.eml"), data))
+    children = [Attachment(_message_name(_message(data)), data) for data in messages[:MAX_MESSAGES]]
     builder = Builder()
     builder.block("list", "\n".join(f"- {child.name.removesuffix('.eml')}" for child in children))
     left = len(messages) - len(children)
     return builder.build("eml", children=children, notes=[f"{left:,} further messages were left out"] if left else [])
 
 
-def _collect(
-    part: EmailMessage,
-    plain_parts: list[str],
-    html_parts: list[str],
-    children: list[Attachment],
-    notes: list[str],
-    depth: int,
-) -> None:
+def _message(data: bytes) -> EmailMessage:
+    return email.message_from_bytes(data, policy=email.policy.default)
+
+
+def _collect(part: EmailMessage, parts: _Parts, depth: int) -> None:
     """Sorts the parts of a message into texts and attachments."""
     kind = part.get_content_type()
-    if depth > MAX_DEPTH or len(children) >= MAX_PARTS:
-        notes.append("the mail has more parts than Refdesk reads")
-        return
-    if kind in ENCRYPTED and "signed-data" not in str(part.get("Content-Type", "")):
-        notes.append("the mail is encrypted; only its headers are readable")
+    payload = part.get_payload()
+    inner = [child for child in payload if isinstance(child, EmailMessage)] if isinstance(payload, list) else []
+    if depth > MAX_DEPTH or len(parts.children) >= MAX_PARTS:
+        parts.notes.append("the mail has more parts than Refdesk reads")
+    elif kind in ENCRYPTED and "signed-data" not in str(part.get("Content-Type", "")):
+        parts.notes.append("the mail is encrypted; only its headers are readable")
     elif kind in SIGNATURES:
         return
     elif kind == "message/rfc822":
-        for inner in _inner(part):
-            name = f"{_header(inner, 'Subject')[:100] or 'message'}.eml"
-            children.append(Attachment(_safe_name(name), _bytes_of(inner)))
+        parts.children.extend(Attachment(_message_name(message), _bytes_of(message)) for message in inner)
     elif part.is_multipart():
-        for inner in _inner(part):
-            _collect(inner, plain_parts, html_parts, children, notes, depth + 1)
+        for child in inner:
+            _collect(child, parts, depth + 1)
     elif _is_attachment(part):
         data = part.get_payload(decode=True)
         if isinstance(data, bytes) and data:
-            children.append(Attachment(_attachment_name(part, len(children) + 1), data))
+            suffix = part.get_content_subtype().split(";")[0][:10]
+            name = _file_name(part) or f"attachment-{len(parts.children) + 1}.{suffix}"
+            parts.children.append(Attachment(_safe_name(name), data))
     elif kind == "text/html":
-        html_parts.append(_text_of(part))
+        parts.html.append(_text_of(part))
     elif kind.startswith("text/"):
-        plain_parts.append(_text_of(part))
-
-
-def _inner(part: EmailMessage) -> list[EmailMessage]:
-    payload = part.get_payload()
-    return [inner for inner in payload if isinstance(inner, EmailMessage)] if isinstance(payload, list) else []
+        parts.plain.append(_text_of(part))
 
 
 def _is_attachment(part: EmailMessage) -> bool:
     """A file for the reader: said to be one, or not a text; pictures shown inside the text are not."""
     disposition = (part.get_content_disposition() or "").lower()
     kind = part.get_content_type()
-    if kind.startswith("image/") and (
-        disposition == "inline" or (part.get("Content-ID") and disposition != "attachment")
-    ):
-        return False
     if disposition == "attachment":
         return True
+    if kind.startswith("image/") and (disposition == "inline" or part.get("Content-ID")):
+        return False
     return not kind.startswith("text/") or (_file_name(part) != "" and kind not in ("text/plain", "text/html"))
 
 
 def _text_of(part: EmailMessage) -> str:
     """The text of a part, whatever it claims its encoding to be."""
+    charset = ""
+    with suppress(ValueError, LookupError, TypeError):
+        charset = part.get_content_charset() or ""
     try:
         data = part.get_payload(decode=True)
     except (ValueError, LookupError, AssertionError):
         data = str(part.get_payload()).encode("utf-8", "surrogateescape")
-    if not isinstance(data, bytes):
-        return ""
-    return decode(data, _charset(part))
-
-
-def _charset(part: EmailMessage) -> str:
-    try:
-        return part.get_content_charset() or ""
-    except (ValueError, LookupError, TypeError):
-        return ""
+    return decode(data, charset) if isinstance(data, bytes) else ""
 
 
 def _header(message: EmailMessage, name: str) -> str:
     """A header as text; what the email package cannot parse is taken as it stands."""
     try:
-        values = message.get_all(name) or []
-        return ", ".join(" ".join(str(value).split()) for value in values)
+        return ", ".join(one_line(str(value)) for value in message.get_all(name) or [])
     except Exception:  # the header parser raises IndexError, AttributeError and others on broken headers
-        for key, value in message._headers:  # type: ignore[attr-defined]
-            if key.lower() == name.lower():
-                return " ".join(str(value).split())
-        return ""
-
-
-def _metadata(headers: dict[str, str]) -> dict[str, str]:
-    metadata = {name.lower(): headers[name] for name in ("From", "To", "Cc") if headers[name]}
-    if date := _iso_date(headers["Date"]):
-        metadata["date"] = date
-    return metadata
+        raw: list[tuple[str, str]] = message._headers  # type: ignore[attr-defined]
+        return next((one_line(str(value)) for key, value in raw if key.lower() == name.lower()), "")
 
 
 def _iso_date(text: str) -> str:
     """ "Fri, 16 Dec 2022 17:04:16 -0500" -> "2022-12-16T22:04:16+00:00", "" when it is no date."""
     for read in (parsedate_to_datetime, datetime.fromisoformat):
-        try:
+        with suppress(ValueError, TypeError, IndexError, OverflowError):
             moment = read(text.strip())
-        except (ValueError, TypeError, IndexError, OverflowError):
-            continue
-        return moment.astimezone(UTC).isoformat() if moment.tzinfo else moment.isoformat()
+            return moment.astimezone(UTC).isoformat() if moment.tzinfo else moment.isoformat()
     return ""
 
 
 def _file_name(part: EmailMessage) -> str:
-    try:
+    with suppress(Exception):  # broken parameters raise many kinds
         return part.get_filename() or ""
-    except Exception:  # broken parameters raise many kinds
-        return ""
+    return ""
 
 
-def _attachment_name(part: EmailMessage, number: int) -> str:
-    suffix = part.get_content_subtype().split(";")[0][:10]
-    return _safe_name(_file_name(part) or f"attachment-{number}.{suffix}")
+def _message_name(message: EmailMessage) -> str:
+    return _safe_name(f"{_header(message, 'Subject')[:100] or 'message'}.eml")
 
 
 def _safe_name(name: str) -> str:

@@ -1,4 +1,7 @@
-"""What Office files share: parts, relations between them, and properties; XML without entities or network."""
+"""What Office files share: a zip that is safe to open, parts and their relations, properties, pictures.
+
+Nothing is ever unpacked to disk, and XML is read without entities or network.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,37 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 from urllib.parse import unquote
 
 from lxml import etree
 
 from refdesk.errors import BrokenFile, HostileFile, NeedsPassword
-from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.build import ParseOptions, one_line
 
-# Is this zip-based file safe to open? DOCX, PPTX, XLSX and EPUB are zip files; nothing is ever unpacked to disk.
+Element = Any  # lxml's elements carry no useful types
 
 MAX_ENTRIES = 20_000  # a workbook of 5,000 sheets has about 10,000 parts
 SUSPICIOUS_RATIO = 200  # XML rarely packs better than 1:50; a deflate bomb reaches 1:1000
 SUSPICIOUS_BYTES = 50_000_000  # below this even the highest ratio does no harm
 LOCAL_HEADER = 30  # bytes before the name of a part (APPNOTE 4.3.7)
 PROLOG_BYTES = 1 << 16  # the root element of an honest part begins within its first kilobyte
+PROLOG = {b"<?": b"?>", b"<!--": b"-->"}  # what may stand before it: opening and closing
 
+MAX_PIXELS = 40_000_000  # a scan of A3 at 400 dpi; larger pictures are bombs or posters
+MAX_SIDE = 2000  # pixels; what a reader's screen shows
+MIN_SIDE = 24  # smaller pictures are bullets and rules
+MAX_FIGURES = 200  # pictures kept of one document
+
+SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": True}
 XML_SUFFIXES = (".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm", ".vml", ".svg")
 PLAIN_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # bz2 and lzma are unpacked without a limit by zipfile
+# Alternative text that programs write: file names and guesses.
+GENERATED = re.compile(
+    r"\.(png|jpe?g|gif|emf|wmf)$|automatically generated|generated$|^(picture|image|grafik|bild)\s*\d*$", re.I
+)
 STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 
 
@@ -43,7 +59,8 @@ class Archive:
         self._folded = {name.lower().lstrip("/"): name for name in self._entries}
         for name in self._entries:
             if name.lower().endswith(XML_SUFFIXES):
-                _check_prolog(name, self._head(name), allow_doctype=allow_doctype)
+                with self.open(name) as part:
+                    _check_prolog(name, part.read(PROLOG_BYTES), allow_doctype=allow_doctype)
 
     @property
     def names(self) -> list[str]:
@@ -57,19 +74,15 @@ class Archive:
         found = self._folded.get(name.lower().lstrip("/"))
         if found is None:
             raise BrokenFile(f"the file is incomplete: its part {name} is missing")
-        try:
-            return self._zip.read(found)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
-            raise BrokenFile(f"the file is damaged: its part {name} cannot be unpacked") from error
+        with self.open(found) as part:
+            return part.read()
 
-    def open(self, name: str) -> IO[bytes]:
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
         """The same as a stream, for parts too large to hold."""
-        return self._zip.open(self._folded[name.lower().lstrip("/")])
-
-    def _head(self, name: str) -> bytes:
         try:
-            with self._zip.open(self._entries[name]) as part:
-                return part.read(PROLOG_BYTES)
+            with self._zip.open(self._folded[name.lower().lstrip("/")]) as part:
+                yield part
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
             raise BrokenFile(f"the file is damaged: its part {name} cannot be unpacked") from error
 
@@ -116,55 +129,23 @@ def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, options: ParseOpti
 
 def _check_prolog(name: str, head: bytes, *, allow_doctype: bool) -> None:
     """Refuses a document type declaration, which only attacks need in Office files, before any library sees it."""
-    text = _as_ascii(head)
-    position = 0
-    while True:
-        position = _skip_space(text, position)
-        if text.startswith(b"<?", position):
-            position = text.find(b"?>", position) + 2
-        elif text.startswith(b"<!--", position):
-            position = text.find(b"-->", position) + 3
-        else:
-            break
-        if position < 4:  # find() gave -1: the declaration or comment does not end
-            return _refuse_long_prolog(name, head)
-    if text[position : position + 9].upper() == b"<!DOCTYPE":
-        end = text.find(b">", position)
-        subset = text.find(b"[", position, end if end >= 0 else None)
-        if not allow_doctype or subset >= 0:
-            raise HostileFile(f"the part {name} declares XML entities, which honest files of this kind never do")
-    elif position >= len(text):
-        _refuse_long_prolog(name, head)
-
-
-def _refuse_long_prolog(name: str, head: bytes) -> None:
-    if len(head) >= PROLOG_BYTES:
-        raise HostileFile(f"the part {name} hides its beginning behind a very long comment")
-
-
-def _as_ascii(head: bytes) -> bytes:
-    """UTF-16 and UTF-32 prologs are plain ASCII with zeros between."""
+    text = head
     for mark in (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"):
-        head = head.removeprefix(mark)
-    return head.replace(b"\x00", b"") if b"\x00" in head[:64] else head
-
-
-def _skip_space(text: bytes, position: int) -> int:
-    while position < len(text) and text[position] in b" \t\r\n":
-        position += 1
-    return position
+        text = text.removeprefix(mark)
+    if b"\x00" in text[:64]:  # UTF-16 and UTF-32 prologs are plain ASCII with zeros between
+        text = text.replace(b"\x00", b"")
+    text = text.lstrip(b" \t\r\n")
+    while opening := next((mark for mark in PROLOG if text.startswith(mark)), None):
+        text = text.partition(PROLOG[opening])[2].lstrip(b" \t\r\n")  # nothing is left of one that does not end
+    if text[:9].upper() == b"<!DOCTYPE":
+        if not allow_doctype or b"[" in text.partition(b">")[0]:
+            raise HostileFile(f"the part {name} declares XML entities, which honest files of this kind never do")
+    elif not text and len(head) >= PROLOG_BYTES:
+        raise HostileFile(f"the part {name} hides its beginning behind a very long comment")
 
 
 def _megabytes(size: int) -> str:
     return f"{max(1, round(size / 1_000_000)):,} MB"
-
-
-Element = Any  # lxml's elements carry no useful types
-
-SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": True}
-MAX_PIXELS = 40_000_000  # a scan of A3 at 400 dpi; larger pictures are bombs or posters
-MAX_SIDE = 2000  # pixels; what a reader's screen shows
-MIN_SIDE = 24  # smaller pictures are bullets and rules
 
 
 def parse_xml(data: bytes) -> Element:
@@ -208,12 +189,14 @@ def properties(archive: Archive) -> tuple[str, dict[str, str]]:
     except BrokenFile:
         return "", {}
     values = {etree.QName(child).localname: (child.text or "").strip() for child in root if isinstance(child.tag, str)}
-    metadata = {}
-    if values.get("creator"):
-        metadata["author"] = values["creator"]
-    if date := values.get("modified") or values.get("created"):
-        metadata["date"] = date
-    return values.get("title", ""), metadata
+    metadata = {"author": values.get("creator"), "date": values.get("modified") or values.get("created")}
+    return values.get("title", ""), {key: value for key, value in metadata.items() if value}
+
+
+def description_of(alternative: str) -> str:
+    """The alternative text of a picture if a person wrote it, else ""."""
+    text = one_line(alternative)
+    return "" if GENERATED.search(text) or len(text) < 10 else text
 
 
 def as_png(data: bytes) -> bytes | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import io
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any
 
@@ -14,113 +18,32 @@ import pypdfium2.raw as pdfium
 from pypdfium2 import PdfDocument, PdfiumError
 
 from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, NeedsPassword, TooLarge
-from refdesk.parsers.build import ParseOptions
-from refdesk.parsers.pdf_columns import reading_order
-from refdesk.parsers.pdf_figures import add_form_fields, attach_figures, page_from_ocr
-from refdesk.parsers.pdf_layout import PageDraft, assign_levels, body_size, compose
-from refdesk.parsers.pdf_page import Drawn, Frame, PageText, frame_of, no_text, read_page, scan_objects
-from refdesk.parsers.pdf_tables import Item, find_tables, ruled_tables
-from refdesk.parsers.pdf_text import drop_furniture, page_values, write
-from refdesk.types import Block, Parsed
-
-# Pages that were read become one document: running lines out, columns, blocks, headings, text.
-
-# What US filings print larger than the company's name.
-COVER = re.compile(r"^(united states|securities and exchange|washington, d|form \d)", re.I)
-MOSTLY = 0.7  # of the letters
-
-
-def put_together(
-    pages: list[PageDraft], format: str, metadata: dict[str, str], title: str, notes: tuple[str, ...]
-) -> Parsed:
-    """Pages that were read become one document: shared by PDFs and images."""
-    drop_furniture(pages)
-    _forget_typewriter(pages)
-    for page in pages:
-        page.regions = page_items(page)
-    body = body_size(pages)
-    drafts = compose(pages, body)
-    headings = [draft for draft in drafts if draft.kind == "heading"]
-    texts = [" ".join(line.text for line in draft.lines) for draft in headings]
-    levels = assign_levels([(text, draft.first) for text, draft in zip(texts, headings, strict=True)])
-    for draft, level in zip(headings, levels, strict=True):
-        draft.level = level
-    text, blocks, writer, figures = write(drafts, pages)
-    return Parsed(
-        text,
-        page_values(pages, writer),
-        blocks,
-        format,
-        title=title or _first_title(text, blocks, page_end=writer.page_starts.get(2, len(text))),
-        metadata=metadata,
-        geometry=writer.geometry(),
-        figures=figures,
-        notes=notes,
-    )
-
-
-def _forget_typewriter(pages: list[PageDraft]) -> None:
-    """Where nearly everything is set in one width, that says nothing: it is a typescript, not code."""
-    runs = [run for page in pages for group in page.content.runs for run in group]
-    letters = sum(run.letters for run in runs)
-    if sum(run.letters for run in runs if run.mono) > MOSTLY * letters:
-        for run in runs:
-            run.mono = False
-
-
-def page_items(page: PageDraft) -> list[list[Item]]:
-    """The columns of a page as lines and tables."""
-    regions: list[list[Item]] = []
-    words = page.content.words
-    for turn, runs in zip(page.content.turns, page.content.runs, strict=True):
-        lines = page.frame.upright(page.rulings, turn) if len(page.rulings) else page.rulings
-        _, flow = ruled_tables(lines, runs, words)
-        regions += [find_tables(region, words) for region in reading_order(flow)]
-    for region in regions:
-        for item in region:
-            item.page = page.number
-    return regions
-
-
-def _first_title(text: str, blocks: tuple[Block, ...], page_end: int) -> str:
-    """The first of the largest headings on page 1."""
-    headings = [block for block in blocks if block.kind == "heading" and block.start < page_end]
-    headings = [block for block in headings if not COVER.match(text[block.start : block.end])]
-    if not headings:
-        return ""
-    best = min(headings, key=lambda block: (block.level, block.start))
-    return " ".join(text[best.start : best.end].split())[:300]
-
-
-# Can the text layer of a PDF page be text? A font may number its glyphs without saying which letters they show.
+from refdesk.parsers.build import ParseOptions, one_line
+from refdesk.parsers.pdf_blocks import COVER, put_together
+from refdesk.parsers.pdf_page import (
+    CJK,
+    Box4,
+    Drawn,
+    Floats,
+    Frame,
+    PageDraft,
+    PageText,
+    Run,
+    Words,
+    clean_word,
+    frame_of,
+    no_text,
+    read_page,
+    scan_objects,
+    text_of,
+)
+from refdesk.types import OcrLine, Parsed
 
 FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
 UNREADABLE = 0.4  # share of characters without meaning: the text layer is garbage
 FEW_LETTERS = 200  # Latin ones; fewer may be the codes of a parts list
 VOWELS = "aeiouy"
 LEAST_VOWELS, MOST_VOWELS = 0.2, 0.6  # share of Latin letters
-
-
-def has_no_letters(content: PageText) -> bool:
-    """Most characters are control codes, glyphs without Unicode or private ones."""
-    return content.unreadable >= FEW_CHARACTERS and content.unreadable > UNREADABLE * content.characters
-
-
-def has_no_language(content: PageText) -> bool:
-    """Letters, but not those of a language: fonts that shift the alphabet leave too few vowels, or too many."""
-    text = "".join(content.words.text).lower()
-    if not _is_odd(text):
-        return False
-    return _is_odd(unicodedata.normalize("NFD", text))  # ế and ồ are vowels too
-
-
-def _is_odd(text: str) -> bool:
-    letters = sum(map(text.count, ascii_lowercase))
-    if letters < FEW_LETTERS or letters < len(text) / 2:
-        return False
-    return not LEAST_VOWELS * letters <= sum(map(text.count, VOWELS)) <= MOST_VOWELS * letters
-
-
 SCAN_COVER = 0.6  # of the page: an image that large on a page without text is a scan
 PICTURE_COVER = 0.02  # of a page without any text
 OUTLINES = 40  # shapes on a page without any text
@@ -132,6 +55,38 @@ _BAD_TITLE = re.compile(
     re.I,
 )
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
+
+# "Figure 3: …", "Fig. 2 The wall", not "Figure 3 shows".
+CAPTION = re.compile(
+    r"^(?i:figure|fig\.?|abbildung|abb\.|figura|chart|図|图)\s*(\d{1,3}|[A-Z]{1,2}\d{0,2}|[IVX]+)([.\-]\d+)*[a-z]?"
+    r"(\s*[:.|–—\-)]|\s*$|\s+[^\Wa-z_])"
+)
+
+MIN_SHAPES = 6  # lines and curves: fewer are rules and boxes around text
+MAX_SHAPES = 5000
+BLANK = 24.0  # points without a shape: the drawing ends
+MARGIN = 8.0  # points around a drawing, for the labels at its edge
+MAX_WIDTH = 1200  # pixels of a crop
+MAX_HEIGHT = 1800
+MAX_BYTES = 64 << 20  # of all crops of one document
+MIN_SIDE = 40.0  # points: smaller pictures are icons
+NEAR = 40.0  # points between a picture and its caption
+SCALE = 2.0  # 144 dpi
+
+PIECES = re.compile(rf"[{CJK}]|[^\s{CJK}]+")  # of a line that OCR read
+LINE_HEIGHT = 1.25  # × font size: OCR boxes reach from ascender to descender and a little more
+
+CHECKED, UNCHECKED = "☑", "☐"
+MAX_FIELDS = 5000  # of one page
+MAX_VALUE = 100_000  # characters of one field
+SIZE = 10.0  # points: a form's usual size, where the field has room for it
+LINE = 1.2  # × size: the distance of base lines
+LETTER = 0.5  # × size: the mean width of a letter in Helvetica
+PASSWORD = 1 << 13  # field flag: never to be shown
+MULTILINE = 1 << 12
+BOXES = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
+VALUES = (pdfium.FPDF_FORMFIELD_TEXTFIELD, pdfium.FPDF_FORMFIELD_COMBOBOX, pdfium.FPDF_FORMFIELD_LISTBOX)
+INVISIBLE = pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW
 
 
 def parse(data: bytes, options: ParseOptions) -> Parsed:
@@ -200,7 +155,7 @@ class _Reader:
             raise
         except Exception:  # whatever one page does, the others are read; the notes say so
             self.broken += 1
-            draft = PageDraft(index + 1, 0.0, 0.0, no_text(), Frame(0, 0, 0, 0, 0), np.empty((0, 4), np.float32))
+            draft = PageDraft(index + 1, 0.0, 0.0, no_text(), Frame(0, 0, 0, 0, 0))
         self._options.progress(index + 1, self._count)
         return draft
 
@@ -262,6 +217,26 @@ class _Reader:
         return tuple(notes)
 
 
+def has_no_letters(content: PageText) -> bool:
+    """Most characters are control codes, glyphs without Unicode or private ones."""
+    return content.unreadable >= FEW_CHARACTERS and content.unreadable > UNREADABLE * content.characters
+
+
+def has_no_language(content: PageText) -> bool:
+    """Letters, but not those of a language: fonts that shift the alphabet leave too few vowels, or too many."""
+    text = "".join(content.words.text).lower()
+    if not _is_odd(text):
+        return False
+    return _is_odd(unicodedata.normalize("NFD", text))  # ế and ồ are vowels too
+
+
+def _is_odd(text: str) -> bool:
+    letters = sum(map(text.count, ascii_lowercase))
+    if letters < FEW_LETTERS or letters < len(text) / 2:
+        return False
+    return not LEAST_VOWELS * letters <= sum(map(text.count, VOWELS)) <= MOST_VOWELS * letters
+
+
 def needs_ocr(content: PageText, drawn: Drawn, frame: Frame) -> bool:
     """No usable text layer, and something to look at."""
     if has_no_letters(content) or has_no_language(content):
@@ -304,8 +279,6 @@ def _metadata(document: PdfDocument) -> dict[str, str]:
 
 def _user_units(data: bytes, password: str | None) -> dict[int, float]:
     """UserUnit by page, which pdfium does not tell; a file pdfminer cannot read has none."""
-    import io
-
     from pdfminer.pdfdocument import PDFDocument
     from pdfminer.pdfpage import PDFPage
     from pdfminer.pdfparser import PDFParser
@@ -320,3 +293,248 @@ def _user_units(data: bytes, password: str | None) -> dict[int, float]:
     except Exception:
         return {}
     return units
+
+
+# --- figures: the picture above or below a line that begins "Figure 3" ------------------------------------------------
+
+
+def attach_figures(page: Any, frame: Frame, drawn: Drawn, runs: list[Run], words: Words, used: int) -> int:
+    """Gives each caption the PNG of its picture; returns how many bytes the pictures take."""
+    captions = [run for run in runs if CAPTION.match(text_of([run], words))]
+    boxes = _pictures(drawn.images, frame) if captions else []
+    total = 0
+    for run in captions:
+        box = _nearest(run, boxes) or _drawing(run, drawn.shapes, frame)
+        if box is None or used + total > MAX_BYTES:
+            continue
+        if box in boxes:
+            boxes.remove(box)
+        run.figure = _crop(page, frame, box)
+        total += len(run.figure)
+    return total
+
+
+def _drawing(caption: Run, shapes: Floats, frame: Frame) -> Box4 | None:
+    """A figure made of lines: the shapes above the caption, from the nearest upwards until a blank."""
+    if not MIN_SHAPES <= len(shapes) <= MAX_SHAPES:
+        return None
+    inside = (
+        (shapes[:, 3] <= caption.top + 6) & (shapes[:, 1] >= 0) & (shapes[:, 2] - shapes[:, 0] < 0.95 * frame.width)
+    )
+    beside = (shapes[:, 0] < caption.right + NEAR) & (shapes[:, 2] > caption.left - NEAR)
+    found = shapes[inside & beside]
+    top = caption.top
+    members: list[tuple[float, float, float, float]] = []
+    for left, upper, right, lower in found[np.argsort(-found[:, 3])].tolist():
+        if top - lower > (BLANK if members else NEAR):
+            break
+        top = min(top, upper)
+        members.append((left, upper, right, lower))
+    if len(members) < MIN_SHAPES:
+        return None
+    box = (
+        max(0.0, min(m[0] for m in members) - MARGIN),
+        max(0.0, top - MARGIN),
+        min(frame.width, max(m[2] for m in members) + MARGIN),
+        max(m[3] for m in members) + MARGIN,
+    )
+    return box if min(box[2] - box[0], box[3] - box[1]) >= 1.5 * MIN_SIDE else None
+
+
+def _pictures(images: Floats, frame: Frame) -> list[Box4]:
+    """Boxes of the images on the page; parts that touch are one picture, and full-page backgrounds are none."""
+    boxes: list[Box4] = []
+    for left, top, right, bottom in images[:400].tolist():
+        box = (max(left, 0.0), max(top, 0.0), min(right, frame.width), min(bottom, frame.height))
+        if box[2] - box[0] < 4 or box[3] - box[1] < 4:
+            continue
+        if (box[2] - box[0]) * (box[3] - box[1]) > 0.9 * frame.width * frame.height:
+            continue
+        touching = [
+            b for b in boxes if b[0] <= box[2] + 3 and box[0] <= b[2] + 3 and b[1] <= box[3] + 3 and box[1] <= b[3] + 3
+        ]
+        for other in touching:
+            boxes.remove(other)
+            box = (min(box[0], other[0]), min(box[1], other[1]), max(box[2], other[2]), max(box[3], other[3]))
+        boxes.append(box)
+    return [box for box in boxes if box[2] - box[0] >= MIN_SIDE and box[3] - box[1] >= MIN_SIDE]
+
+
+def _nearest(line: Run, boxes: list[Box4]) -> Box4 | None:
+    """The picture right above the caption, else the one right below it."""
+    best, distance = None, NEAR
+    for box in boxes:
+        if min(box[2], line.right) - max(box[0], line.left) <= 0:
+            continue
+        gap = line.top - box[3] if line.top >= box[3] - 6 else 1.5 * (box[1] - line.bottom)
+        if -6 <= gap < distance:
+            best, distance = box, gap
+    return best
+
+
+def _crop(page: Any, frame: Frame, box: Box4) -> bytes:
+    left, top, right, bottom = box
+    scale = min(SCALE, MAX_WIDTH / (right - left), MAX_HEIGHT / (bottom - top))
+    # pypdfium2 takes what to cut off each side of the displayed page, in its points: left, bottom, right, top.
+    crop = (max(left, 0), max(frame.height - bottom, 0), max(frame.width - right, 0), max(top, 0))
+    bitmap = page.render(scale=scale, crop=crop)
+    try:
+        image = bitmap.to_pil().convert("RGB")
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", optimize=False)
+    finally:
+        bitmap.close()
+    return buffer.getvalue()
+
+
+# --- lines that OCR read, as the words and runs a text layer would have given -----------------------------------------
+
+
+def page_from_ocr(lines: list[OcrLine], width: float, height: float, points: float) -> PageText:
+    """`width` and `height` of the image in pixels; `points` is the length of a pixel in points."""
+    texts: list[str] = []
+    glued: list[bool] = []
+    edges: list[Box4] = []
+    runs: list[Run] = []
+    for line in lines:
+        pieces = [(match.start(), match.end(), clean_word(match.group())) for match in PIECES.finditer(line.text)]
+        pieces = [piece for piece in pieces if piece[2]]
+        if not pieces or line.right <= line.left or line.bottom <= line.top:
+            continue
+        first, per_letter = len(texts), (line.right - line.left) / len(line.text)
+        end = -1
+        for start, stop, text in pieces:
+            texts.append(text)
+            glued.append(start == end)
+            edges.append((line.left + start * per_letter, line.top, line.left + stop * per_letter, line.bottom))
+            end = stop
+        box = (line.left * points, line.top * points, line.right * points, line.bottom * points)
+        runs.append(_run(texts, first, box, (line.bottom - line.top) * points / LINE_HEIGHT))
+    # Heights waver with the letters of a line: sizes within a quarter of the usual one are the usual one.
+    usual = float(np.median([run.size for run in runs])) if runs else 0.0
+    for run in runs:
+        run.size = usual if 0.75 * usual < run.size < 1.3 * usual else run.size
+    boxes = np.array(edges, np.float32).reshape(-1, 4)
+    percent = np.clip(boxes * np.array([100 / width, 100 / height] * 2, np.float32), 0, 100)
+    words = Words(texts, bytes(glued), bytes(len(texts)), percent, boxes[:, [0, 2]] * points)
+    return PageText(words, [runs] if runs else [], [0] if runs else [], sum(map(len, texts)))
+
+
+def _run(texts: list[str], first: int, box: Box4, size: float) -> Run:
+    """The words from `first` on as a run."""
+    words = texts[first:]
+    digits = sum(map(str.isdigit, "".join(words)))
+    return Run(first, len(texts), *box, size, sum(map(len, words)), len(words), digits)
+
+
+# --- what was filled into the form fields of a page, as words and runs at the place of their fields -------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    text: str
+    box: Box4  # left, top, right, bottom in page space
+    multiline: bool
+
+    def lines(self, width: float) -> list[str]:
+        if not self.multiline:
+            return [one_line(self.text)]
+        room = max(1, int(width / (LETTER * SIZE)))
+        return [line for part in self.text.splitlines() for line in textwrap.wrap(part, room)] or [self.text]
+
+
+def add_form_fields(content: PageText, page: Any, form: Any, frame: Frame) -> PageText:
+    """The page with the values of its form fields among its runs; the same page if it has none."""
+    fields = _fields(page, form)
+    if not fields or frame.width <= 0 or frame.height <= 0:
+        return content
+    texts = list(content.words.text)
+    edges: list[Box4] = []
+    runs: list[Run] = []
+    boxes = frame.display(np.array([field.box for field in fields], np.float32)).tolist()
+    for field, (left, top, right, bottom) in zip(fields, boxes, strict=True):
+        lines = field.lines(right - left)
+        size = min(SIZE, (bottom - top) / LINE)
+        pitch = min(LINE * size, (bottom - top) / len(lines)) if field.multiline else bottom - top
+        for number, line in enumerate(lines):
+            words = list(filter(None, map(clean_word, line.split())))
+            if not words:
+                continue
+            # Where a value is longer than its field, all of it is kept inside: a mark must not leave the field.
+            letter = min(LETTER * size, (right - left) / (sum(map(len, words)) + len(words) - 1))
+            middle, half = top + (number + 0.5) * pitch, min(size, pitch) / 2
+            first, place = len(texts), left
+            for word in words:
+                edges.append((place, middle - half, place + letter * len(word), middle + half))
+                place += letter * (len(word) + 1)
+            texts += words
+            runs.append(_run(texts, first, (left, middle - half, edges[-1][2], middle + half), size))
+    return _joined(content, texts, np.array(edges, np.float32), runs, frame) if runs else content
+
+
+def _fields(page: Any, form: Any) -> list[_Field]:
+    fields = []
+    for index in range(min(pdfium.FPDFPage_GetAnnotCount(page.raw), MAX_FIELDS)):
+        annotation = pdfium.FPDFPage_GetAnnot(page.raw, index)
+        if not annotation:
+            continue
+        try:
+            if pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_WIDGET:
+                fields.append(_field(annotation, form))
+        finally:
+            pdfium.FPDFPage_CloseAnnot(annotation)
+    return [field for field in fields if field is not None]
+
+
+def _field(annotation: Any, form: Any) -> _Field | None:
+    kind = pdfium.FPDFAnnot_GetFormFieldType(form.raw, annotation)
+    flags = pdfium.FPDFAnnot_GetFormFieldFlags(form.raw, annotation)
+    if pdfium.FPDFAnnot_GetFlags(annotation) & INVISIBLE:
+        return None
+    is_text = kind == pdfium.FPDF_FORMFIELD_TEXTFIELD
+    if kind in BOXES:
+        text = CHECKED if pdfium.FPDFAnnot_IsChecked(form.raw, annotation) else UNCHECKED
+    elif kind in VALUES and not (is_text and flags & PASSWORD):
+        text = _value(annotation, form)
+    else:  # buttons and signatures hold no text
+        return None
+    rectangle = pdfium.FS_RECTF()
+    if not text.strip() or not pdfium.FPDFAnnot_GetRect(annotation, rectangle):
+        return None
+    left, right = sorted((rectangle.left, rectangle.right))
+    bottom, top = sorted((rectangle.bottom, rectangle.top))
+    if right <= left or top <= bottom:
+        return None
+    return _Field(text, (left, top, right, bottom), is_text and bool(flags & MULTILINE))
+
+
+def _value(annotation: Any, form: Any) -> str:
+    length = pdfium.FPDFAnnot_GetFormFieldValue(form.raw, annotation, None, 0)
+    if length <= 2:
+        return ""
+    buffer = ctypes.create_string_buffer(length)
+    pointer = ctypes.cast(buffer, ctypes.POINTER(pdfium.FPDF_WCHAR))
+    pdfium.FPDFAnnot_GetFormFieldValue(form.raw, annotation, pointer, length)
+    return buffer.raw[: length - 2].decode("utf-16-le", "replace")[:MAX_VALUE]
+
+
+def _joined(content: PageText, texts: list[str], edges: Floats, runs: list[Run], frame: Frame) -> PageText:
+    """The words of the fields behind those of the text layer; their runs in the main direction of reading."""
+    turn = content.turns[0] if content.turns else 0
+    upright = frame.upright(edges, turn)
+    words, added = content.words, len(edges)
+    for run in runs:
+        first, last = run.first - len(words), run.last - len(words)
+        run.left, run.top = upright[first:last, :2].min(axis=0).tolist()
+        run.right, run.bottom = upright[first:last, 2:].max(axis=0).tolist()
+    scale = np.array([100 / frame.width, 100 / frame.height] * 2, np.float32)
+    joined = Words(
+        texts,
+        words.glued + bytes(added),
+        words.hyphen + bytes(added),
+        np.concatenate((words.edges, np.clip(edges * scale, 0, 100))).astype(np.float32),
+        np.concatenate((words.spans, upright[:, [0, 2]])).astype(np.float32),
+    )
+    main = [*(content.runs[0] if content.runs else []), *runs]
+    characters = content.characters + sum(run.letters for run in runs)
+    return PageText(joined, [main, *content.runs[1:]], content.turns or [0], characters, content.unreadable)

@@ -20,6 +20,9 @@ import pypdfium2.raw as pdfium
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Box4 = tuple[float, float, float, float]
+
+CJK = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60"  # letters that need no blanks, in a character class
 
 WIDE_GAP = 1.1  # × font size: wider than the blanks of justified text, narrower than the gap between table cells
 NUMBER_GAP = 0.6  # between two amounts: text never sets them side by side, narrow columns do
@@ -115,12 +118,12 @@ class Run:
     right: float
     bottom: float
     size: float
-    bold: bool
-    mono: bool
-    italic: bool
-    letters: int
-    words: int
+    letters: int = 0
+    words: int = 0
     digits: int = 0
+    bold: bool = False
+    mono: bool = False
+    italic: bool = False
     right_to_left: bool = False
     figure: bytes | None = None  # the picture this run is the caption of
     table: Any = None  # a ruled table standing in the flow of the text as one item
@@ -145,6 +148,20 @@ class PageText:
     unreadable: int = 0  # characters without a meaning: no Unicode value, control codes, private use
 
 
+@dataclass(slots=True, eq=False)
+class PageDraft:
+    """One page: its words and runs as read, and the lines drawn on it."""
+
+    number: int
+    width: float
+    height: float
+    content: PageText
+    frame: Frame
+    rulings: Floats = field(default_factory=lambda: np.empty((0, 4), np.float32))
+    label: str = ""
+    ocr: bool = False
+
+
 _SPACES = np.array([0xA0, 0x1680, *range(0x2000, 0x200C), 0x2028, 0x2029, 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF])
 _AMOUNT = re.compile(r"^[($€£]*\d[\d,.]*[)%]*$|^[$€£]$|^[—–]$")
 _CLUSTER = re.compile(
@@ -154,6 +171,18 @@ _HYPHENS = (0xFFFE, 0x2, 0xAD)  # pdfium's marks for a hyphen at the end of a li
 _LIGATURES = {0xAD: None, 0xFFFE: "-", 0xFFFD: None, 0x2: "-", 0x200E: None, 0x200F: None, 0x2011: "-", 0x2010: "-"}
 _LIGATURES.update({code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)})
 _LIGATURES.update(dict.fromkeys((*range(0x0, 0x2), *range(0x3, 0x20), *range(0x7F, 0xA0))))
+
+
+def text_of(runs: list[Run], words: Words) -> str:
+    parts: list[str] = []
+    for run in runs:
+        for index in range(run.first, run.last):
+            if parts and not (words.glued[index] and index > run.first):
+                parts.append(" ")
+            parts.append(words.text[index])
+            if words.hyphen[index]:
+                parts.append("-")
+    return "".join(parts)
 
 
 def no_text(unreadable: int = 0) -> PageText:
@@ -196,12 +225,11 @@ def _codes(text_page: Any, handle: int | None, count: int) -> NDArray[np.uint32]
 
 
 def _is_cjk(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    return (
-        ((codes >= 0x2E80) & (codes <= 0x9FFF))
-        | ((codes >= 0xF900) & (codes <= 0xFAFF))
-        | ((codes >= 0xFF00) & (codes <= 0xFF60))
-        | ((codes >= 0x20000) & (codes <= 0x3FFFF))
-    )
+    ranges = ((0x2E80, 0x9FFF), (0xF900, 0xFAFF), (0xFF00, 0xFF60), (0x20000, 0x3FFFF))
+    found = np.zeros(len(codes), bool)
+    for first, last in ranges:
+        found |= (codes >= first) & (codes <= last)
+    return found
 
 
 def _word_ranges(
@@ -332,7 +360,7 @@ def _font_style(font: int) -> tuple[bool, bool, bool]:
     flags = pdfium.FPDFFont_GetFlags(handle)
     weight = pdfium.FPDFFont_GetWeight(handle)
     bold = any(part in name for part in ("bold", "black", "heavy", "-demi", "cmbx")) or weight >= 600
-    mono = any(part in name for part in ("mono", "courier", "consol", "cmtt", "menlo", "typewriter")) or flags == 33
+    mono = any(part in name for part in ("mono", "courier", "consol", "cmtt", "menlo", "typewriter"))
     italic = "italic" in name or "oblique" in name or (flags > 0 and bool(flags & 64))
     return bold, mono, italic
 
@@ -424,7 +452,7 @@ def _runs(
     for row, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         first, last = int(chosen[start]), int(chosen[stop - 1]) + 1
         letters = [len(words.text[index]) for index in range(first, last)]
-        total = sum(letters) or 1
+        total = sum(letters)
         bold, mono, italic = (
             sum(length for length, style in zip(letters, styles[first:last], strict=True) if style[kind]) > 0.7 * total
             for kind in range(3)
@@ -433,13 +461,14 @@ def _runs(
         x1, y1 = high[row].tolist()
         dominant = start + letters.index(max(letters))
         runs.append(
-            Run(first, last, x0, y0, x1, y1, float(sizes[dominant]), bold, mono, italic, total, stop - start,
-                sum(map(str.isdigit, "".join(words.text[first:last]))), bool(rtl[start:stop].mean() > 0.5))
+            Run(first, last, x0, y0, x1, y1, float(sizes[dominant]), total, stop - start,
+                sum(map(str.isdigit, "".join(words.text[first:last]))), bold, mono, italic,
+                bool(rtl[start:stop].mean() > 0.5))
         )  # fmt: skip
     return runs
 
 
-# Which lines and pictures are drawn on a PDF page? Rulings and image boxes in points of the displayed page.
+# --- what is drawn on a page: rulings, pictures and shapes in points of the displayed page ----------------------------
 
 THIN = 2.5  # points: a filled rectangle thinner than this is a line
 MAX_SEGMENTS = 3000  # of one path: beyond it is a drawing, not a grid
@@ -450,15 +479,13 @@ _get_object = fast("FPDFPage_GetObject", ctypes.c_void_p, ctypes.c_void_p, ctype
 _get_form_object = fast("FPDFFormObj_GetObject", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulong)
 _get_type = fast("FPDFPageObj_GetType", ctypes.c_int, ctypes.c_void_p)
 _get_bounds = fast("FPDFPageObj_GetBounds", ctypes.c_int, *[ctypes.c_void_p] * 5)
-_pdf_objects_get_matrix = fast("FPDFPageObj_GetMatrix", ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+_get_object_matrix = fast("FPDFPageObj_GetMatrix", ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _get_draw_mode = fast("FPDFPath_GetDrawMode", ctypes.c_int, *[ctypes.c_void_p] * 3)
 _count_segments = fast("FPDFPath_CountSegments", ctypes.c_int, ctypes.c_void_p)
 _get_segment = fast("FPDFPath_GetPathSegment", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
 _get_point = fast("FPDFPathSegment_GetPoint", ctypes.c_int, *[ctypes.c_void_p] * 3)
 _segment_type = fast("FPDFPathSegment_GetType", ctypes.c_int, ctypes.c_void_p)
 _segment_close = fast("FPDFPathSegment_GetClose", ctypes.c_int, ctypes.c_void_p)
-
-Box4 = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -493,7 +520,7 @@ class _Scan:
         return float(low[0]), float(low[1]), float(high[0]), float(high[1])
 
     def matrix(self, handle: int) -> Any:
-        _pdf_objects_get_matrix(handle, self._matrix.ctypes.data)
+        _get_object_matrix(handle, self._matrix.ctypes.data)
         a, b, c, d, e, f = self._matrix.tolist()
         return np.array([[a, b, 0], [c, d, 0], [e, f, 1]])
 
@@ -524,9 +551,9 @@ class _Scan:
             return
         address = self._mode.ctypes.data
         _get_draw_mode(handle, address, address + 4)
-        filled, stroked = self._mode.tolist()
+        stroked = int(self._mode[1])
         count = _count_segments(handle)
-        if (stroked or filled) and 4 <= count <= MAX_SEGMENTS and (stroked or count > 5):
+        if 4 <= count <= MAX_SEGMENTS and (stroked or count > 5):
             self._segments(handle, form, count, bool(stroked))
 
     def _segments(self, handle: int, form: Any, count: int, stroked: bool) -> None:
@@ -568,10 +595,5 @@ def scan_objects(page: Any, frame: Frame) -> Drawn:
         child = _get_object(handle, index)
         if child and _get_type(child) != pdfium.FPDF_PAGEOBJ_TEXT:
             scan.take(child, None, 0)
-    lines, images, shapes = (_displayed(boxes, frame) for boxes in (scan.lines, scan.images, scan.shapes))
-    return Drawn(lines, images, shapes)
-
-
-def _displayed(boxes: list[Box4], frame: Frame) -> Floats:
-    table = np.array(boxes, np.float32).reshape(-1, 4)
-    return frame.display(table[:, [0, 3, 2, 1]])
+    found = (np.array(boxes, np.float32).reshape(-1, 4) for boxes in (scan.lines, scan.images, scan.shapes))
+    return Drawn(*(frame.display(boxes[:, [0, 3, 2, 1]]) for boxes in found))

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from refdesk.parsers.pdf_columns import Region, Row, group_rows
-from refdesk.parsers.pdf_page import Floats, Run, Words
+from refdesk.parsers.pdf_layout import Region, Row, group_rows
+from refdesk.parsers.pdf_page import Box4, Floats, Run, Words, text_of
 
 Cell = list[Run]  # the lines of a cell, top to bottom
 
+SNAP = 3.0  # points; pdfplumber's own default
+MIN_LINE = 6.0  # points: shorter than a line of text is decoration
+MAX_LINES = 1200  # after merging: more is a drawing
+MAX_CROSSINGS = 2500  # pdfplumber compares each with each: a second at this number
 ALIGNED = 4.0  # points: cells of one column start, end or centre this close
 MIN_ROWS = 3
+MAX_HEADER_ROWS = 5
 _NUMBER = re.compile(
     r"^[($€£¥+\-–—−]*+(?:\s++[($]*+)?\d[\d.,]*+\s*+[)%xX*]*+(\s*+\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I
 )
@@ -84,26 +90,12 @@ class Line:
 Item = Line | Table
 
 
-def text_of(runs: list[Run], words: Words) -> str:
-    parts: list[str] = []
-    for run in runs:
-        for index in range(run.first, run.last):
-            if parts and not (words.glued[index] and index > run.first):
-                parts.append(" ")
-            parts.append(words.text[index])
-            if words.hyphen[index]:
-                parts.append("-")
-    return "".join(parts)
-
-
-def make_line(row: Row, words: Words) -> Line:
-    return Line(
-        row,
-        words,
-        min(run.left for run in row),
-        min(run.top for run in row),
-        max(run.right for run in row),
-        max(run.bottom for run in row),
+def _bounds(runs: list[Run]) -> Box4:
+    return (
+        min(run.left for run in runs),
+        min(run.top for run in runs),
+        max(run.right for run in runs),
+        max(run.bottom for run in runs),
     )
 
 
@@ -136,22 +128,17 @@ def find_tables(region: Region, words: Words) -> list[Item]:
             index += 1
             continue
         stop = _table_end(rows, index)
-        table = _borderless(rows[index:stop], words) if stop - index >= MIN_ROWS else None
+        table = _borderless(rows[index:stop], words)
         if table is not None:
             items.append(table)
             index = stop
             continue
-        if stop - index >= MIN_ROWS and _is_contents(rows[index:stop]):
-            for cells in rows[index:stop]:
-                line = make_line(cells.row, words)
-                line.contents = True
-                items.append(line)
-            index = stop
-            continue
-        line = make_line(rows[index].row, words)
-        line.contents = bool(_ENTRY.search(line.text))
-        items.append(line)
-        index += 1
+        contents = _is_contents(rows[index:stop])
+        for cells in rows[index : stop if contents else index + 1]:
+            line = Line(cells.row, words, *_bounds(cells.row))
+            line.contents = contents or bool(_ENTRY.search(line.text))
+            items.append(line)
+            index += 1
     return items
 
 
@@ -184,7 +171,7 @@ def _table_end(rows: list[_Cells], start: int) -> int:
     if not rows[start].is_tabular and not _heads_columns(rows, start):
         return start
     stop, single = start, 0
-    second = min((cells.cells[1][0].left for cells in rows[start : start + 4] if cells.is_tabular), default=0.0)
+    second = min((cells.cells[1][0].left for cells in rows[start : start + 4] if cells.is_tabular), default=inf)
     for index in range(start, len(rows)):
         cells = rows[index]
         if cells.row[0].table is not None:
@@ -194,19 +181,18 @@ def _table_end(rows: list[_Cells], start: int) -> int:
             if cells.row[0].top - previous.bottom > 2.2 * max(cells.row[0].size, previous.size):
                 break
         if cells.is_tabular:
-            second = min(second, cells.cells[1][0].left) if second else cells.cells[1][0].left
+            second = min(second, cells.cells[1][0].left)
             stop, single = index + 1, 0
             continue
         single += 1
-        inside_first = second and cells.row[-1].right < second + 60
-        if single > 3 or not (inside_first or index == start or stop == start):
+        if single > 3 or (stop > start and cells.row[-1].right >= second + 60):
             break
     return stop
 
 
 def _heads_columns(rows: list[_Cells], start: int) -> bool:
     """A single cell over the number columns ("Years ended December 31,") right above a row of cells."""
-    if start + 1 >= len(rows) or not rows[start + 1].is_tabular or rows[start].row[0].table is not None:
+    if start + 1 >= len(rows) or not rows[start + 1].is_tabular:
         return False
     below = rows[start + 1]
     close = below.row[0].top - rows[start].row[0].bottom < below.row[0].size
@@ -222,8 +208,7 @@ def _is_contents(rows: list[_Cells]) -> bool:
             numbers.append(int(last))
     rising = sum(a <= b for a, b in itertools.pairwise(numbers))
     enough = len(numbers) >= max(3, 0.5 * len(rows)) and rising >= 0.8 * (len(numbers) - 1)
-    words = sum(text.count(" ") + 1 for cells in rows for text in cells.texts[:-1])
-    return enough and words > 1.5 * len(numbers) and all(len(cells.cells) <= 4 for cells in rows)
+    return enough and all(len(cells.cells) <= 4 for cells in rows)
 
 
 def _borderless(rows: list[_Cells], words: Words) -> Table | None:
@@ -249,18 +234,8 @@ def _borderless(rows: list[_Cells], words: Words) -> Table | None:
     numeric = sum(bool(_NUMBER.match(text)) for cells in tabular for text in cells.texts[1:])
     if numeric < 0.4 * total and not _regular(tabular):
         return None
-    every = [run for cells in rows for run in cells.row]
-    return Table(
-        [cells.cells for cells in rows],
-        _header_rows(rows),
-        min(run.left for run in every),
-        min(run.top for run in every),
-        max(run.right for run in every),
-        max(run.bottom for run in every),
-        _column_edges(tabular),
-        False,
-        words,
-    )
+    bounds = _bounds([run for cells in rows for run in cells.row])
+    return Table([cells.cells for cells in rows], _header_rows(rows), *bounds, _column_edges(tabular), False, words)
 
 
 def _looks_financial(rows: list[_Cells]) -> bool:
@@ -271,17 +246,16 @@ def _regular(tabular: list[_Cells]) -> bool:
     """The same number of cells in nearly every row: a table of words."""
     counts = [len(cells.cells) for cells in tabular]
     common = max(set(counts), key=counts.count)
-    return common >= 2 and counts.count(common) >= 0.75 * len(counts) and len(tabular) >= MIN_ROWS
+    return counts.count(common) >= 0.75 * len(counts)
 
 
 def _header_rows(rows: list[_Cells]) -> int:
     """Rows before the first that holds amounts: years and words over the columns are the header."""
     for index, cells in enumerate(rows):
-        amounts = [text for text in cells.texts[1:] if _NUMBER.match(text) and not _YEAR.match(text)]
-        if amounts and not _YEAR.match(cells.texts[0]):
-            return index if index <= 5 else 0
-        if not cells.is_tabular and index and rows[index - 1].is_tabular:
-            return index if index <= 5 else 0  # a label of the first column opens the body
+        has_amounts = any(map(_is_amount, cells.texts[1:])) and not _YEAR.match(cells.texts[0])
+        # A label of the first column opens the body too.
+        if has_amounts or (not cells.is_tabular and index):
+            return index if index <= MAX_HEADER_ROWS else 0
     bold = all(run.bold for run in rows[0].row) and not all(run.bold for run in rows[1].row)
     return 1 if bold else 0
 
@@ -312,58 +286,29 @@ def same_columns(upper: Table, lower: Table) -> bool:
     return abs(middle) < 60 and all(abs(shift - middle) < tolerance for shift in shifts)
 
 
-def header_text(table: Table) -> list[str]:
-    return [" ".join(text_of(cell, table.words) for cell in row) for row in table.rows[: table.header_rows]]
-
-
-def row_text(table: Table, index: int) -> str:
-    return " ".join(text_of(cell, table.words) for cell in table.rows[index])
-
-
 def first_is_data(table: Table) -> bool:
     """The first row holds amounts, so the table has no header of its own."""
-    return any(
-        _NUMBER.match(text) and not _YEAR.match(text) for text in (text_of(cell, table.words) for cell in table.rows[0])
-    )
+    return any(_is_amount(text_of(cell, table.words)) for cell in table.rows[0])
 
 
-def leader(text: str) -> bool:
-    return bool(_LEADER.match(text))
+def _is_amount(text: str) -> bool:
+    """A number that is no year: years stand over columns."""
+    return _NUMBER.match(text) is not None and _YEAR.match(text) is None
 
 
-def marker(text: str) -> bool:
-    return bool(_MARKER.match(text))
+# --- ruled tables: pdfplumber's cell finder on the lines pdfium has already read --------------------------------------
 
 
-def is_number(text: Any) -> bool:
-    return bool(_NUMBER.match(str(text)))
-
-
-# Which cells do the ruling lines of a page enclose? pdfplumber's cell finder on the lines pdfium has already read.
-
-SNAP = 3.0  # points; pdfplumber's own default
-MIN_LINE = 6.0  # points: shorter than a line of text is decoration
-MAX_LINES = 1200  # after merging: more is a drawing
-
-MAX_CROSSINGS = 2500  # pdfplumber compares each with each: a second at this number
-
-Box4 = tuple[float, float, float, float]
-
-
-def ruled_tables(lines: Floats, runs: list[Run], words: Words) -> tuple[list[Table], list[Run]]:
-    """Tables inside a grid of lines, and the runs that are left outside them."""
+def ruled_tables(lines: Floats, runs: list[Run], words: Words) -> list[Run]:
+    """The runs, with a single one for each table that stands inside a grid of lines."""
     widths, heights = lines[:, 2] - lines[:, 0], lines[:, 3] - lines[:, 1]
     across = lines[(widths > MIN_LINE) & (heights < SNAP)]
     upright = lines[(heights > MIN_LINE) & (widths < SNAP)]
-    # A grid needs two lines each way that really cross: rules under totals do not make a table.
-    if len(across) < 2 or len(upright) < 2 or not _cross(across, upright):
-        return [], runs
-    tables = []
-    for cells in _grids(across, upright):
-        table, runs = _fill(cells, runs, words)
-        if table is not None:
-            tables.append(table)
-    return tables, runs
+    # A grid needs lines that really cross: rules under totals do not make a table.
+    if _cross(across, upright):
+        for cells in _grids(across, upright):
+            runs = _fill(cells, runs, words)
+    return runs
 
 
 def _cross(across: Floats, upright: Floats) -> bool:
@@ -404,7 +349,7 @@ def _grids(across: Floats, upright: Floats) -> list[list[Box4]]:
     return [cells for cells in grids if len(cells) >= 4]
 
 
-def _fill(cells: list[Box4], runs: list[Run], words: Words) -> tuple[Table | None, list[Run]]:
+def _fill(cells: list[Box4], runs: list[Run], words: Words) -> list[Run]:
     """Puts the words inside the grid into its cells; a frame around running text is not a table."""
     left, top = min(cell[0] for cell in cells), min(cell[1] for cell in cells)
     right, bottom = max(cell[2] for cell in cells), max(cell[3] for cell in cells)
@@ -416,8 +361,8 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> tuple[Table | Non
         (inside if within and run.table is None else outside).append(run)
     tops = sorted({round(cell[1], 1) for cell in cells})
     lefts = sorted({round(cell[0], 1) for cell in cells})
-    if not inside or len(tops) < 2 or len(lefts) < 2:
-        return None, runs
+    if not inside or len(lefts) < 2:
+        return runs
     rows: list[list[Cell]] = []
     filled = 0
     boxes = np.array(cells)
@@ -435,20 +380,18 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> tuple[Table | Non
             row.append(lines)
         if any(row):
             rows.append(row)
-    if len(rows) < 2 or filled < 0.3 * len(cells) or filled < 4 or max(len(row) for row in rows) < 2:
-        return None, runs
+    if filled < 0.3 * len(cells) or filled < 4:
+        return runs
     # A frame that holds most of the text in one cell is decoration or a form: its text flows.
     largest = max((cell for row in rows for cell in row), key=lambda cell: sum(run.letters for run in cell))
     total = sum(run.letters for row in rows for cell in row for run in cell)
     dominated = len(largest) > 8 and sum(run.letters for run in largest) > 0.4 * total
     if dominated or (max(len(cell) for row in rows for cell in row) > 12 and filled < 12):
-        return None, runs
+        return runs
     table = Table(rows, _header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
-    size = inside[0].size
-    item = Run(
-        0, 0, left, top, right, bottom, size, False, False, False, sum(run.letters for run in inside), 0, table=table
-    )
-    return table, [*outside, item]
+    letters = sum(run.letters for run in inside)
+    item = Run(0, 0, left, top, right, bottom, inside[0].size, letters, table=table)
+    return [*outside, item]
 
 
 def _parts(run: Run, boxes: Any, words: Words) -> list[tuple[int, Run]]:
@@ -471,16 +414,13 @@ def _parts(run: Run, boxes: Any, words: Words) -> list[tuple[int, Run]]:
         if parts and parts[-1][0] == owner:
             parts[-1][1].last, parts[-1][1].right = index + 1, x1
         else:
-            part = Run(index, index + 1, x0, run.top, x1, run.bottom, run.size, run.bold, run.mono, run.italic, 1, 1)
+            part = replace(run, first=index, last=index + 1, left=x0, right=x1, letters=1, words=1)
             parts.append((owner, part))
     return parts
 
 
 def _header(rows: list[list[Cell]], words: Words) -> int:
-    """The first row, unless it holds amounts itself."""
-    texts = [text_of(cell, words) for cell in rows[0]]
-    filled = [text for text in texts if text]
-    if len(rows) < 2 or not filled or sum(is_number(text) and len(text) != 4 for text in filled) > len(filled) / 3:
-        return 0
-    # One merged cell over the columns is a title; the row below it names the columns.
-    return 2 if len(filled) == 1 and len(rows) > 2 and len(rows[1]) > 1 and len(rows[0]) == 1 else 1
+    """The first row, unless it holds amounts itself; below one merged cell over the columns, the second row too."""
+    filled = [text for cell in rows[0] if (text := text_of(cell, words))]
+    amounts = [text for text in filled if _NUMBER.match(text) and len(text) != 4]
+    return 0 if len(amounts) > len(filled) / 3 else 2 if len(rows[0]) == 1 else 1

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from refdesk.parsers.build import Builder, Item, ParseOptions, add, guess_header_rows, tidy_rows
-from refdesk.parsers.office import as_png, open_office, parse_xml, properties
+from refdesk.parsers.build import Builder, Item, ParseOptions, Table, one_line
+from refdesk.parsers.office import MAX_FIGURES, as_png, description_of, open_office, parse_xml, properties
 from refdesk.types import Parsed
 
 Shape = Any  # python-pptx is untyped
@@ -17,7 +17,7 @@ FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")  # placeholders that re
 TITLES = ("TITLE", "CENTER_TITLE", "VERTICAL_TITLE")
 ROW_HEIGHT = 360_000  # EMU, 1 cm: shapes whose tops differ by less stand side by side
 MAX_DEPTH = 30  # groups inside groups
-MAX_FIGURES = 200
+MAX_POINTS = 10_000  # of a chart
 GENERIC_TITLE = re.compile(r"PowerPoint.presentation|presentation ?\d*|slide ?\d*", re.I)
 
 
@@ -41,7 +41,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
             if item.image is not None and figures >= MAX_FIGURES:
                 continue
             figures += item.image is not None
-            add(builder, item)
+            builder.add(item)
         if notes := _notes(slide):
             builder.block("text", f"Notes: {notes}")
         options.progress(number, len(slides))
@@ -53,7 +53,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
 
 def _title(slide: Any) -> str:
     shape = slide.shapes.title
-    return " ".join(shape.text_frame.text.split()) if shape is not None and shape.has_text_frame else ""
+    return one_line(shape.text_frame.text) if shape is not None and shape.has_text_frame else ""
 
 
 def _ordered(shapes: Any) -> list[Shape]:
@@ -76,10 +76,9 @@ def _items(shapes: list[Shape], slide: Any, depth: int = 0) -> Iterator[Item]:
             if depth < MAX_DEPTH:
                 yield from _items(_ordered(shape.shapes), slide, depth + 1)
         elif getattr(shape, "has_table", False) and shape.has_table:
-            rows = tidy_rows([_table_row(row) for row in shape.table.rows])
-            if rows:
-                header = 1 if shape.table.first_row and len(rows) > 1 else guess_header_rows(rows)
-                yield Item("table", rows=rows, header_rows=header)
+            # A merged cell is read once, in its first place.
+            rows = [["" if cell.is_spanned else cell.text_frame.text for cell in row.cells] for row in shape.table.rows]
+            yield Item("table", table=Table.of(rows, header_rows=int(shape.table.first_row)))
         elif getattr(shape, "has_chart", False) and shape.has_chart:
             yield from _chart(shape)
         elif getattr(shape, "has_text_frame", False) and shape.has_text_frame:
@@ -98,16 +97,9 @@ def _role(shape: Shape) -> str:
         return ""
 
 
-def _table_row(row: Any) -> list[str]:
-    """A merged cell is read once, in its first place."""
-    return ["" if cell.is_spanned else cell.text_frame.text for cell in row.cells]
-
-
 def _text(shape: Shape) -> Iterator[Item]:
     """Body text as a list by indentation; a lone paragraph, or one with sentences, as text."""
-    lines = [
-        (paragraph.level, " ".join("".join(_runs(paragraph)).split())) for paragraph in shape.text_frame.paragraphs
-    ]
+    lines = [(paragraph.level, one_line("".join(_runs(paragraph)))) for paragraph in shape.text_frame.paragraphs]
     lines = [(level, text) for level, text in lines if text]
     if not lines:
         return
@@ -140,12 +132,13 @@ def _chart(shape: Shape) -> Iterator[Item]:
         return
     if title.strip():
         yield Item("text", f"Chart: {title}")
+    columns = [[_value(value) for value in values] for _, values in series]
     rows = [["", *(name for name, _ in series)]]
-    for index in range(min(max([len(categories), *(len(values) for _, values in series)], default=0), 10_000)):
+    for index in range(min(max([len(categories), *map(len, columns)]), MAX_POINTS)):
         label = categories[index] if index < len(categories) else str(index + 1)
-        rows.append([label, *(_value(values[index]) if index < len(values) else "" for _, values in series)])
+        rows.append([label, *(column[index] if index < len(column) else "" for column in columns)])
     if len(rows) > 1 and series:
-        yield Item("table", rows=rows, header_rows=1)
+        yield Item("table", table=Table(rows, 1))
 
 
 def _value(number: Any) -> str:
@@ -154,14 +147,11 @@ def _value(number: Any) -> str:
 
 def _picture(shape: Shape) -> Item | None:
     """A picture with a description that a person wrote."""
-    description = " ".join((shape._element.xpath("string(.//*[local-name()='cNvPr']/@descr)") or "").split())
-    if len(description) < 10 or description.lower().endswith((".png", ".jpg", ".jpeg", ".gif", "generated")):
-        return None
+    description = description_of(shape._element.xpath("string(.//*[local-name()='cNvPr']/@descr)") or "")
     try:
-        data = shape.image.blob
+        return Item("figure", description, image=as_png(shape.image.blob)) if description else None
     except (AttributeError, KeyError, ValueError):
         return None
-    return Item("figure", description, image=as_png(data))
 
 
 def _smart_art(shape: Shape, slide: Any) -> Iterator[Item]:
@@ -172,7 +162,7 @@ def _smart_art(shape: Shape, slide: Any) -> Iterator[Item]:
         except (KeyError, AttributeError):
             continue
         points = parse_xml(blob).xpath("//*[local-name()='pt']")
-        texts = [" ".join("".join(point.xpath(".//*[local-name()='t']/text()")).split()) for point in points]
+        texts = [one_line("".join(point.xpath(".//*[local-name()='t']/text()"))) for point in points]
         if lines := [f"- {text}" for text in texts if text]:
             yield Item("list", "\n".join(lines))
 

@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 
-from refdesk.parsers.build import Builder, Item, ParseOptions, write
+from refdesk.parsers.build import Builder, Item, ParseOptions
 from refdesk.types import Kind, Parsed
 
 # Which encoding are these bytes? Byte order mark, then UTF-8, then statistics.
@@ -62,7 +62,7 @@ def wide_encoding(data: bytes) -> str:
     sample = data[:4096]
     if len(sample) < 4 or 0 not in sample:
         return ""
-    quarters = [sample[offset::4].count(0) / max(1, len(sample[offset::4])) for offset in range(4)]
+    quarters = [sample[offset::4].count(0) / len(sample[offset::4]) for offset in range(4)]
     if min(quarters[1:]) > 0.7 and quarters[0] < 0.1:
         return "utf-32-le"
     if min(quarters[:3]) > 0.7 and quarters[3] < 0.1:
@@ -100,35 +100,21 @@ def _guess(data: bytes) -> str:
     """The most likely encoding of bytes that are not UTF-8."""
     from charset_normalizer import from_bytes  # 30 ms to import; most files are UTF-8
 
-    sample = _around_high_bytes(data)
-    if _mostly_utf8(data):
-        return "utf-8"
-    runs = HIGH_RUN.findall(sample)
+    sample = data[: SAMPLE * 4]
+    high = sum(map(len, HIGH_RUN.findall(sample)))
+    if high > 20 and sample.decode("utf-8", errors="replace").count("\ufffd") <= high * 0.05:
+        return "utf-8"  # one damaged character in a long text does not make it something else
+    if len(data) > SAMPLE and (high_run := HIGH_RUN.search(data)):
+        # From the first line that is not ASCII on, so that statistics see what matters.
+        begin = max(data.rfind(b"\n", 0, high_run.start()) + 1, high_run.start() - 1000)
+        data = data[begin : begin + SAMPLE]
+        data = data[: data.rfind(b"\n") + 1] or data
+    runs = HIGH_RUN.findall(data)
     lonely = sum(1 for run in runs if len(run) == 1)
     if runs and lonely >= 0.9 * len(runs) and len(runs) < 40:
         return "cp1252"  # single accented letters among ASCII; too few of them for statistics
-    best = from_bytes(sample, cp_isolation=CANDIDATES, preemptive_behaviour=True).best()
-    if best is not None:
-        return best.encoding
-    return "cp1252"
-
-
-def _mostly_utf8(data: bytes) -> bool:
-    """One damaged character in a long UTF-8 text does not make it something else."""
-    sample = data[: SAMPLE * 4]
-    high = sum(len(run) for run in HIGH_RUN.findall(sample))
-    wrong = sample.decode("utf-8", errors="replace").count("\ufffd")
-    return high > 20 and wrong <= high * 0.05
-
-
-def _around_high_bytes(data: bytes) -> bytes:
-    """Up to 64 KiB from the first line that is not ASCII on, so that statistics see what matters."""
-    found = HIGH_RUN.search(data)
-    if found is None or len(data) <= SAMPLE:
-        return data[:SAMPLE]
-    begin = max(data.rfind(b"\n", 0, found.start()) + 1, found.start() - 1000)
-    sample = data[begin : begin + SAMPLE]
-    return sample[: sample.rfind(b"\n") + 1] or sample
+    best = from_bytes(data, cp_isolation=CANDIDATES, preemptive_behaviour=True).best()
+    return "cp1252" if best is None else best.encoding
 
 
 MAX_HEADING = 80  # characters; a longer line is a sentence
@@ -172,7 +158,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     for items in read:
         if len(read) > 1:
             builder.page()
-        write(builder, items, paged=len(read) == 1)
+        builder.write(items, paged=len(read) == 1)
     first = read[0][0] if read[0] else Item("text")
     return builder.build("text", title=first.text.strip() if first.kind == "heading" else "")
 
@@ -272,17 +258,13 @@ def heading_level(line: str) -> int:
 
 def _shape(lines: list[str]) -> tuple[Kind, str]:
     """Joins hard-wrapped lines of prose; keeps the lines of lists, tables, verse and code."""
-    if len(lines) == 1:
-        return (
-            ("list", lines[0])
-            if BULLET.match(lines[0]) and len(lines[0]) < 300 and lines[0].lstrip()[0] in "-*•‣◦"
-            else ("text", lines[0])
-        )
     if len(lines) > LONG_BLOCK:
         return "text", "\n".join(line.rstrip() for line in lines)
     bullets = sum(1 for line in lines if BULLET.match(line))
     if BULLET.match(lines[0]) and (bullets >= 2 or lines[0].lstrip()[0] in "-*•‣◦"):
         return "list", _joined_items(lines)
+    if len(lines) == 1:
+        return "text", lines[0]
     if sum(1 for line in lines if COLUMNS.search(line.strip())) >= max(2, 0.6 * len(lines)):
         return "table", "\n".join(line.expandtabs(4).rstrip() for line in lines)
     if sum(1 for line in lines if _is_code(line)) >= max(3, 0.7 * len(lines)):

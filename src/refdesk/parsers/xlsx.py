@@ -6,18 +6,18 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from math import isfinite
 
 from lxml import etree
 
 from refdesk.errors import TooLarge
 from refdesk.parsers.build import Builder, ParseOptions, guess_header_rows, is_number, is_value, tidy_rows
-from refdesk.parsers.number_format import BUILT_IN, shown
-from refdesk.parsers.office import SAFE, Archive, main_part, open_office, parse_xml, properties, relations
+from refdesk.parsers.office import SAFE, Archive, Element, main_part, open_office, parse_xml, properties, relations
 from refdesk.types import Parsed
-
-# The cells of a workbook as a reader sees them, streamed from its XML; memory grows with filled cells only.
 
 Row = tuple[int, dict[int, str]]  # (number of the row, text by number of the column), both from 1
 
@@ -25,6 +25,27 @@ REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})", re.I)
 ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 MAX_CELLS = 20_000_000  # filled cells in one workbook
 ERRORS = frozenset(["#REF!", "#NAME?", "#NULL!"])  # say nothing to a reader
+DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Лист|Blad|Plan|シート)\s?\d*", re.I)
+MAX_HEADER_ROWS = 3
+
+# Formats a file names by number only (ECMA-376 part 1, 18.8.30); 14 and 22 follow the reader's country, so ISO it is.
+BUILT_IN = {
+    0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "# ?/?",
+    13: "# ??/??", 14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm AM/PM", 19: "h:mm:ss AM/PM",
+    20: "h:mm", 21: "h:mm:ss", 22: "yyyy-mm-dd h:mm", 37: "#,##0;(#,##0)", 38: "#,##0;(#,##0)",
+    39: "#,##0.00;(#,##0.00)", 40: "#,##0.00;(#,##0.00)", 41: "#,##0", 42: "$#,##0",
+    43: "#,##0.00", 44: "$#,##0.00", 45: "mm:ss", 46: "[h]:mm:ss",
+    47: "mm:ss.0", 48: "##0.0E+0", 49: "@",
+}  # fmt: skip
+TOKEN = re.compile(
+    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|_.|\*.|\[\$(?P<currency>[^\]-]{0,255}+)[^\]]{0,255}+\]|\[[^\]]{0,255}\]'
+    r"|(?P<general>General)|(?P<exponent>E[+-])|(?P<half>AM/PM|A/P)|(?P<date>y+|m+|d+|h+|s+|\.0+(?=$|[^0#?]))"
+    r"|(?P<digits>[0#?][0#?,]*)|(?P<other>.)",
+    re.I,
+)
+DATE_LETTERS = re.compile(r"[ymdhs]", re.I)
+QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\]]{0,255}\]|_.|\*.|General|E[+-]', re.I)
+ELAPSED = re.compile(r"\[(?:h+|m+|s+)\]", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,181 +68,13 @@ class Merge:
     right: int
 
 
-def open_book(archive: Archive) -> Book:
-    main = main_part(archive, "xl/workbook.xml")
-    workbook = parse_xml(archive.read(main))
-    related = relations(archive, main)
-    sheets = []
-    for sheet in workbook.iter("{*}sheet"):
-        relation = next((value for key, value in sheet.attrib.items() if key.endswith("}id")), "")
-        kind, part = related.get(relation, ("", ""))
-        if kind.endswith("/worksheet") and archive.has(part):
-            sheets.append((sheet.get("name") or "", part))
-    by_kind = {kind.rsplit("/", 1)[-1]: part for kind, part in related.values()}
-    properties = next(workbook.iter("{*}workbookPr"), None)
-    return Book(
-        tuple(sheets),
-        _strings(archive, by_kind.get("sharedStrings", "")),
-        _formats(archive, by_kind.get("styles", "")),
-        properties is not None and properties.get("date1904") in ("1", "true"),
-    )
-
-
-def read_sheet(archive: Archive, book: Book, part: str, options: ParseOptions) -> tuple[list[Row], list[Merge]]:
-    """The filled rows of a sheet in order, with the text of vertically merged cells in each of their rows."""
-    rows: list[Row] = []
-    merges: list[Merge] = []
-    cells = characters = number = 0
-    with archive.open(part) as source:
-        for _, element in etree.iterparse(source, tag=("{*}row", "{*}mergeCell"), **SAFE):
-            if element.tag.endswith("}mergeCell"):
-                if merge := _merge(element.get("ref") or ""):
-                    merges.append(merge)
-            else:
-                claimed = element.get("r") or ""
-                number = int(claimed) if claimed.isdigit() and len(claimed) < 8 else number + 1
-                if texts := _row(element, book):
-                    rows.append((number, texts))
-                    cells += len(texts)
-                    characters += sum(map(len, texts.values()))
-                if cells > MAX_CELLS or characters > options.max_characters:
-                    raise TooLarge(f"the workbook has more than {min(cells, MAX_CELLS):,} filled cells")
-            element.clear()
-            while element.getprevious() is not None:
-                del element.getparent()[0]
-    rows.sort(key=lambda row: row[0])
-    _fill_down(rows, merges)
-    return rows, merges
-
-
-def _row(element: Any, book: Book) -> dict[int, str]:
-    texts: dict[int, str] = {}
-    column = 0
-    for cell in element:
-        letters = (cell.get("r") or "").rstrip("0123456789")
-        column = column_number(letters) if letters.isalpha() and len(letters) <= 3 else column + 1
-        text = _cell(cell, book)
-        if text:
-            texts[column] = text
-    return texts
-
-
-def _cell(cell: Any, book: Book) -> str:
-    kind = cell.get("t") or "n"
-    if kind == "inlineStr":
-        return _rich_text(next(cell.iterchildren("{*}is"), None))
-    value = next((child.text for child in cell if child.tag.endswith("}v")), None) or ""
-    if not value:
-        # A formula that no program has computed yet; files written by scripts have such.
-        formula = next((child.text for child in cell if child.tag.endswith("}f")), None)
-        return f"={formula}" if formula else ""
-    if kind == "s":
-        return book.strings[int(value)] if value.isdigit() and int(value) < len(book.strings) else ""
-    if kind == "b":
-        return "TRUE" if value == "1" else "FALSE"
-    if kind == "e":
-        return "" if value in ERRORS else value
-    if kind == "d":
-        return value.replace("T00:00:00", "").removesuffix(".000").replace("T", " ")
-    if kind == "str":
-        return _unescaped(value).strip()
-    return _number(value, cell.get("s") or "0", book)
-
-
-def _number(value: str, style: str, book: Book) -> str:
-    try:
-        number = float(value)
-    except ValueError:
-        return value
-    if number != number or number in (float("inf"), float("-inf")):
-        return value
-    index = int(style) if style.isdigit() else 0
-    code = book.formats[index] if index < len(book.formats) else "General"
-    return shown(number, code, from_1904=book.from_1904)
-
-
-def _fill_down(rows: list[Row], merges: list[Merge]) -> None:
-    """A value merged over several rows belongs to each of them; over several columns it is shown once."""
-    numbers = [number for number, _ in rows]
-    for merge in merges:
-        if merge.bottom == merge.top:
-            continue
-        first = bisect_left(numbers, merge.top)
-        if first == len(rows) or numbers[first] != merge.top:
-            continue
-        text = rows[first][1].get(merge.left, "")
-        if not text:
-            continue
-        for _, texts in rows[first + 1 : bisect_right(numbers, merge.bottom)]:
-            texts.setdefault(merge.left, text)
-
-
-def _merge(reference: str) -> Merge | None:
-    corners = [REFERENCE.fullmatch(corner) for corner in reference.replace("$", "").split(":")]
-    if len(corners) != 2 or corners[0] is None or corners[1] is None:
-        return None
-    left, right = column_number(corners[0].group(1)), column_number(corners[1].group(1))
-    return Merge(int(corners[0].group(2)), left, int(corners[1].group(2)), right)
-
-
-@lru_cache(maxsize=20_000)
-def column_number(letters: str) -> int:
-    """ "A" -> 1, "AA" -> 27."""
-    number = 0
-    for letter in letters.upper():
-        number = number * 26 + ord(letter) - 64
-    return number
-
-
-def _strings(archive: Archive, part: str) -> tuple[str, ...]:
-    if not archive.has(part):
-        return ()
-    texts = []
-    with archive.open(part) as source:
-        for _, element in etree.iterparse(source, tag="{*}si", **SAFE):
-            texts.append(_rich_text(element))
-            element.clear()
-            while element.getprevious() is not None:
-                del element.getparent()[0]
-    return tuple(texts)
-
-
-def _rich_text(element: Any) -> str:
-    """The text of all runs, without the reading aids of Japanese (rPh)."""
-    if element is None:
-        return ""
-    runs = [t.text or "" for t in element.iter("{*}t") if not t.getparent().tag.endswith("}rPh")]
-    return _unescaped("".join(runs)).strip()
-
-
-def _unescaped(text: str) -> str:
-    return ESCAPED.sub(lambda found: chr(int(found.group(1), 16)), text) if "_x" in text else text
-
-
-def _formats(archive: Archive, part: str) -> tuple[str, ...]:
-    """The number format of each cell style."""
-    if not archive.has(part):
-        return ()
-    styles = parse_xml(archive.read(part))
-    own = {item.get("numFmtId"): item.get("formatCode") or "General" for item in styles.iter("{*}numFmt")}
-    cell_styles = next(styles.iter("{*}cellXfs"), None)
-    if cell_styles is None:
-        return ()
-    ids = [style.get("numFmtId") or "0" for style in cell_styles.iterchildren("{*}xf")]
-    return tuple(own.get(key) or BUILT_IN.get(int(key) if key.isdigit() else 0, "General") for key in ids)
-
-
-DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Лист|Blad|Plan|シート)\s?\d*", re.I)
-MAX_HEADER_ROWS = 3
-
-
 def parse(data: bytes, options: ParseOptions) -> Parsed:
     """Every sheet that holds something; several tables on a sheet are told apart by blank rows."""
     archive, _ = open_office(data, options)
-    book = open_book(archive)
+    book = _open_book(archive)
     builder = Builder()
     for done, (name, part) in enumerate(book.sheets, 1):
-        rows, merges = read_sheet(archive, book, part, options)
+        rows, merges = _read_sheet(archive, book, part, options)
         options.progress(done, len(book.sheets))
         if not rows:
             continue
@@ -232,6 +85,9 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
             _write_region(builder, region, merges)
     title, metadata = properties(archive)
     return builder.build("xlsx", title=title, metadata=metadata)
+
+
+# --- what stands on a sheet ------------------------------------------------------------------------------------------
 
 
 def _regions(rows: list[Row]) -> Iterator[list[Row]]:
@@ -263,28 +119,28 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
         lines = [texts[columns[0]] for _, texts in region]
         builder.block("text" if len(lines) <= 3 else "list", "\n".join(lines))
         return
-    first = 0
-    while first < len(region) - 1 and len(region[first][1]) == 1:
-        text = next(iter(region[first][1].values()))
-        if is_number(text):
-            break
-        builder.heading(text, 2) if first == 0 and len(text) <= 80 and text[-1:] not in ".:;" else builder.block(
-            "text", text
-        )
+    first, last = 0, len(region)
+    while first < last - 1 and (text := _only_text(region[first])) and not is_number(text):
+        if first == 0 and len(text) <= 80 and text[-1] not in ".:;":
+            builder.heading(text, 2)
+        else:
+            builder.block("text", text)
         first += 1
-    last = len(region)
-    notes: list[str] = []
-    while last - first > 2 and len(region[last - 1][1]) == 1 and len(next(iter(region[last - 1][1].values()))) > 60:
+    while last - first > 2 and len(_only_text(region[last - 1])) > 60:  # notes below the table
         last -= 1
-        notes.insert(0, next(iter(region[last][1].values())))
     body = region[first:last]
     rows = tidy_rows([[texts.get(column, "") for column in columns] for _, texts in body])
-    if rows and len(rows[0]) == 1:
+    if len(rows[0]) == 1:
         builder.block("text", "\n".join(row[0] for row in rows))
     else:
         builder.table(rows, header_rows=_header_rows(rows, body, merges))
-    for note in notes:
-        builder.block("text", note)
+    for row in region[last:]:
+        builder.block("text", _only_text(row))
+
+
+def _only_text(row: Row) -> str:
+    """The text of a row that fills a single cell, "" for others."""
+    return next(iter(row[1].values())) if len(row[1]) == 1 else ""
 
 
 def _header_rows(rows: list[list[str]], body: list[Row], merges: list[Merge]) -> int:
@@ -297,3 +153,304 @@ def _header_rows(rows: list[list[str]], body: list[Row], merges: list[Merge]) ->
     while count < min(MAX_HEADER_ROWS, len(rows)) and not any(is_value(cell) for cell in rows[count]):
         count += 1
     return count if count < len(rows) and any(is_value(cell) for cell in rows[count]) else 1
+
+
+# --- the cells of a workbook, streamed from its XML; memory grows with filled cells only -----------------------------
+
+
+def _open_book(archive: Archive) -> Book:
+    main = main_part(archive, "xl/workbook.xml")
+    workbook = parse_xml(archive.read(main))
+    related = relations(archive, main)
+    sheets = []
+    for sheet in workbook.iter("{*}sheet"):
+        relation = next((value for key, value in sheet.attrib.items() if key.endswith("}id")), "")
+        kind, part = related.get(relation, ("", ""))
+        if kind.endswith("/worksheet") and archive.has(part):
+            sheets.append((sheet.get("name") or "", part))
+    by_kind = {kind.rsplit("/", 1)[-1]: part for kind, part in related.values()}
+    strings = by_kind.get("sharedStrings", "")
+    styles = by_kind.get("styles", "")
+    settings = next(workbook.iter("{*}workbookPr"), None)
+    return Book(
+        tuple(sheets),
+        tuple(map(_rich_text, _stream(archive, strings, "{*}si"))) if archive.has(strings) else (),
+        _formats(parse_xml(archive.read(styles))) if archive.has(styles) else (),
+        settings is not None and settings.get("date1904") in ("1", "true"),
+    )
+
+
+def _formats(styles: Element) -> tuple[str, ...]:
+    """The number format of each cell style."""
+    own = {item.get("numFmtId"): item.get("formatCode") or "General" for item in styles.iter("{*}numFmt")}
+    ids = [style.get("numFmtId") or "0" for style in styles.iterfind(".//{*}cellXfs/{*}xf")]
+    return tuple(own.get(key) or BUILT_IN.get(int(key) if key.isdigit() else 0, "General") for key in ids)
+
+
+def _stream(archive: Archive, part: str, *tags: str) -> Iterator[Element]:
+    """The elements of these tags one after the other; each is forgotten when the next is asked for."""
+    with archive.open(part) as source:
+        for _, element in etree.iterparse(source, tag=tags, **SAFE):
+            yield element
+            element.clear()
+            while element.getprevious() is not None:
+                del element.getparent()[0]
+
+
+def _read_sheet(archive: Archive, book: Book, part: str, options: ParseOptions) -> tuple[list[Row], list[Merge]]:
+    """The filled rows of a sheet in order, with the text of vertically merged cells in each of their rows."""
+    rows: list[Row] = []
+    merges: list[Merge] = []
+    cells = characters = number = 0
+    for element in _stream(archive, part, "{*}row", "{*}mergeCell"):
+        if element.tag.endswith("}mergeCell"):
+            if merge := _merge(element.get("ref") or ""):
+                merges.append(merge)
+            continue
+        claimed = element.get("r") or ""
+        number = int(claimed) if claimed.isdigit() and len(claimed) < 8 else number + 1
+        if texts := _row(element, book):
+            rows.append((number, texts))
+            cells += len(texts)
+            characters += sum(map(len, texts.values()))
+        if cells > MAX_CELLS or characters > options.max_characters:
+            raise TooLarge(f"the workbook has more than {min(cells, MAX_CELLS):,} filled cells")
+    rows.sort(key=lambda row: row[0])
+    # A value merged over several rows belongs to each of them; over several columns it is shown once.
+    numbers = [number for number, _ in rows]
+    for merge in merges:
+        first, last = bisect_left(numbers, merge.top), bisect_right(numbers, merge.bottom)
+        if first < last and numbers[first] == merge.top and (text := rows[first][1].get(merge.left)):
+            for _, texts in rows[first + 1 : last]:
+                texts.setdefault(merge.left, text)
+    return rows, merges
+
+
+def _row(element: Element, book: Book) -> dict[int, str]:
+    texts: dict[int, str] = {}
+    column = 0
+    for cell in element:
+        letters = (cell.get("r") or "").rstrip("0123456789")
+        column = _column_number(letters) if letters.isalpha() and len(letters) <= 3 else column + 1
+        if text := _cell(cell, book):
+            texts[column] = text
+    return texts
+
+
+def _cell(cell: Element, book: Book) -> str:
+    kind = cell.get("t") or "n"
+    if kind == "inlineStr":
+        return "".join(_rich_text(text) for text in cell.iterchildren("{*}is"))
+    value = next((child.text for child in cell if child.tag.endswith("}v")), None) or ""
+    if not value:
+        # A formula that no program has computed yet; files written by scripts have such.
+        formula = next((child.text for child in cell if child.tag.endswith("}f")), None)
+        return f"={formula}" if formula else ""
+    if kind == "s":
+        return book.strings[int(value)] if value.isdigit() and int(value) < len(book.strings) else ""
+    if kind == "b":
+        return "TRUE" if value == "1" else "FALSE"
+    if kind == "e":
+        return "" if value in ERRORS else value
+    if kind == "d":
+        return value.replace("T00:00:00", "").removesuffix(".000").replace("T", " ")
+    if kind == "str":
+        return _unescaped(value).strip()
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    style = cell.get("s") or "0"
+    index = int(style) if style.isdigit() else 0
+    code = book.formats[index] if index < len(book.formats) else "General"
+    return shown(number, code, from_1904=book.from_1904) if isfinite(number) else value
+
+
+def _merge(reference: str) -> Merge | None:
+    corners = [REFERENCE.fullmatch(corner) for corner in reference.replace("$", "").split(":")]
+    if len(corners) != 2 or corners[0] is None or corners[1] is None:
+        return None
+    left, right = _column_number(corners[0].group(1)), _column_number(corners[1].group(1))
+    return Merge(int(corners[0].group(2)), left, int(corners[1].group(2)), right)
+
+
+@lru_cache(maxsize=20_000)
+def _column_number(letters: str) -> int:
+    """ "A" -> 1, "AA" -> 27."""
+    number = 0
+    for letter in letters.upper():
+        number = number * 26 + ord(letter) - 64
+    return number
+
+
+def _rich_text(element: Element) -> str:
+    """The text of all runs, without the reading aids of Japanese (rPh)."""
+    runs = [t.text or "" for t in element.iter("{*}t") if not t.getparent().tag.endswith("}rPh")]
+    return _unescaped("".join(runs)).strip()
+
+
+def _unescaped(text: str) -> str:
+    return ESCAPED.sub(lambda code: chr(int(code.group(1), 16)), text) if "_x" in text else text
+
+
+# --- how a spreadsheet shows a number --------------------------------------------------------------------------------
+
+
+def shown(value: float, code: str, *, from_1904: bool = False) -> str:
+    """The number as displayed.
+
+    >>> shown(1234.5, "$#,##0.00"), shown(0.125, "0.0%"), shown(45352, "yyyy-mm-dd")
+    ('$1,234.50', '12.5%', '2024-03-01')
+    """
+    if code == "General":
+        return _general(value)
+    sections = _sections(code)
+    if _is_date(sections[0]):
+        return _shown_date(value, sections[0], from_1904)
+    if len(sections) >= 2 and value < 0:
+        return _shown_number(-value, sections[1])
+    if len(sections) >= 3 and value == 0:
+        return _shown_number(0, sections[2])
+    text = _shown_number(abs(value), sections[0])
+    return f"-{text}" if value < 0 and re.search("[1-9]", text) else text
+
+
+@lru_cache(maxsize=1000)
+def _is_date(section: str) -> bool:
+    return bool(ELAPSED.search(section) or DATE_LETTERS.search(QUOTED.sub("", section)))
+
+
+@lru_cache(maxsize=1000)
+def _sections(code: str) -> tuple[str, ...]:
+    """Cut at semicolons that are not quoted: positive, negative, zero, text."""
+    parts, quoted, escaped = [""], False, False
+    for c in code[:500]:
+        if c == ";" and not quoted and not escaped:
+            parts.append("")
+            continue
+        quoted = quoted != (c == '"' and not escaped)
+        escaped = c == "\\" and not escaped
+        parts[-1] += c
+    return tuple(parts)
+
+
+@lru_cache(maxsize=1000)
+def _tokens(section: str) -> list[tuple[str, str]]:
+    """(kind, text) by the groups of TOKEN; what only makes room has no kind."""
+    return [(token.lastgroup or "", token.group(token.lastgroup or 0)) for token in TOKEN.finditer(section)]
+
+
+def _general(value: float) -> str:
+    """As in a cell without a format: eleven characters at most, no needless zeros."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.10g}"
+
+
+def _shown_number(value: float, section: str) -> str:
+    """The number where its first placeholder stands, literals around it."""
+    tokens = _tokens(section)
+    plain = QUOTED.sub("", section)
+    exponent = any(kind == "exponent" for kind, _ in tokens)
+    placeholders = [index for index, (kind, _) in enumerate(tokens) if kind == "digits"]
+    if placeholders and "/" in plain and not exponent:
+        number = _fraction(value, plain)
+        placeholders.append(len(tokens))  # a denominator that is written out stands in the number already
+    elif placeholders:
+        scale = 1000 ** len(re.findall(r",(?=[^0#?]*$)", re.sub(r"[^0#?,.]", "", plain)))
+        mantissa = QUOTED.sub("", re.split(r"E[+-]", section, flags=re.I)[0])
+        number = _digits(value * 100 ** plain.count("%") / scale, mantissa, exponent)
+    parts: list[str] = []
+    for index, (kind, text) in enumerate(tokens):
+        inside = placeholders and placeholders[0] < index < placeholders[-1]
+        if kind == "digits":
+            parts.append(number if index == placeholders[0] else "")
+        elif kind == "general":
+            parts.append(_general(value))
+        elif kind in ("quoted", "escaped", "currency") or (
+            kind == "other" and text not in ".,?#@" and not (inside and text in "/ 0123456789")
+        ):
+            parts.append(text)
+    return " ".join("".join(parts).split()) if placeholders else "".join(parts)
+
+
+def _digits(value: float, mantissa: str, exponent: bool) -> str:
+    whole, _, decimals = mantissa.partition(".")
+    places = len(re.findall(r"[0#?]", decimals))
+    if exponent:
+        digits, power = f"{value:.{places}e}".split("e")
+        return f"{digits}E{'-' if int(power) < 0 else '+'}{abs(int(power)):02d}"
+    with localcontext() as context:
+        context.prec = 400
+        try:
+            rounded = Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP)
+        except InvalidOperation:
+            return _general(value)
+    grouped = re.search(r"[0#?],[0#?]", whole) is not None
+    integer, _, rest = (f"{rounded:,f}" if grouped else f"{rounded:f}").partition(".")
+    least = decimals.count("0")
+    rest = rest[:least] + rest[least:].rstrip("0")
+    zeros = whole.count("0")
+    integer = "" if integer == "0" and zeros == 0 else integer.rjust(zeros, "0")
+    return integer + (f".{rest}" if rest else "")
+
+
+def _fraction(value: float, plain: str) -> str:
+    after = plain.split("/", 1)[1].strip()
+    fixed = re.match(r"[1-9]\d*", after)
+    if fixed:
+        bottom = int(fixed.group())
+        top = round((value - int(value)) * bottom)
+    else:
+        most = 10 ** max(1, min(4, after.count("?") + after.count("#"))) - 1
+        top, bottom = Fraction(value - int(value)).limit_denominator(most).as_integer_ratio()
+    whole = int(value) + (1 if top == bottom else 0)
+    return str(whole) if top in (0, bottom) else (f"{whole} " if whole else "") + f"{top}/{bottom}"
+
+
+def _shown_date(value: float, section: str, from_1904: bool) -> str:
+    if ELAPSED.search(section):
+        return _elapsed(value, section.lower())
+    # Serial 60 is 29 February 1900, which never was (Lotus 1-2-3); days before it are one later than counted.
+    origin = datetime(1904, 1, 1) if from_1904 else datetime(1899, 12, 30 if value >= 60 else 31)
+    try:
+        moment = origin + timedelta(milliseconds=round(value * 86_400_000))
+    except OverflowError:
+        return _general(value)
+    tokens = _tokens(section)
+    letters = [text[0].lower() if kind == "date" and text[0] != "." else "" for kind, text in tokens]
+    twelve = any(kind == "half" for kind, _ in tokens)
+    parts = []
+    for index, (kind, text) in enumerate(tokens):
+        if kind == "half":
+            parts.append("AM" if moment.hour < 12 else "PM")
+        elif kind == "date":
+            # `m` means minutes after hours or before seconds.
+            before, after = "".join(letters[:index])[-1:], "".join(letters[index + 1 :])[:1]
+            minutes = letters[index] == "m" and len(text) <= 2 and (before == "h" or after == "s")
+            parts.append(_date_part(moment, text.lower(), minutes=minutes, twelve=twelve))
+        elif kind in ("quoted", "escaped") or (kind == "other" and text not in "@;"):
+            parts.append(text)
+    return " ".join("".join(parts).split())
+
+
+def _date_part(moment: datetime, code: str, *, minutes: bool, twelve: bool) -> str:
+    if code[0] == ".":
+        return f".{moment.microsecond:06d}"[: len(code)]
+    if code[0] == "y":
+        return f"{moment.year:04d}" if len(code) > 2 else f"{moment.year % 100:02d}"
+    if len(code) > 2 and code[0] in "md":
+        return moment.strftime({"mmm": "%b", "ddd": "%a"}.get(code, "%B" if code[0] == "m" else "%A"))
+    hour = (moment.hour - 1) % 12 + 1 if twelve else moment.hour
+    number = {"d": moment.day, "h": hour, "s": moment.second, "m": moment.minute if minutes else moment.month}[code[0]]
+    return f"{number:02d}" if len(code) == 2 else str(number)
+
+
+def _elapsed(value: float, section: str) -> str:
+    """Durations count on past 24 hours: 1.5 under [h]:mm is "36:00"."""
+    seconds = abs(round(value * 86_400))
+    sign = "-" if round(value * 86_400) < 0 else ""
+    if "[h" in section:
+        text = f"{seconds // 3600}:{seconds % 3600 // 60:02d}"
+        return sign + text + (f":{seconds % 60:02d}" if "s" in section else "")
+    if "[m" in section:
+        return f"{sign}{seconds // 60}:{seconds % 60:02d}"
+    return f"{sign}{seconds}"
