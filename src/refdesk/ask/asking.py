@@ -24,8 +24,16 @@ from refdesk.models import split_name
 from refdesk.ports import Desk, Embedder, Request, Reranker
 from refdesk.prompts import ONE_WORD
 from refdesk.providers.chain import reset_breaker
-from refdesk.providers.credentials import ProviderStore
-from refdesk.providers.registry import CHECK_S, Models, all_named, check_model, make_model, make_models, named_models
+from refdesk.providers.registry import (
+    CHECK_S,
+    Models,
+    ProviderStore,
+    all_named,
+    check_model,
+    make_model,
+    make_models,
+    named_models,
+)
 from refdesk.providers.rerank import OnnxReranker
 from refdesk.settings import Settings
 from refdesk.store.answers import AnswerStore, Measured
