@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import os
 import random
 import threading
@@ -28,47 +27,11 @@ from numpy.typing import NDArray
 
 from refdesk.errors import ModelError, ProviderRefused, ProviderUnavailable, UsageError
 from refdesk.ports import Embedded
+from refdesk.providers.tokens import ASSETS, MODEL_FILE, ShippedTokenizer, read_asset
 from refdesk.providers.wire import Endpoint, post
 from refdesk.types import Chunk, Sentence
 
-ASSETS = Path(__file__).parent.parent / "assets"
-MODEL_FILE, TOKENIZER_FILE = "minilm-l6-v2.int8.onnx", "tokenizer.json"
-SHA256 = {
-    MODEL_FILE: "7b564170e959dab28f063c4d3f6403004541d21db90b2efe9be0eca037fc2043",
-    TOKENIZER_FILE: "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
-}
 OPENING, CLOSING = 101, 102  # [CLS] and [SEP]
-
-
-class ShippedTokenizer:
-    """The tokenizer of the shipped model, loaded when first used.
-
-    >>> ShippedTokenizer().count(["Pumps fail.", ""])
-    [3, 0]
-    """
-
-    def __init__(self, assets: Path = ASSETS) -> None:
-        self._assets = assets
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        tokenizer = self._load()
-        return [len(tokenizer.encode(well_formed(text), add_special_tokens=False)) for text in texts]
-
-    def encode(self, text: str, limit: int) -> tuple[list[int], NDArray[np.int32]]:
-        """The first `limit` tokens and where each begins in the text, special tokens left out."""
-        encoded = self._load().encode(well_formed(text), add_special_tokens=False)
-        offsets = np.array(encoded.offsets[:limit], dtype=np.int32).reshape(-1, 2)
-        return encoded.ids[:limit], offsets[:, 0]
-
-    def cut(self, text: str, limit: int) -> str:
-        """The text up to its first `limit` tokens, well formed."""
-        text = well_formed(text)
-        _, starts = self.encode(text, limit + 1)
-        return text[: int(starts[limit])] if len(starts) > limit else text
-
-    def _load(self) -> Any:
-        with _loading:
-            return _tokenizer(self._assets)
 
 
 class OnnxEmbedder:
@@ -132,15 +95,6 @@ _loading = threading.Lock()
 
 
 @cache
-def _tokenizer(assets: Path) -> Any:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_buffer(read_asset(assets / TOKENIZER_FILE))
-    tokenizer.encode_special_tokens = True  # "[SEP]" in a document is text
-    return tokenizer
-
-
-@cache
 def _session(assets: Path) -> Any:
     import onnxruntime
 
@@ -153,28 +107,6 @@ def _session(assets: Path) -> Any:
     options.log_severity_level = 3
     model = read_asset(assets / MODEL_FILE)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def well_formed(text: str) -> str:
-    """The text with halves of surrogate pairs, which no encoder takes, as "?"; its length stays.
-
-    >>> well_formed("a\\ud800b")
-    'a?b'
-    """
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def read_asset(path: Path) -> bytes:
-    """The bytes of a shipped file, as they were shipped."""
-    hint = "install Refdesk again"
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or error
-        raise ModelError(f"The model file {path} cannot be read ({reason})", hint=hint) from error
-    if hashlib.sha256(data).hexdigest() != SHA256[path.name]:
-        raise ModelError(f"The model file {path} is damaged ({len(data)} bytes that were not shipped)", hint=hint)
-    return data
 
 
 def _sentence_vectors(
