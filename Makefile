@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
 BENCHES := retrieval search cpu pdf boxes columns embedding formats filings conflicts remembering uploads http page
 
-.PHONY: help demo test lint types unit again golden slow eval bench $(addprefix bench-,$(BENCHES)) lock clean
+.PHONY: help demo test lint types unit again golden slow eval size bench $(addprefix bench-,$(BENCHES)) lock clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,9 @@ bench: $(addprefix bench-,$(BENCHES))  ## every figure, written to benchmarks/re
 
 eval: $(VENV)/.dev  ## measure answering against its bars; writes docs/evals.md
 	$(BIN)/python -m benchmarks.evals
+
+size: $(VENV)/.dev  ## megabytes and packages of the default install
+	$(BIN)/python scripts/install_size.py
 
 bench-retrieval: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.retrieval
