@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
 BENCHES := retrieval search cpu pdf boxes columns embedding formats filings conflicts remembering uploads http page
 
-.PHONY: help demo test lint types unit again golden slow eval house bench $(addprefix bench-,$(BENCHES)) lock clean
+.PHONY: help demo test lint types unit again golden slow eval house size bench $(addprefix bench-,$(BENCHES)) lock clean
 
 help:  ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,9 @@ house: $(VENV)/.dev  ## size, graph, names, and the way of one question, against
 
 eval: $(VENV)/.dev  ## measure answering against its bars; writes docs/evals.md
 	$(BIN)/python -m benchmarks.evals
+
+size: $(VENV)/.dev  ## megabytes and packages of the default install
+	$(BIN)/python scripts/install_size.py
 
 bench-retrieval: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.retrieval
@@ -94,7 +97,7 @@ $(VENV)/.dev: requirements/dev.lock requirements/model.lock pyproject.toml | $(B
 
 UV := $(VENV)/.uv/bin/uv
 LOCK := pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
-	--no-emit-index-url --no-emit-find-links --no-header --extra ocr --extra otel --group build pyproject.toml
+	--no-emit-index-url --no-emit-find-links --no-header --extra mcp --extra ocr --extra otel --extra rerank --group build pyproject.toml
 
 lock: $(BIN)/python  ## pin the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/python -m pip install --quiet uv

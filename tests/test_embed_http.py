@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from refdesk.errors import ModelError, UsageError
-from refdesk.providers.embed_http import HttpEmbedder
+from refdesk.providers.embed import HttpEmbedder
 from refdesk.types import Chunk, Sentence
 
 DIMENSIONS = 8
@@ -257,7 +257,7 @@ def test_a_slow_endpoint_runs_into_the_time_limit(endpoint: Endpoint) -> None:
 def test_nobody_listens() -> None:
     closed = Endpoint()
     closed.server.server_close()
-    with pytest.raises(ModelError, match=r"at 127\.0\.0\.1 could not be reached") as caught:
+    with pytest.raises(ModelError, match=r"could not be reached at 127\.0\.0\.1") as caught:
         embedder(closed).embed_query("x")
     assert caught.value.retryable
 

@@ -18,7 +18,7 @@ from refdesk.ask.render import render
 from refdesk.models import model_info
 from refdesk.ports import Piece
 from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
-from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 from refdesk.trace import Trace

@@ -18,7 +18,7 @@ from refdesk.ask.generate import generate
 from refdesk.ask.markers import MarkerStream
 from refdesk.ask.render import escape, render
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUGGESTED_QUESTIONS
-from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 from refdesk.trace import Trace

@@ -10,16 +10,12 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from refdesk.answer import Turn, Usage
 from refdesk.errors import ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
-from refdesk.models import model_info
 from refdesk.ports import Piece, Request
-from refdesk.providers.anthropic import AnthropicLLM
-from refdesk.providers.openai import OpenAILLM, payload, read_chunk
-from refdesk.providers.wire import Endpoint, EventDecoder, ServerEvent, WireLLM, closed
+from refdesk.providers.llm import AnthropicLLM, OpenAILLM, WireLLM, closed
+from refdesk.providers.wire import Endpoint
 from wire_server import WireServer
 
 KEY = "sk-secret-0123456789abcdef"
@@ -284,7 +280,7 @@ def test_a_lesson_that_does_not_help_is_forgotten(server: WireServer) -> None:
 
 
 def test_models_that_think_keep_their_sampling_and_get_room_for_thoughts() -> None:
-    body = payload(model_info("openai:gpt-5-mini"), REQUEST)
+    body = OpenAILLM(Endpoint("openai:gpt-5-mini", "")).payload(REQUEST)
     assert "temperature" not in body and "top_p" not in body and "max_tokens" not in body
     assert (body["max_completion_tokens"], body["reasoning_effort"]) == (200 + 4096, "low")
 
@@ -486,31 +482,33 @@ def test_a_key_that_the_provider_repeats_in_its_own_way(server: WireServer) -> N
 # --- events
 
 
-@given(st.data())
-@settings(max_examples=200, deadline=None)
-def test_events_are_the_same_however_the_bytes_are_cut(data: st.DataObject) -> None:
-    line = st.sampled_from(
-        ["data: ä{1}", "data:b", "data: ", ": note", "event: ping", "id: 1", "", "", "data: 🙂", "data"]
-    )
-    lines = data.draw(st.lists(line, max_size=12))
-    ending = data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
-    mark = data.draw(st.sampled_from([b"", b"\xef\xbb\xbf"]))
-    whole = mark + "".join(one + ending for one in lines).encode()
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
-    decoder = EventDecoder()
-    found = []
-    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        found += decoder.feed(whole[start:end])
-    reference = EventDecoder()
-    assert found + decoder.finish() == reference.feed(whole) + reference.finish()
+def chunk_of(text: str, finish: str = "null") -> bytes:
+    return f'{{"choices": [{{"delta": {{"content": "{text}"}}, "finish_reason": {finish}}}]}}'.encode()
 
 
-def test_lines_of_data_are_joined_and_comments_dropped() -> None:
-    decoder = EventDecoder()
-    assert decoder.feed(b"\xef\xbb\xbfdata: first\n\n") == [ServerEvent("message", "first")]
-    assert decoder.feed(b": hi\nevent: x\ndata: a\ndata:b\n\ndata: \n\n") == [ServerEvent("x", "a\nb")]
-    assert decoder.feed(b"data: c\r") == []
-    assert decoder.finish() == [ServerEvent("message", "c")]
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("split", [1, 3, 0])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_events_of_every_line_ending_cut_anywhere(server: WireServer, ending: bytes, split: int, mark: bytes) -> None:
+    """With comments, fields that carry nothing, data without a space and data on two lines between."""
+    halves = chunk_of("ä🙂\u2028", '"stop"').replace(b'"delta"', b'"delta"\n', 1).split(b"\n")
+    lines = [b"data: " + chunk_of("a"), b"", b": note", b"event: x", b"id: 1", b"", b"data:" + chunk_of("b"), b""]
+    lines += [b"data: " + halves[0], b"data: " + halves[1], b"", b"data: [DONE]", b"", b""]
+    server.raw(mark + ending.join(lines), split=split)
+    assert text_of(collect(make(server))) == "abä🙂\u2028"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream"])
+def test_a_stream_under_another_name_is_read(server: WireServer, kind: str) -> None:
+    server.raw(b"data: " + chunk_of("ok", '"stop"') + b"\n\n", headers={"Content-Type": kind})
+    assert text_of(collect(make(server))) == "ok"
+
+
+def test_an_event_without_end_is_not_read_to_its_end(server: WireServer) -> None:
+    server.raw(b"data: ", *[b"x" * (1 << 20)] * 20, ending="hang")
+    _, error = collect_until_error(make(server))
+    assert isinstance(error, ProviderUnavailable) and "without end" in str(error)
+    assert server.wait_for_disconnect()
 
 
 @pytest.mark.parametrize(
@@ -528,9 +526,9 @@ def test_lines_of_data_are_joined_and_comments_dropped() -> None:
     ],
 )
 def test_chunks_of_many_kinds(chunk: dict[str, Any], text: str) -> None:
-    assert read_chunk(chunk).text == text
+    assert OpenAILLM(Endpoint("openai:m", "")).read(chunk).text == text
 
 
 def test_usage_where_thoughts_are_only_in_the_total() -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 40}
-    assert read_chunk({"choices": [], "usage": usage}).usage == Usage(10, 30)
+    assert OpenAILLM(Endpoint("openai:m", "")).read({"choices": [], "usage": usage}).usage == Usage(10, 30)

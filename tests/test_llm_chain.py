@@ -13,7 +13,7 @@ from refdesk.errors import ProviderEmpty, ProviderInterrupted, ProviderRefused, 
 from refdesk.ports import LLM, Piece, Request
 from refdesk.providers import chain as llm_chain
 from refdesk.providers.chain import Breaker, ChainedLLM, reset_breaker, wait_before
-from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.registry import Models
 from refdesk.providers.wire import Endpoint
 from wire_server import WireServer

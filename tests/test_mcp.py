@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -222,3 +223,13 @@ def test_on_the_network_it_needs_a_key_and_at_home_no_web_page_reaches_it(own_fo
         accept = {"Accept": "application/json, text/event-stream"}
         for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
             assert httpx2.post(address, json=body, headers=accept | headers).status_code in (403, 421)
+
+
+def test_without_its_package_the_extra_is_asked_for(own_folder: Path) -> None:
+    program = (
+        "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['--library', sys.argv[1], 'mcp'];"
+        "from refdesk.__main__ import main; main()"
+    )
+    told = subprocess.run([sys.executable, "-c", program, str(own_folder)], capture_output=True, text=True, timeout=120)
+    assert told.returncode != 0 and "Traceback" not in told.stderr
+    assert "needs an extra package" in told.stderr and "pip install 'refdesk[mcp]'" in told.stderr

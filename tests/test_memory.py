@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refdesk.answer import Turn
 from refdesk.ask.keep import Memory, estimate, exchanges_kept, gist, history_budget, remember, summarise
-from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.wire import Endpoint
 from refdesk.trace import Trace
 from wire_server import WireServer

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from refdesk.answer import Turn, Usage
+from refdesk.answer import Turn
 from refdesk.config import Config, load_config
 from refdesk.errors import ProviderUnavailable, UsageError
-from refdesk.models import PROVIDERS, estimate, model_info, price, size_in_billions, split_name
+from refdesk.models import PROVIDERS, estimate, model_info, size_in_billions, split_name
 from refdesk.ports import Request
 from refdesk.providers.registry import make_models
 from refdesk.settings import Settings
@@ -135,7 +135,6 @@ def test_the_docs_list_every_provider_with_its_variables() -> None:
 )
 def test_price_of_a_million_tokens_each_way(name: str, dollars: float | None) -> None:
     expected = None if dollars is None else pytest.approx(dollars)
-    assert price(name, Usage(1_000_000, 1_000_000)) == expected
     assert estimate(name, 1_000_000, 1_000_000) == expected
 
 

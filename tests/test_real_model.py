@@ -15,7 +15,7 @@ from refdesk.answer import Turn
 from refdesk.config import load_config
 from refdesk.errors import ProviderInterrupted, ProviderUnavailable
 from refdesk.ports import Piece, Request
-from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.registry import make_models
 from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings

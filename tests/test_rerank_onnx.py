@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from evidence_samples import add, ask, find
 from onnx_samples import write_reranker
 from refdesk import ModelError, Refdesk
+from refdesk.errors import ExtraMissing
 from refdesk.providers.rerank import OnnxReranker
 from refdesk.types import Hit
 
@@ -114,3 +116,13 @@ def test_what_does_not_fit_is_said_in_one_sentence(desk: Refdesk, tmp_path: Path
     assert said in str(raised.value)
     assert "\n" not in raised.value.sentence
     assert "rag.reranker" in raised.value.hint
+
+
+def test_without_its_package_the_extra_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, desk: Refdesk
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)  # as if it were not installed
+    write_reranker(tmp_path)
+    with pytest.raises(ExtraMissing, match="needs an extra package") as caught:
+        rerank(desk, tmp_path)
+    assert caught.value.hint == "pip install 'refdesk[rerank]'"

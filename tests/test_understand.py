@@ -14,7 +14,7 @@ from refdesk import Refdesk
 from refdesk.answer import Query, Question, Turn
 from refdesk.ask.understand import is_sound, understand
 from refdesk.ports import LLM
-from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 from refdesk.trace import Stage, Trace

@@ -15,8 +15,7 @@ from refdesk.ask.support import stricter
 from refdesk.ask.verify import VERDICTS, read_verdicts, reconcile, verify
 from refdesk.ports import LLM
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
-from refdesk.providers.anthropic import AnthropicLLM
-from refdesk.providers.openai import OpenAILLM
+from refdesk.providers.llm import AnthropicLLM, OpenAILLM
 from refdesk.providers.wire import Endpoint
 from refdesk.trace import Trace
 from wire_server import Recorded, WireServer

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from refdesk.answer import Usage
 from refdesk.errors import UsageError
 
 Tier = Literal["tiny", "small", "medium", "large"]
@@ -229,11 +228,6 @@ def rough_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def price(name: str, usage: Usage) -> float | None:
-    """US dollars for these tokens; 0 for a model that runs at home, None where no price is known."""
-    return estimate(name, usage.prompt_tokens, usage.completion_tokens)
-
-
 def estimate(name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
     """What a call of this size costs in US dollars; 0 for a model that runs at home, None where no price is known.
 
@@ -250,8 +244,3 @@ def estimate(name: str, prompt_tokens: int, completion_tokens: int) -> float | N
         return float(calc_price(tokens, info.model, provider_id=PROVIDERS[info.provider].price_name).total_price)
     except (LookupError, ValueError):
         return None
-
-
-def priced(name: str, usage: Usage) -> Usage:
-    """The same usage with its cost."""
-    return replace(usage, cost_usd=price(name, usage))

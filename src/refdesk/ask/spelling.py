@@ -30,6 +30,8 @@ from refdesk.text import STOP_WORDS, word_set
 # Which words does a language have, how common are they, and which lie near a misspelled one?
 
 _LETTERS = 26
+# What pyspellchecker's list lacks, British spellings ("harbour") above all: words of symspellpy's list (MIT).
+MORE_ENGLISH = Path(__file__).parent.parent / "assets" / "english_words.txt"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +68,7 @@ def word_list(language: str) -> WordList | None:
     if not path.is_file():
         return None
     counts: dict[str, int] = json.loads(gzip.decompress(path.read_bytes()))
-    for word in _british() if language == "en" else ():
+    for word in MORE_ENGLISH.read_text(encoding="utf-8").split() if language == "en" else ():
         counts.setdefault(word, 1)
     total = sum(counts.values())
     lengths: dict[int, list[str]] = {}
@@ -75,15 +77,6 @@ def word_list(language: str) -> WordList | None:
             lengths.setdefault(len(word), []).append(word)
     by_length = {length: (tuple(words), _letter_counts(words)) for length, words in lengths.items()}
     return WordList({word: 1e9 * count / total for word, count in counts.items()}, by_length)
-
-
-def _british() -> list[str]:
-    """English words as both sides of the Atlantic write them: pyspellchecker has "harbor" alone."""
-    package = importlib.util.find_spec("symspellpy")
-    if package is None or not package.submodule_search_locations:
-        return []
-    path = Path(package.submodule_search_locations[0]) / "frequency_dictionary_en_82_765.txt"
-    return [line.partition(" ")[0] for line in path.read_text(encoding="utf-8-sig").splitlines()]
 
 
 def _letter_counts(words: tuple[str, ...] | list[str]) -> NDArray[np.int8]:

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from string import ascii_lowercase
 from typing import Any
 
@@ -143,7 +144,7 @@ class _Reader:
         self._options = options
         self._count = len(document)
         self._figure_bytes = 0
-        self._units = _user_units(data, options.password) if b"/UserUnit" in data else {}
+        self._units = _user_units(document) if b"/UserUnit" in data else {}
         self.scans = 0
         self.unreadable = 0
         self.broken = 0
@@ -277,22 +278,16 @@ def _metadata(document: PdfDocument) -> dict[str, str]:
     return found
 
 
-def _user_units(data: bytes, password: str | None) -> dict[int, float]:
-    """UserUnit by page, which pdfium does not tell; a file pdfminer cannot read has none."""
-    from pdfminer.pdfdocument import PDFDocument
-    from pdfminer.pdfpage import PDFPage
-    from pdfminer.pdfparser import PDFParser
+def _user_units(document: Any) -> dict[int, float]:
+    """UserUnit by page, which pdfium does not tell; it is read from what pdfium saves, which has no password."""
+    from pypdf import PdfReader
 
-    units = {}
     try:
-        source = PDFDocument(PDFParser(io.BytesIO(data)), password or "")
-        for index, page in enumerate(PDFPage.create_pages(source)):
-            unit = page.attrs.get("UserUnit")
-            if isinstance(unit, int | float) and unit > 0:
-                units[index] = float(unit)
+        document.save(saved := BytesIO(), flags=pdfium.FPDF_REMOVE_SECURITY)
+        pages = PdfReader(saved).pages
+        return {index: unit for index, page in enumerate(pages) if (unit := float(page.user_unit)) > 0}
     except Exception:
         return {}
-    return units
 
 
 # --- figures: the picture above or below a line that begins "Figure 3" ------------------------------------------------

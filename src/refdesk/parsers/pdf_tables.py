@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -296,7 +297,7 @@ def _is_amount(text: str) -> bool:
     return _NUMBER.match(text) is not None and _YEAR.match(text) is None
 
 
-# --- ruled tables: pdfplumber's cell finder on the lines pdfium has already read --------------------------------------
+# --- ruled tables: which cells do the lines of a page enclose? --------------------------------------------------------
 
 
 def ruled_tables(lines: Floats, runs: list[Run], words: Words) -> list[Run]:
@@ -321,32 +322,96 @@ def _cross(across: Floats, upright: Floats) -> bool:
     return int(touches.sum()) >= 6
 
 
-def _edge(box: list[float], orientation: str) -> dict[str, Any]:
-    left, top, right, bottom = box
-    if orientation == "h":
-        top = bottom = (top + bottom) / 2
-    else:
-        left = right = (left + right) / 2
-    return {
-        "x0": left, "x1": right, "top": top, "bottom": bottom, "width": right - left, "height": bottom - top,
-        "orientation": orientation, "object_type": "line",
-    }  # fmt: skip
+Edge = tuple[float, float, float]  # where it lies across its direction, where it begins and ends along it
+Point = tuple[float, float]
 
 
 def _grids(across: Floats, upright: Floats) -> list[list[Box4]]:
-    from pdfplumber import table as finder  # heavy; most documents have no grid
-
+    """The cells of each grid, by the rules of pdfplumber's cell finder (MIT licence)."""
     if len(across) + len(upright) > 4 * MAX_LINES:
         return []
-    edges = [_edge(box, "h") for box in across.tolist()] + [_edge(box, "v") for box in upright.tolist()]
-    edges = finder.merge_edges(edges, SNAP, SNAP, SNAP, SNAP)
-    if len(edges) > MAX_LINES:
+    rows = _merged([((top + bottom) / 2, left, right) for left, top, right, bottom in across.tolist()])
+    columns = _merged([((left + right) / 2, top, bottom) for left, top, right, bottom in upright.tolist()])
+    if len(rows) + len(columns) > MAX_LINES:
         return []
-    intersections = finder.edges_to_intersections(edges, SNAP, SNAP)
-    if len(intersections) > MAX_CROSSINGS:
+    crossings: dict[Point, tuple[set[Edge], set[Edge]]] = {}
+    for column in columns:
+        for row in rows:
+            (x, top, bottom), (y, left, right) = column, row
+            if top - SNAP <= y <= bottom + SNAP and left - SNAP <= x <= right + SNAP:
+                upright_edges, across_edges = crossings.setdefault((x, y), (set(), set()))
+                upright_edges.add(column)
+                across_edges.add(row)
+    if len(crossings) > MAX_CROSSINGS:
         return []
-    grids: list[list[Box4]] = finder.cells_to_tables(finder.intersections_to_cells(intersections))
-    return [cells for cells in grids if len(cells) >= 4]
+    return [cells for cells in _connected(_grid_cells(crossings)) if len(cells) >= 4]
+
+
+def _merged(edges: list[Edge]) -> list[Edge]:
+    """Edges side by side are moved to their mean place, then those that touch end to end are joined."""
+    merged: list[Edge] = []
+    edges = sorted(edges)
+    bounds = [0, *(n for n in range(1, len(edges)) if edges[n][0] > edges[n - 1][0] + SNAP), len(edges)]
+    for first, last in itertools.pairwise(bounds):
+        beside = edges[first:last]
+        place = sum(edge[0] for edge in beside) / len(beside)
+        begin, end = min(edge[1:] for edge in beside)
+        for start, stop in sorted(edge[1:] for edge in beside):
+            if start > end + SNAP:
+                merged.append((place, begin, end))
+                begin, end = start, stop
+            end = max(end, stop)
+        merged.append((place, begin, end))
+    return merged
+
+
+def _grid_cells(crossings: Mapping[Point, tuple[set[Edge], set[Edge]]]) -> list[Box4]:
+    """From each crossing the smallest rectangle whose four sides are drawn."""
+    points = sorted(crossings)
+    below: dict[float, list[Point]] = {}
+    beside: dict[float, list[Point]] = {}
+    for point in points:
+        below.setdefault(point[0], []).append(point)
+        beside.setdefault(point[1], []).append(point)
+
+    def is_drawn(point: Point, other: Point) -> bool:
+        side = 0 if point[0] == other[0] else 1
+        return not crossings[point][side].isdisjoint(crossings[other][side])
+
+    def smallest(point: Point) -> Box4 | None:
+        right = [other for other in beside[point[1]] if other > point and is_drawn(point, other)]
+        for under in below[point[0]]:
+            if under > point and is_drawn(point, under):
+                for other in right:
+                    corner = (other[0], under[1])
+                    if corner in crossings and is_drawn(corner, other) and is_drawn(corner, under):
+                        return (*point, *corner)
+        return None
+
+    return [cell for point in points if (cell := smallest(point)) is not None]
+
+
+def _connected(cells: list[Box4]) -> list[list[Box4]]:
+    """Cells that share a corner, directly or through others, are one grid."""
+    grids: list[list[Box4]] = []
+    while cells:
+        grid, corners, size = [cells[0]], _corners(cells[0]), 0
+        cells = cells[1:]
+        while len(grid) > size:
+            size = len(grid)
+            for cell in cells:
+                if not corners.isdisjoint(_corners(cell)):
+                    grid.append(cell)
+                    corners |= _corners(cell)
+            added = set(grid[size:])
+            cells = [cell for cell in cells if cell not in added]
+        grids.append(grid)
+    return grids
+
+
+def _corners(cell: Box4) -> set[Point]:
+    left, top, right, bottom = cell
+    return {(left, top), (left, bottom), (right, top), (right, bottom)}
 
 
 def _fill(cells: list[Box4], runs: list[Run], words: Words) -> list[Run]:

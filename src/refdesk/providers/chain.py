@@ -21,8 +21,9 @@ from typing import Protocol
 
 from refdesk.answer import Usage
 from refdesk.errors import ProviderEmpty, ProviderError, ProviderInterrupted, ProviderUnavailable
-from refdesk.models import priced, rough_tokens
+from refdesk.models import estimate
 from refdesk.ports import LLM, Piece, Request
+from refdesk.providers.llm import rough_usage
 
 LONGEST_WAIT_S = 10.0
 JITTER = 0.25  # so that several callers do not come back at the same moment
@@ -187,7 +188,9 @@ class ChainedLLM:
                     self._on_failure(error)
                 if text:
                     shown = True
-                    lost += _rough_usage(model.name, request, text)
+                    usage = rough_usage(request, text)  # a broken stream never got to say it
+                    cost = estimate(model.name, usage.prompt_tokens, usage.completion_tokens)
+                    lost += replace(usage, cost_usd=cost)
         assert failure is not None
         failure.spent = lost if lost.calls else None
         raise failure
@@ -241,9 +244,3 @@ class ChainedLLM:
     def _say(self, event: str) -> None:
         if self._on_event is not None:
             self._on_event(event)
-
-
-def _rough_usage(name: str, request: Request, text: str) -> Usage:
-    """What a broken stream has cost: it never got to say it."""
-    prompt = request.system + "".join(turn.content for turn in request.messages)
-    return priced(name, Usage(rough_tokens(prompt), rough_tokens(text), calls=1))

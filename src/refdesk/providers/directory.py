@@ -15,10 +15,10 @@ from refdesk.models import Provider, split_name
 from refdesk.ports import Request, Reranker
 from refdesk.prompts import ONE_WORD
 from refdesk.providers.chain import reset_breaker
-from refdesk.providers.credentials import ProviderStore
 from refdesk.providers.registry import (
     CHECK_S,
     Models,
+    ProviderStore,
     all_named,
     answering,
     check_model,

@@ -1,4 +1,4 @@
-"""Which models write, and in which role? Names from the settings and the configuration to the adapters.
+"""Which models are used? Names and keys from the settings, the environment and refdesk.toml to the adapters.
 
 Settings win over the environment, the environment over refdesk.toml; of addresses and keys too (config.py). None named:
 none used. One that cannot work is left out and said, so that questions are answered without it.
@@ -6,115 +6,31 @@ none used. One that cannot work is left out and said, so that questions are answ
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import logging
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from refdesk.config import SHIPPED_EMBEDDER, Config, Entered
+from refdesk.disk import explain
 from refdesk.errors import ProviderError, ProviderRefused, ProviderUnavailable, UsageError
 from refdesk.models import Provider, model_info, split_name
 from refdesk.ports import LLM, Embedder, ModelRole
-from refdesk.providers.anthropic import AnthropicLLM
 from refdesk.providers.chain import ChainedLLM
-from refdesk.providers.credentials import ProviderStore
-from refdesk.providers.embed import OnnxEmbedder
-from refdesk.providers.embed_http import HttpEmbedder
-from refdesk.providers.openai import OpenAILLM
-from refdesk.providers.wire import Endpoint, WireLLM, close_client, unreachable
+from refdesk.providers.embed import HttpEmbedder, OnnxEmbedder
+from refdesk.providers.llm import AnthropicLLM, OpenAILLM, WireLLM
+from refdesk.providers.wire import Endpoint, close_client, get
 from refdesk.settings import Settings
 
-# Which models does a provider list, and is one of them the model that was named?
-
-LIST_S = 10.0
-LONGEST_LIST = 8 << 20  # bytes; the longest known has half a million
-SHOWN = 5
-NO_LIST = frozenset({404, 405, 410, 501})  # servers that answer questions and keep no list
-
-
-async def listed_models(model: WireLLM) -> list[str] | None:
-    """The names at this model's address, sorted; None where the server keeps no list.
-
-    A refused key and an address where nobody answers are a `ProviderError`, in one sentence without the key.
-    """
-    body = await _get(model, "")
-    return None if body is None else _names(body)
-
-
-async def check_listed(model: WireLLM) -> None:
-    """Raises in one sentence why this model cannot be asked; says nothing when it can, or when nobody can know."""
-    names = await listed_models(model)
-    if names is None or is_listed(model.info.model, names):
-        return
-    if await _get(model, f"/{quote(model.info.model, safe='/:')}") is not None:
-        return  # another name of a listed one: "claude-sonnet-4-5" of "claude-sonnet-4-5-20250929"
-    offered = f"it has {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}" if names else "it has none"
-    raise UsageError(
-        f"{model.info.provider} at {model.address} does not list a model '{model.info.model}'; {offered}",
-        hint="check the model's name",
-    )
-
-
-def is_listed(name: str, listed: Iterable[str]) -> bool:
-    """Also as Ollama ("llama3:latest"), Gemini ("models/gemini-…") and OpenRouter (":free", ":nitro") write it."""
-    bare = name.removeprefix("models/")
-    known = {one.removeprefix("models/") for one in listed}
-    return bool(known & {bare, f"{bare}:latest", bare.removesuffix(":latest")}) or (
-        "/" in bare and bare.rpartition(":")[0] in known
-    )
-
-
-def _names(body: bytes) -> list[str] | None:
-    """Of `{"data": [{"id": "gpt-4o"}]}`, or of the bare list that Together sends."""
-    try:
-        value = orjson.loads(body)
-        rows: Any = (value["data"] if "data" in value else value["models"]) if isinstance(value, dict) else value
-        found = {str(row.get("id") or row.get("name") or "") for row in rows}
-    except (ValueError, KeyError, AttributeError, TypeError):
-        return None
-    return sorted(found - {""})
-
-
-async def _get(model: WireLLM, path: str) -> bytes | None:
-    """The body of `/models` and what stands below it; None when there is no such thing."""
-    import httpx2
-
-    endpoint = model.endpoint
-    url = endpoint.base_url.rstrip("/") + model.path.rpartition("/")[0].removesuffix("/chat") + f"/models{path}"
-    at_home = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}  # past any proxy
-    body = b""
-    try:
-        async with (
-            asyncio.timeout(LIST_S),
-            httpx2.AsyncClient(timeout=LIST_S, mounts=at_home) as client,
-            client.stream("GET", url, headers=model.headers()) as response,
-        ):
-            status = response.status_code
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) > LONGEST_LIST:
-                    return None
-    except TimeoutError as error:
-        raise ProviderUnavailable(endpoint.problem(f"did not answer within {LIST_S:g} s")) from error
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise unreachable(endpoint, error) from error
-    if status in NO_LIST or (path and status == 400):
-        return None
-    if status in (401, 403):
-        hint = f"check the API key in {endpoint.key_variable}" if endpoint.key_variable else "check the API key"
-        raise ProviderRefused(endpoint.problem(f"refused the API key ({status})"), hint=hint, status=status)
-    if status != 200:
-        problem = endpoint.problem(f"answered {status} when it was asked for its models")
-        raise ProviderUnavailable(problem, status=status, hint="try again later")
-    return body
-
-
 WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM}
-MODEL_SETTINGS = ("llm.answer", "llm.router", "llm.verifier", "llm.reconciler", "llm.summariser", "llm.fallbacks")
+ROLES = ("answer", "router", "verifier", "reconciler", "summariser", "fallbacks")  # the settings that name models
 CHECK_S = 30.0
 DEFAULTS = Settings()
 logger = logging.getLogger("refdesk.models")
@@ -150,11 +66,6 @@ class Models:
     async def aclose(self) -> None:
         """Closes the connections that the running event loop has kept."""
         await close_client()
-
-
-def answering(config: Config, settings: Settings) -> str:
-    """The name of the model that writes the answers; empty where they are quoted from the documents."""
-    return (settings.llm_answer or config.llm) if settings.llm_enabled else ""
 
 
 def make_models(config: Config, settings: Settings) -> Models:
@@ -225,50 +136,25 @@ def make_model(
     return WIRES[provider.wire](endpoint)
 
 
-def entered_for(provider: Provider, config: Config) -> Entered:
-    """What somebody entered for this provider in the settings of the library."""
-    return ProviderStore(config.library).get(provider.name)
-
-
-def save_entered(provider: Provider, entered: Entered, config: Config) -> None:
-    ProviderStore(config.library).put(provider.name, entered)
-
-
-async def listed_by(provider: Provider, config: Config, entered: Entered | None = None) -> list[str] | None:
-    """The models of a provider; None where it keeps no list. A `UsageError` when it cannot be asked."""
-    asked_for = "any"  # a provider is asked in the name of a model; none is chosen yet
-    try:
-        return await listed_models(make_model(f"{provider.name}:{asked_for}", config, CHECK_S, entered))
-    except ProviderError as error:
-        raise UsageError(str(error).replace(f":{asked_for}", "", 1), hint=error.hint) from error
-
-
-async def check_model(name: str, config: Config, entered: Entered | None = None) -> None:
-    """A `UsageError` in one sentence when this model cannot be asked: provider, key, address or name are wrong."""
-    try:
-        await check_listed(make_model(name, config, CHECK_S, entered))
-    except ProviderError as error:
-        raise UsageError(str(error), hint=error.hint) from error
+def answering(config: Config, settings: Settings) -> str:
+    """The name of the model that writes the answers; empty where they are quoted from the documents."""
+    return (settings.llm_answer or config.llm) if settings.llm_enabled else ""
 
 
 def all_named(config: Config, settings: Settings) -> list[str]:
     """Every model that some role has, once; none where models are switched off."""
-    roles = ("router", "verifier", "reconciler", "summariser", "fallbacks")
+    if not settings.llm_enabled:
+        return []
     values: dict[str, object] = {"llm.answer": answering(config, settings)}
-    for role in roles:
+    for role in ROLES[1:]:
         values[f"llm.{role}"] = getattr(settings, f"llm_{role}") or getattr(config, f"llm_{role}")
-    return list(dict.fromkeys(named_models(values))) if settings.llm_enabled else []
+    return list(dict.fromkeys(named_models(values)))
 
 
-def named_models(values: Mapping[str, object]) -> Iterable[str]:
+def named_models(values: Mapping[str, object]) -> list[str]:
     """The models that these settings name: `{"llm.fallbacks": "ollama:a, ollama:b"}` -> both."""
-    for setting in MODEL_SETTINGS:
-        for name in str(values.get(setting, "")).split(","):
-            if name.strip():
-                yield name.strip()
-
-
-# Which embedder serves this library? Names from the configuration to the adapters.
+    names = (name.strip() for role in ROLES for name in str(values.get(f"llm.{role}", "")).split(","))
+    return [name for name in names if name]
 
 
 def make_embedder(config: Config, *, threads: int = 0) -> Embedder:
@@ -281,3 +167,148 @@ def make_embedder(config: Config, *, threads: int = 0) -> Embedder:
         config.embedder_api_key,
         dimensions=config.embedder_dimensions or None,
     )
+
+
+# --- is a model there? Which ones does its provider list?
+
+LIST_S = 10.0
+NO_LIST = frozenset({404, 405, 410, 501})  # servers that answer questions and keep no list
+SHOWN = 5
+
+
+async def check_model(name: str, config: Config, entered: Entered | None = None) -> None:
+    """A `UsageError` in one sentence when this model cannot be asked: provider, key, address or name are wrong.
+
+    Says nothing when it can be asked, or when nobody can know.
+    """
+    model = make_model(name, config, LIST_S, entered)
+    try:
+        names = await _listed(model)
+        if names is None or is_listed(model.info.model, names):
+            return
+        if await _get(model, f"/{quote(model.info.model, safe='/:')}") is not None:
+            return  # another name of a listed one: "claude-sonnet-4-5" of "claude-sonnet-4-5-20250929"
+    except ProviderError as error:
+        raise UsageError(str(error), hint=error.hint) from error
+    offered = f"it has {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}" if names else "it has none"
+    raise UsageError(
+        f"{model.info.provider} at {model.address} does not list a model '{model.info.model}'; {offered}",
+        hint="check the model's name",
+    )
+
+
+async def listed_by(provider: Provider, config: Config, entered: Entered | None = None) -> list[str] | None:
+    """The models of a provider; None where it keeps no list. A `UsageError` when it cannot be asked."""
+    placeholder = "any"  # a provider is asked in the name of a model; none is chosen yet
+    try:
+        return await _listed(make_model(f"{provider.name}:{placeholder}", config, LIST_S, entered))
+    except ProviderError as error:
+        raise UsageError(str(error).replace(f":{placeholder}", "", 1), hint=error.hint) from error
+
+
+def is_listed(name: str, listed: Iterable[str]) -> bool:
+    """Also as Ollama ("llama3:latest"), Gemini ("models/gemini-…") and OpenRouter (":free", ":nitro") write it."""
+    bare = name.removeprefix("models/")
+    known = {other.removeprefix("models/") for other in listed}
+    return bool(known & {bare, f"{bare}:latest", bare.removesuffix(":latest")}) or (
+        "/" in bare and bare.rpartition(":")[0] in known
+    )
+
+
+async def _listed(model: WireLLM) -> list[str] | None:
+    """Sorted, of `{"data": [{"id": "gpt-4o"}]}`, or of the bare list that Together sends; None: there is no list."""
+    body = await _get(model)
+    if body is None:
+        return None
+    try:
+        value = orjson.loads(body)
+        rows: Any = (value["data"] if "data" in value else value["models"]) if isinstance(value, dict) else value
+        return sorted({str(row.get("id") or row.get("name") or "") for row in rows} - {""})
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return None
+
+
+async def _get(model: WireLLM, path: str = "") -> bytes | None:
+    """The list of models, or what stands below it; None when there is no such thing."""
+    endpoint = model.endpoint
+    status, body = await get(endpoint, model.models_path + path, model.headers())
+    if status == 200:
+        return body
+    if status in NO_LIST or (path and status == 400):
+        return None
+    if status in (401, 403):
+        hint = f"check the API key in {endpoint.key_variable}" if endpoint.key_variable else "check the API key"
+        raise ProviderRefused(endpoint.problem(f"refused the API key ({status})"), hint=hint, status=status)
+    problem = endpoint.problem(f"answered {status} when it was asked for its models")
+    raise ProviderUnavailable(problem, status=status, hint="try again later")
+
+
+# --- addresses and keys that people have entered
+
+
+class ProviderStore:
+    """`{"openai": {"base_url": "", "api_key": "sk-…"}}` in a file of the library that only its owner may read.
+
+    Read anew each time: another process may have changed it. Not in the database: a backup holds the database and is
+    carried elsewhere, and keys do not belong into it.
+    """
+
+    FILE = "providers.json"
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / self.FILE
+
+    @property
+    def revision(self) -> str:
+        """Another text whenever the file is another one."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return ""
+        return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
+
+    def entered(self) -> dict[str, Entered]:
+        """What was entered, by the provider's name."""
+        try:
+            rows = orjson.loads(self._path.read_bytes())
+            return {name: Entered(str(row["base_url"]), str(row["api_key"])) for name, row in rows.items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            hint = "remove it, then enter the keys again"
+            raise UsageError(f"{self._path} cannot be read: {type(error).__name__}", hint=hint) from error
+
+    def get(self, provider: str) -> Entered:
+        return self.entered().get(provider, Entered())
+
+    def put(self, provider: str, entered: Entered) -> None:
+        """Replaces what is known of this provider; nothing entered removes it."""
+        known = self.entered() | {provider: entered}
+        rows = {name: asdict(value) for name, value in sorted(known.items()) if value != Entered()}
+        try:
+            self._write(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        except OSError as error:
+            raise explain(error, self._path) from error
+
+    def _write(self, text: bytes) -> None:
+        """In one step, and 0600 from its first byte on, as `mkstemp` makes it."""
+        number, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self.FILE}-")
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(self._path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            raise
+
+
+def entered_for(provider: Provider, config: Config) -> Entered:
+    """What somebody entered for this provider in the settings of the library."""
+    return ProviderStore(config.library).get(provider.name)
+
+
+def save_entered(provider: Provider, entered: Entered, config: Config) -> None:
+    ProviderStore(config.library).put(provider.name, entered)

@@ -128,7 +128,7 @@ def _libraries() -> tuple[Any, Any]:
         import onnxruntime
         import tokenizers
     except ImportError as error:
-        raise ExtraMissing(f"the reranker needs {error.name}", hint=f"pip install {error.name}") from error
+        raise ExtraMissing("a reranker needs an extra package", hint="pip install 'refdesk[rerank]'") from error
     return onnxruntime, tokenizers
 
 

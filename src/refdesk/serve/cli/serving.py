@@ -23,7 +23,7 @@ import typer
 from filelock import FileLock, Timeout
 
 from refdesk.desk import Refdesk
-from refdesk.errors import UsageError
+from refdesk.errors import ExtraMissing, UsageError
 from refdesk.serve.cli.show import desk_of, escape, messages
 
 # A temporary folder that the processes of one server share; what a killed server has left goes at the next start.
@@ -193,8 +193,16 @@ def _bound(found: Any, address: Any, *, is_shared: bool = False) -> socket.socke
 
 # `refdesk mcp`: the library as tools for a model, over stdio or HTTP.
 
-# Loaded by name when called: the SDK takes a second to import, and no other command shall wait for it.
-SERVER, HTTP = "refdesk.serve.mcp", "refdesk.serve.mcp"
+
+def _mcp_server() -> Any:
+    """Loaded by name when called: the SDK is an extra and takes a second to import; no other command waits for it."""
+    try:
+        return import_module("refdesk.serve.mcp")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        hint = "pip install 'refdesk[mcp]'"
+        raise ExtraMissing("The Model Context Protocol needs an extra package", hint=hint) from error
 
 
 def mcp(
@@ -211,16 +219,17 @@ def mcp(
     ] = False,
 ) -> None:
     """Offer the library to a model as tools (Model Context Protocol), over stdio. With --http, over the network."""
+    server = _mcp_server()
     with desk_of(context) as desk, desk.at_work():
         if http is None:
-            import_module(SERVER).make_server(desk).run("stdio")
+            server.make_server(desk).run("stdio")
             return
         check_key(desk, host, insecure)
         (listening,) = listen(host, http)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/mcp"
         messages.print(f"Serving {escape(str(desk.folder))} on {address}. Ctrl-C ends it.", soft_wrap=True)
-        import_module(HTTP).serve_http(
+        server.serve_http(
             desk,
             listening,
             is_local=is_loopback(host) and not insecure,

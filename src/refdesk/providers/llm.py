@@ -1,0 +1,370 @@
+"""How is a model asked, and its answer read? OpenAI's `/chat/completions` and Anthropic's `/v1/messages`, streamed.
+
+Servers differ in what they take. A parameter that one refuses (`temperature`, `stream_options`, a JSON schema …) is
+left out or put otherwise, the request sent again, and the parameter remembered as unsupported.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import orjson
+
+from refdesk.answer import Usage
+from refdesk.errors import ProviderInterrupted, ProviderRefused, ProviderUnavailable
+from refdesk.models import ModelInfo, estimate, model_info, rough_tokens
+from refdesk.ports import Piece, Request
+from refdesk.providers.wire import Endpoint, Event, error_in_stream, events
+
+THINKING_TOKENS = 4096  # on top of what is asked for: hidden thoughts count as written
+TOO_LONG, TOO_SLOW = "too_long", "too_slow"  # why we have ended an answer; a provider's own limit is "length"
+ENVELOPE = 200  # bytes of a stream for each byte of an answer: most servers wrap every token in a line of JSON
+MOST_REFUSALS = 5  # of parameters, per request
+
+Parameters = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one event adds; `usage` is of the whole request so far."""
+
+    text: str = ""
+    finish: str = ""  # stop, length, too_long, too_slow, or the provider's own word
+    usage: Usage | None = None
+    is_end: bool = False  # nothing follows
+
+
+class WireLLM(ABC):
+    """One model at one endpoint. Safe to share between questions and event loops."""
+
+    path: ClassVar[str]
+    models_path: ClassVar[str]  # the list of models
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.info: ModelInfo = model_info(endpoint.name)
+        self._unsupported: Parameters = frozenset()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r} at {self.address})"
+
+    @property
+    def name(self) -> str:
+        return self.endpoint.name
+
+    @property
+    def address(self) -> str:
+        return self.endpoint.address
+
+    @abstractmethod
+    def headers(self) -> Mapping[str, str]: ...
+
+    @abstractmethod
+    def payload(self, request: Request, unsupported: Parameters = frozenset()) -> dict[str, Any]:
+        """The body of a request, less what this server was found to refuse."""
+
+    @abstractmethod
+    def unsupported_parameter(self, reason: str, body: Mapping[str, Any], unsupported: Parameters) -> str:
+        """What to leave out next time, by what a 400 or 422 complains of; "" when it is about something else."""
+
+    @abstractmethod
+    def read(self, value: Mapping[str, Any]) -> Delta:
+        """One event of the stream, or a whole answer; KeyError, TypeError and the like when it is neither."""
+
+    async def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
+        unsupported = self._unsupported
+        while True:
+            body = self.payload(request, unsupported)
+            try:
+                async with aclosing(self._pieces(request, body)) as pieces:
+                    async for piece in pieces:
+                        self._unsupported |= unsupported  # rightly: it answers
+                        yield piece
+                return
+            except ProviderRefused as refusal:
+                if refusal.status not in (400, 422) or len(unsupported - self._unsupported) >= MOST_REFUSALS:
+                    raise
+                parameter = self.unsupported_parameter(str(refusal).lower(), body, unsupported)
+                if not parameter or parameter in unsupported:
+                    raise
+                unsupported |= {parameter}
+
+    async def _pieces(self, request: Request, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
+        """The stream as far as its bounds in bytes and time; the connection is closed there."""
+        parts: list[str] = []
+        so_far, room, raw_room = Delta(), self.endpoint.most_bytes, self.endpoint.most_bytes * ENVELOPE
+        ends_at = time.monotonic() + self.endpoint.total_s
+        try:
+            async with aclosing(events(self.endpoint, self.path, self.headers(), body)) as stream:
+                async for event in stream:
+                    delta = self._read(event)
+                    so_far = _joined(so_far, delta)
+                    raw_room -= len(event.data)
+                    if delta.text:
+                        packed = delta.text.encode("utf-8", "replace")
+                        parts.append(delta.text if len(packed) <= room else packed[:room].decode("utf-8", "ignore"))
+                        room -= len(packed)
+                        yield Piece(parts[-1], model=self.name)
+                    if room < 0 or raw_room < 0:
+                        so_far = replace(so_far, finish=TOO_LONG)
+                        break
+                    if time.monotonic() > ends_at and not (so_far.is_end or so_far.finish):
+                        so_far = replace(so_far, finish=TOO_SLOW)
+                        break
+            if not (so_far.is_end or so_far.finish):
+                raise ProviderInterrupted(self.endpoint.problem("ended its answer in the middle"))
+        except ProviderInterrupted as error:
+            if any(parts):
+                raise
+            raise ProviderUnavailable(str(error)) from error  # never begun: the same model may be tried again
+        usage = so_far.usage or rough_usage(request, "".join(parts))
+        cost = estimate(self.name, usage.prompt_tokens, usage.completion_tokens)
+        if cost is None and self.endpoint.is_loopback:
+            cost = 0.0  # an unknown model of this machine
+        usage = replace(usage, calls=1, cost_usd=cost)
+        yield Piece(usage=usage, finish=so_far.finish or "stop", model=self.name)
+
+    def _read(self, event: Event) -> Delta:
+        if event.data.strip() == "[DONE]":
+            return Delta(is_end=True)
+        try:
+            value = orjson.loads(event.data)
+            if problem := value.get("error"):
+                raise error_in_stream(self.endpoint, problem)
+            return self.read(value)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise ProviderInterrupted(self.endpoint.problem("sent a line that is not what it should be")) from error
+
+
+def _joined(so_far: Delta, delta: Delta) -> Delta:
+    """Of several counts the higher ones hold: some servers say them again, some in two parts."""
+    usage = delta.usage or so_far.usage
+    if delta.usage and so_far.usage:
+        prompt = max(delta.usage.prompt_tokens, so_far.usage.prompt_tokens)
+        usage = Usage(prompt, max(delta.usage.completion_tokens, so_far.usage.completion_tokens))
+    return Delta("", delta.finish or so_far.finish, usage, delta.is_end or so_far.is_end)
+
+
+def rough_usage(request: Request, text: str) -> Usage:
+    """What a call has read and written where its server did not say it."""
+    prompt = request.system + "".join(turn.content for turn in request.messages)
+    return Usage(rough_tokens(prompt), rough_tokens(text), calls=1)
+
+
+# --- OpenAI and all who speak as it does
+
+INSTRUCTION = "Answer with one JSON object of this JSON schema and with nothing else:"
+_RENAMED = frozenset({"max_tokens", "max_completion_tokens"})  # refused under one name, sent under the other
+_SCHEMA_WORDS = ("json_schema", "response_format", "response format", "schema", "additionalproperties", "grammar")
+_OPTIONAL = ("stream_options", "reasoning_effort", "temperature", "top_p", "stop")
+
+
+class OpenAILLM(WireLLM):
+    path, models_path = "/chat/completions", "/models"
+
+    def headers(self) -> dict[str, str]:
+        key = self.endpoint.api_key
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def payload(self, request: Request, unsupported: Parameters = frozenset()) -> dict[str, Any]:
+        info = self.info
+        system, form = _response_format(request, unsupported)
+        body: dict[str, Any] = {
+            "model": info.model,
+            "messages": [
+                *([{"role": "system", "content": system}] if system else []),
+                *({"role": turn.role, "content": turn.content} for turn in request.messages),
+            ],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if form:
+            body["response_format"] = form
+        if request.max_tokens > 0:
+            is_new = info.family in ("gpt-5", "o-series")
+            name = "max_completion_tokens" if is_new != ("max_tokens" in unsupported) else "max_tokens"
+            body[name] = request.max_tokens + (THINKING_TOKENS if info.thinks else 0)
+            if is_new:
+                body["reasoning_effort"] = "low"  # the passages hold the answer; thoughts cost time and money
+        if not info.keeps_sampling:
+            body["temperature"] = request.temperature
+            if request.top_p < 1.0:
+                body["top_p"] = request.top_p
+        if request.stop:
+            body["stop"] = list(request.stop[:4])  # OpenAI takes four
+        return {name: value for name, value in body.items() if name not in unsupported or name in _RENAMED}
+
+    def unsupported_parameter(self, reason: str, body: Mapping[str, Any], unsupported: Parameters) -> str:
+        """ "Unsupported value: 'temperature' does not support 0.3 with this model" -> "temperature"."""
+        if "max_tokens" not in unsupported and "max_completion_tokens" in reason and "max_tokens" in reason:
+            return "max_tokens"  # "use the other one instead"
+        for name in _OPTIONAL:
+            if name in body and name in reason:
+                return name
+        if "response_format" in body and any(word in reason for word in _SCHEMA_WORDS):
+            return "response_format" if "json_schema" in unsupported else "json_schema"
+        if "context" in reason or "stream_options" not in body:
+            return ""  # too long a prompt, or nothing left to leave out
+        return "stream_options"  # the newest of the parameters; old servers refuse it without a name
+
+    def read(self, value: Mapping[str, Any]) -> Delta:
+        """`{"choices": [{"delta": {"content": "a"}, "finish_reason": null}]}` -> Delta("a"); also a whole completion.
+
+        Hidden thoughts (`reasoning`, `reasoning_content`) and tool calls are passed over.
+        """
+        usage = _openai_usage(value.get("usage") or (value.get("x_groq") or {}).get("usage"))
+        choices = value.get("choices") or []
+        if not choices:
+            return Delta(usage=usage)
+        choice = choices[0]
+        content = (choice.get("delta") or choice.get("message") or {}).get("content") or ""
+        if isinstance(content, list):  # parts, as Mistral's reasoning models write them
+            content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
+        if not isinstance(content, str):
+            raise TypeError("content is no text")
+        return Delta(content, choice.get("finish_reason") or "", usage)
+
+
+def _openai_usage(value: Any) -> Usage | None:
+    """Thoughts count as written, also where they are only part of the total (Gemini)."""
+    if not isinstance(value, dict):
+        return None
+    prompt, completion = int(value.get("prompt_tokens") or 0), int(value.get("completion_tokens") or 0)
+    total = int(value.get("total_tokens") or 0)
+    return Usage(prompt, max(completion, total - prompt)) if prompt or completion else None
+
+
+def _response_format(request: Request, unsupported: Parameters) -> tuple[str, dict[str, Any] | None]:
+    """(instructions, response_format): a schema, or where it was refused, any JSON, and then none."""
+    if request.schema is None:
+        return request.system, None
+    schema = closed(request.schema)
+    if "json_schema" not in unsupported:
+        named = {"name": "answer", "strict": True, "schema": schema}
+        return request.system, {"type": "json_schema", "json_schema": named}
+    system = f"{request.system}\n\n{INSTRUCTION}\n{orjson.dumps(schema).decode()}".strip()
+    return system, None if "response_format" in unsupported else {"type": "json_object"}
+
+
+# --- Anthropic. JSON of a given shape comes as structured output, or from the older models, which do not have it, as
+# the arguments of a tool they are made to call; either way its text is streamed.
+
+VERSION = "2023-06-01"  # of the wire format; the only one there is
+MOST_TOKENS = 4096  # the format demands a limit; what its oldest models can write
+TOOL = "answer"
+_WITHOUT_STRUCTURED_OUTPUT = re.compile(r"claude-(2|3|instant|(opus|sonnet)-4(-0|-1|-\d{8}|@|$))")
+_FINISH = {"max_tokens": "length", "end_turn": "stop", "stop_sequence": "stop", "tool_use": "stop"}
+_PROMPT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+class AnthropicLLM(WireLLM):
+    path, models_path = "/v1/messages", "/v1/models"
+
+    def headers(self) -> dict[str, str]:
+        key = self.endpoint.api_key
+        return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
+
+    def payload(self, request: Request, unsupported: Parameters = frozenset()) -> dict[str, Any]:
+        """`top_p` is never sent: the newer models refuse it beside a temperature."""
+        info = self.info
+        turns = [turn for turn in request.messages if turn.content.strip()]  # empty ones are refused
+        while turns and turns[0].role != "user":
+            turns = turns[1:]
+        body: dict[str, Any] = {
+            "model": info.model,
+            "max_tokens": (request.max_tokens or MOST_TOKENS) + (THINKING_TOKENS if info.thinks else 0),
+            "messages": [{"role": turn.role, "content": turn.content} for turn in turns],
+            "stream": True,
+        }
+        if request.system:
+            body["system"] = request.system
+        if not info.keeps_sampling and "temperature" not in unsupported:
+            body["temperature"] = min(request.temperature, 1.0)
+        if stops := [stop for stop in request.stop if stop.strip()]:
+            body["stop_sequences"] = stops
+        if request.schema is None:
+            return body
+        if "output_config" in unsupported or _WITHOUT_STRUCTURED_OUTPUT.search(info.model):
+            tool = {"name": TOOL, "description": "Gives the answer.", "input_schema": closed(request.schema)}
+            return body | {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}}
+        return body | {"output_config": {"format": {"type": "json_schema", "schema": closed(request.schema, LIMITS)}}}
+
+    def unsupported_parameter(self, reason: str, body: Mapping[str, Any], unsupported: Parameters) -> str:
+        """ "`temperature` is deprecated for this model." -> "temperature"."""
+        if "temperature" in body and "temperature" in reason:
+            return "temperature"
+        names_schema = any(word in reason for word in ("output_config", "structured output", "schema"))
+        return "output_config" if "output_config" in body and names_schema else ""
+
+    def read(self, value: Mapping[str, Any]) -> Delta:
+        """`{"type": "content_block_delta", "delta": {"type": "text_delta", "text": "a"}}` -> Delta("a").
+
+        Thoughts, pings and kinds yet to be invented add nothing.
+        """
+        kind = value["type"]
+        if kind == "content_block_delta":
+            return Delta(str(value["delta"].get("text") or value["delta"].get("partial_json") or ""))
+        if kind == "message_start":
+            return Delta(usage=_anthropic_usage(value["message"].get("usage")))
+        if kind == "message_delta":
+            return Delta(finish=_finish(value["delta"]), usage=_anthropic_usage(value.get("usage")))
+        if kind == "message":  # from a server that does not stream
+            text = "".join(map(_block_text, value["content"]))
+            return Delta(text, _finish(value), _anthropic_usage(value.get("usage")), is_end=True)
+        return Delta(is_end=kind == "message_stop")
+
+
+def _finish(value: Mapping[str, Any]) -> str:
+    reason = value.get("stop_reason") or ""
+    return _FINISH.get(reason, reason)
+
+
+def _anthropic_usage(value: Mapping[str, Any] | None) -> Usage | None:
+    """The first event counts what is read, the last what is written."""
+    value = value or {}
+    prompt = sum(int(value.get(name) or 0) for name in _PROMPT_TOKENS)
+    completion = int(value.get("output_tokens") or 0)
+    return Usage(prompt, completion) if prompt or completion else None
+
+
+def _block_text(block: Mapping[str, Any]) -> str:
+    if block["type"] == "tool_use":
+        return orjson.dumps(block["input"]).decode()
+    return str(block.get("text", "")) if block["type"] == "text" else ""
+
+
+# --- the shape of JSON as the providers want it described: every object closed, every property required
+
+# What Anthropic's structured outputs refuse; the caller checks values anyway.
+LIMITS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) | frozenset(
+    {"minLength", "maxLength", "minItems", "maxItems", "uniqueItems"}
+)
+
+
+def closed(schema: Mapping[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
+    """The schema with `additionalProperties: false` and all properties required in each object, as strict modes demand.
+
+    {"type": "object", "properties": {"a": {"type": "string"}}}
+    -> {"type": "object", "properties": {…}, "required": ["a"], "additionalProperties": False}
+    """
+    new: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name in without:
+            continue
+        if name in ("properties", "$defs", "definitions"):
+            new[name] = {own: closed(inner, without) for own, inner in value.items()}
+        elif isinstance(value, Mapping):
+            new[name] = closed(value, without)
+        elif isinstance(value, list | tuple):
+            new[name] = [closed(inner, without) if isinstance(inner, Mapping) else inner for inner in value]
+        else:
+            new[name] = value
+    if "properties" in new:
+        new |= {"required": list(new["properties"]), "additionalProperties": False}
+    return new
