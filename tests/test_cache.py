@@ -280,7 +280,7 @@ def test_no_more_are_compared_than_allowed(tmp_path: Path) -> None:
     for number in range(8):
         process.cache.put("3-other", f"o{number}", unit(1, number), b"x")
     assert len(process.cache.nearest("3-other", unit(1), 100)) == 8
-    assert sum(len(shelf.entries) for shelf in process.cache._shelves.values()) <= 10
+    assert sum(len(shelf.entries) for shelf in process.cache._namespaces.values()) <= 10
     process.close()
 
 

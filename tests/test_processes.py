@@ -344,6 +344,6 @@ def _workers() -> list[int]:
             command = (path / "cmdline").read_bytes()
         except OSError:
             continue
-        if fields[0] != "Z" and int(fields[1]) == os.getpid() and b"refdesk.ingest.worker" in command:
+        if fields[0] != "Z" and int(fields[1]) == os.getpid() and b"refdesk.worker" in command:
             found.append(int(path.name))
     return found

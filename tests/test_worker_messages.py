@@ -24,12 +24,12 @@ from refdesk.ingest import workers as processes
 from refdesk.ingest.workers import (
     AttachedFile,
     EmbedTask,
-    Event,
     Failure,
     PreparedFile,
     PrepareTask,
     Setup,
     Task,
+    WorkerEvent,
     WorkerMessage,
     WorkerPool,
     decode,
@@ -72,15 +72,15 @@ def test_every_message_comes_back_as_it_was() -> None:
     geometry = Geometry.from_rows([(0, 3, 1, 1, 0.1, 0.2, 0.3, 0.4), (4, 9, 2, 2, 1.0, 2.0, 3.0, 4.0)])
     figures = {"ab": bytes(range(256)), "cd": b""}
     prepared = Prepared(DOCUMENT, CHUNK.text, (Page(1, 0, 9, label="iv"),), (CHUNK, CHUNK), geometry, figures)
-    spooled = AttachedFile("a.txt", Path(os.fsdecode(b"/tmp/\xff")), "ef")
+    attached = AttachedFile("a.txt", Path(os.fsdecode(b"/tmp/\xff")), "ef")
     vector = np.linspace(0, 1, 8, dtype=np.float32)
     for message in (
         Setup(Config(Path("/library"), settings={"rag.top_k": 5}), Settings().changed({"ingest.workers": 3})),
-        Task(prepare=PrepareTask(DOCUMENT, path=Path("/a"), spool=Path("/b"), password="half a pair: \udc80")),
+        Task(prepare=PrepareTask(DOCUMENT, path=Path("/a"), folder=Path("/b"), password="half a pair: \udc80")),
         Task(embed=EmbedTask((CHUNK,))),
         WorkerMessage(),
         WorkerMessage(progress=(3, 10)),
-        WorkerMessage(prepared=PreparedFile(prepared, Path("/b/new-1"), (spooled,))),
+        WorkerMessage(prepared=PreparedFile(prepared, Path("/b/new-1"), (attached,))),
         WorkerMessage(embedded=(Embedded(vector, np.array([[1, -127]], dtype=np.int8)),)),
         WorkerMessage(failed=Failure("BrokenFile", "cut off", "save it again", False)),
     ):
@@ -123,7 +123,7 @@ def test_what_is_of_another_type_is_no_message(value: str) -> None:
 
 # real workers
 
-# Workers of other makes, in place of `refdesk.ingest.worker`: one answers a pickle that writes a file, one says page
+# Workers of other makes, in place of `refdesk.worker`: one answers a pickle that writes a file, one says page
 # after page that it goes on, one answers what it was not asked.
 PICKLING = """
 import os, sys
@@ -174,10 +174,10 @@ connection.recv_bytes(), connection.recv_bytes(), connection.recv_bytes()
 """
 
 
-def outcome(script: str, monkeypatch: pytest.MonkeyPatch, file_time_limit_s: float = 600.0) -> Event:
+def outcome(script: str, monkeypatch: pytest.MonkeyPatch, file_time_limit_s: float = 600.0) -> WorkerEvent:
     monkeypatch.setattr(processes, "_COMMAND", script)
     pool = WorkerPool(1, Setup(Config(Path("/none")), Settings()), memory_limit_mb=512)
-    task = PrepareTask(DOCUMENT, text="A text.", spool=Path("/none/spool"))
+    task = PrepareTask(DOCUMENT, text="A text.", folder=Path("/none/spool"))
     try:
         pool.submit(7, task, time_limit_s=600.0, file_time_limit_s=file_time_limit_s)
         while True:
@@ -205,9 +205,9 @@ def test_an_answer_to_another_question_fails_the_document(monkeypatch: pytest.Mo
     ("changed", "path", "kind"),
     [
         ("title='x'", "None", "done"),
-        ("title='x'", "task.spool / 'new-1'", "done"),
+        ("title='x'", "task.folder / 'new-1'", "done"),
         ("title='x'", "Path('/etc/passwd')", "failed"),
-        ("title='x'", "task.spool / 'deeper' / 'new-1'", "failed"),
+        ("title='x'", "task.folder / 'deeper' / 'new-1'", "failed"),
         ("id='another'", "None", "failed"),
         ("collection='another'", "None", "failed"),
     ],
@@ -233,7 +233,7 @@ def test_workers_are_given_no_variable_of_ours(tmp_path: Path, monkeypatch: pyte
     def on_progress(progress: Progress) -> None:
         for path in Path("/proc").glob("[0-9]*"):
             try:
-                if b"refdesk.ingest.worker" in (path / "cmdline").read_bytes():
+                if b"refdesk.worker" in (path / "cmdline").read_bytes():
                     parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
                     if parent == os.getpid():
                         seen.append((path / "environ").read_bytes())

@@ -23,7 +23,7 @@ MOST_DAYS = 3650
 TOP_MODELS = 10
 SEARCHED = "needs_retrieval"  # the route of a question to the documents; small talk neither abstains nor is confident
 _FETCH = 4096
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "created_at",
     "total_ms",
     "stages",
@@ -33,9 +33,8 @@ COLUMNS = (
     "is_answered",
     "confidence",
     "model",
-    "error",
-    "failed_models",
 )
+COLUMNS += ("error", "failed_models")
 
 
 def analytics(

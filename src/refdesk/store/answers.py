@@ -74,24 +74,21 @@ class SqlAnswers:
     def get(
         self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING
     ) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        row = self._seen(answer_id, owner, access, answers.c.answer, answers.c.trace)
+        return None if row is None else (_unpacked(row.answer), _unpacked(row.trace))
+
+    def is_seen(self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING) -> bool:
+        return self._seen(answer_id, owner, access) is not None
+
+    def _seen(self, answer_id: str, owner: str | None, access: Access, *columns: Any) -> Any:
+        """The row, with these columns; None when there is none that may be seen."""
         self._background.flush()
-        query = select(answers).where(answers.c.id == answer_id)
+        query = select(answers.c.collections, *columns).where(answers.c.id == answer_id)
         if owner is not None:
             query = query.where(answers.c.owner == owner)
         with self._engine.connect() as connection:
             row = connection.execute(query).first()
-        if row is None or not may_see(orjson.loads(row.collections), owner, access):
-            return None
-        return orjson.loads(zlib.decompress(row.answer)), orjson.loads(zlib.decompress(row.trace))
-
-    def is_seen(self, answer_id: str, *, owner: str | None = None, access: Access = EVERYTHING) -> bool:
-        self._background.flush()
-        query = select(answers.c.collections).where(answers.c.id == answer_id)
-        if owner is not None:
-            query = query.where(answers.c.owner == owner)
-        with self._engine.connect() as connection:
-            packed = connection.execute(query).scalar()
-        return packed is not None and may_see(orjson.loads(packed), owner, access)
+        return row if row is not None and may_see(orjson.loads(row.collections), owner, access) else None
 
     def recent(self, limit: int = 50, *, owner: str | None = None, access: Access = EVERYTHING) -> list[AskedQuestion]:
         self._background.flush()
@@ -119,7 +116,7 @@ class SqlAnswers:
         last = last.order_by(answers.c.created_at.desc()).limit(_LEARNED_FROM)
         with self._engine.connect() as connection:
             usd, questions = connection.execute(costs.where(answers.c.created_at >= day_ago)).one()
-            traces = [orjson.loads(zlib.decompress(packed)) for packed in connection.execute(last).scalars()]
+            traces = [_unpacked(packed) for packed in connection.execute(last).scalars()]
         return Spent(float(usd), int(questions), lengths_of(traces))
 
     def analytics(
@@ -152,6 +149,10 @@ def _measured(measured: Measured) -> dict[str, Any]:
     failed = orjson.dumps([(storable(model), code) for model, code in measured.failed_models]).decode()
     own |= {"stages": packed, "failed_models": failed}
     return own | {"is_answered": int(measured.is_answered), "model": storable(measured.model)}
+
+
+def _unpacked(packed: bytes) -> Any:
+    return orjson.loads(zlib.decompress(packed))
 
 
 def lengths_of(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:

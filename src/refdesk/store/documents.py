@@ -19,19 +19,11 @@ from refdesk.store.schema import chunks, documents, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
 from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Everything, Page, Range, Scope
 
-_CHUNK_COLUMNS = [
-    chunks.c.id,
-    chunks.c.sequence,
-    chunks.c.kind,
-    chunks.c.token_count,
-    chunks.c.text,
-    chunks.c.context,
-    chunks.c.summary,
-    chunks.c.details,
-]
+_CHUNK_FIELDS = ("id", "sequence", "kind", "token_count", "text", "context", "summary", "details")
+_CHUNK_COLUMNS = [chunks.c[name] for name in _CHUNK_FIELDS]
 _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-_CHUNKS = f"SELECT document_key, {', '.join(column.name for column in _CHUNK_COLUMNS)} FROM chunks"
+_CHUNKS = f"SELECT document_key, {', '.join(_CHUNK_FIELDS)} FROM chunks"
 _LANGUAGES = (
     "SELECT language, count(*) FROM documents WHERE status = 'ready' AND language != ''"
     " GROUP BY language ORDER BY count(*) DESC, language"

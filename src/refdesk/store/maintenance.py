@@ -37,8 +37,6 @@ class Maintenance:
             self._index.remove_old(self._index.refresh())
         return True
 
-    settle = compact  # until its callers have changed over
-
     def rebuild(self, embedder: Embedder, report: Report = lambda done, total: None) -> int:
         """Builds every index anew from the store, with new vectors when the embedder is another one; gives the chunks.
 

@@ -155,8 +155,7 @@ def move_rows(connection: Connection, row: Any, collection: str, start: int) -> 
     """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
     # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
     added_to = row.added_to or row.collection
-    values: dict[str, Any] = {"collection": collection, "updated_at": now()}
-    values["added_to"] = "" if added_to == collection else added_to
+    values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
     if row.last_chunk >= row.first_chunk:
         shift = start - row.first_chunk
         own = chunks.c.id.between(row.first_chunk, row.last_chunk)
@@ -170,7 +169,11 @@ def move_rows(connection: Connection, row: Any, collection: str, start: int) -> 
         connection.execute(delete(chunks).where(own))  # and with them their vectors
         drop_chunks(connection, row)
         values |= {"first_chunk": start, "last_chunk": row.last_chunk + shift}
-    connection.execute(update(documents).where(documents.c.key == row.key).values(values))
+    _change(connection, row, **values)
+
+
+def _change(connection: Connection, row: Any, **values: Any) -> None:
+    connection.execute(update(documents).where(documents.c.key == row.key).values(values | {"updated_at": now()}))
 
 
 # What a store runs, whatever the number of its documents.
@@ -233,11 +236,7 @@ class SqlWriter:
                     values = document_values(document, changed) | {"owner": owner}
                     connection.execute(insert(documents).values(values))
                 elif row.status != "ready":
-                    connection.execute(
-                        update(documents)
-                        .where(documents.c.key == row.key)
-                        .values(status="pending", owner=owner, error="", updated_at=now())
-                    )
+                    _change(connection, row, status="pending", owner=owner, error="")
 
     def withdraw(self, owner: str) -> None:
         unfinished = documents.c.status.in_(UNFINISHED)
@@ -268,11 +267,11 @@ class SqlWriter:
                 values = document_values(document, modified) | {"status": "failed", "error": reason}
                 connection.execute(insert(documents).values(values))
             else:
-                known: dict[str, Any] = {"error": reason, "owner": "", "updated_at": now()}
+                known: dict[str, Any] = {"error": reason, "owner": ""}
                 if row.status != "ready":  # a visible one keeps its file's marks, so that the change is tried again
                     known |= {"status": "failed", "content_hash": document.content_hash}
                     known |= {"modified": modified, "size": document.size, "source": document.source}
-                connection.execute(update(documents).where(documents.c.key == row.key).values(known))
+                _change(connection, row, **known)
             kept = find(connection, document)
         return codec.unpack_document(kept._mapping)
 
@@ -343,7 +342,7 @@ class SqlWriter:
             row = row_of(connection, document.id, document.collection)
             check_finished(row)
             check_place(connection, row, row.collection, name)
-            connection.execute(update(documents).where(documents.c.key == row.key).values(name=name, updated_at=now()))
+            _change(connection, row, name=name)
             bump(connection, "generation")
             return by_key(connection, row.key)
 
@@ -377,8 +376,7 @@ class SqlWriter:
                 move_rows(connection, row, collection, start)
             for one in going:
                 if one.to.name:
-                    named = update(documents).where(documents.c.key == one.rows[0].key)
-                    connection.execute(named.values(name=one.to.name))
+                    _change(connection, one.rows[0], name=one.to.name)
             self._index.write(
                 entry
                 for row, collection, start in placed
