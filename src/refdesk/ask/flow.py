@@ -97,9 +97,10 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await aside(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
-    retrieved = await run(
-        trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
-    )
+    with trace.stage("retrieve", **plan.sizes) as stage:
+        ports = (library, desk.embedder, desk.reranker)
+        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace)
+        stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     doubt = doubted(relevance, retrieved, settings)
