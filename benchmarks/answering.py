@@ -82,7 +82,8 @@ def answer(desk: Refdesk, text: str, gone: frozenset[str] = frozenset(), scope: 
     if query.route != "needs_retrieval":
         return None
     plan, budget = make_plan(question, query, NoModels(), settings, trace)  # type: ignore[arg-type]
-    found = retrieve(query, plan, scope, library, desk.embedder, SentenceReranker(), settings, trace)
+    reranker = SentenceReranker()
+    found = asyncio.run(retrieve(query, plan, scope, library, desk.embedder, reranker, settings, trace))
     relevance = judge(query, found)
     context = assemble(query, plan, found, library, budget, settings)
     found = with_neighbours(found, context, library)

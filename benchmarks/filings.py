@@ -8,6 +8,7 @@ over 20 quarterly reports, with the documents of the evidence. Adding the 40 rep
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping
@@ -75,7 +76,8 @@ def understood(desk: Refdesk, text: str) -> Query:
 def run(desk: Refdesk, query: Query, *, k: int, prefers: bool = True) -> Retrieved:
     settings = desk.settings.changed({"rag.prefer_documents": prefers})
     plan = Plan("hybrid", k, max(20, k))
-    return retrieve(query, plan, EVERYTHING, desk.reader, desk.embedder, SentenceReranker(), settings, Trace())
+    ports = (desk.reader, desk.embedder, SentenceReranker())
+    return asyncio.run(retrieve(query, plan, EVERYTHING, *ports, settings, Trace()))
 
 
 def read(desk: Refdesk, query: Query, retrieved: Retrieved) -> Context:

@@ -23,7 +23,8 @@ from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
 from refdesk.ask.followup import stand_alone
-from refdesk.ask.retrieve import with_topic
+from refdesk.ask.retrieve import BESIDE_WEIGHT
+from refdesk.ask.strategies import Found, fuse
 from refdesk.ask.understand import DocumentNearness
 from refdesk.terms import terms
 
@@ -96,7 +97,8 @@ def recall(desk: Refdesk, texts: tuple[str, ...], relevant: frozenset[str]) -> f
         desk.reader.search(text, desk.embedder.embed_query(text), DEPTH, "hybrid", EVERYTHING, desk.settings)
         for text in texts
     ]
-    hits = lists[0] if len(lists) == 1 else with_topic(*lists, desk.settings)
+    found_lists = [Found("hybrid", hits, weight) for hits, weight in zip(lists, (BESIDE_WEIGHT, 1), strict=False)]
+    hits = fuse(found_lists, desk.settings.rrf_k)
     found = list(dict.fromkeys(hit.document.name for hit in hits))[:CUT]
     return len(relevant.intersection(found)) / len(relevant)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -10,11 +13,13 @@ from typing import Any
 import pytest
 
 from refdesk import Refdesk
+from refdesk import trace as trace_module
 from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget
 from refdesk.ask.rank import SentenceReranker
-from refdesk.ask.retrieve import SEARCHES, retrieve
+from refdesk.ask.retrieve import retrieve
+from refdesk.ask.strategies import STRATEGIES
 from refdesk.ports import Reranker
 from refdesk.terms import query_terms
 from refdesk.trace import Trace
@@ -64,16 +69,15 @@ def run(
 ) -> Retrieved:
     asked = query(desk, text, **more)
     changed = desk.settings.changed(settings or {})
-    return retrieve(
-        asked, plan, scope, desk.reader, desk.embedder, reranker or SentenceReranker(), changed, trace or Trace()
-    )
+    ports = (desk.reader, desk.embedder, reranker or SentenceReranker())
+    return asyncio.run(retrieve(asked, plan, scope, *ports, changed, trace or Trace()))
 
 
 def names(retrieved: Retrieved) -> list[str]:
     return [hit.document.name for hit in retrieved.hits]
 
 
-@pytest.mark.parametrize("strategy", SEARCHES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_finds_the_answer(desk: Refdesk, strategy: Any) -> None:
     found = run(desk, "How much does the anchor of the outer buoy weigh?", replace(PLAN, strategy=strategy))
     assert found.hits[0].document.name == "anchors.txt"
@@ -166,20 +170,19 @@ def test_an_empty_library_gives_nothing(tmp_path: Any) -> None:
     assert found.hits == found.considered == ()
 
 
-def test_each_chunk_is_read_once(desk: Refdesk) -> None:
+def test_each_chunk_is_read_once(desk: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the question is searched twice, once in the documents it names, and passages grow by their neighbours."""
     desk.reader.refresh()
     desk.catalogue._read_generation = -1  # as a new process would
     read: list[str] = []
-    driver: Any = desk.catalogue._readers.get().dbapi_connection
-    driver.set_trace_callback(read.append)
-    try:
-        found = run(desk, "What were Northship's net sales in 2019?")
-        context = assemble(
-            query(desk, "What were Northship's net sales in 2019?"), PLAN, found, desk.reader, ROOM, desk.settings
-        )
-    finally:
-        driver.set_trace_callback(None)
+    text = "What were Northship's net sales in 2019?"
+    with ThreadPoolExecutor(1) as pool:  # one thread has one connection, which is listened to
+        monkeypatch.setitem(trace_module._pools, os.getpid(), pool)
+        driver: Any = pool.submit(lambda: desk.catalogue._readers.get().dbapi_connection).result()
+        pool.submit(driver.set_trace_callback, read.append).result()
+        found = run(desk, text)
+        context = pool.submit(assemble, query(desk, text), PLAN, found, desk.reader, ROOM, desk.settings).result()
+        pool.submit(driver.set_trace_callback, None).result()
     assert context.passages and any(found.neighbours.values())
     for table in ("chunks WHERE id", "vectors WHERE"):
         ids = [one for said in read if f"FROM {table}" in said for one in said.partition(" IN (")[2][:-1].split(",")]

@@ -16,7 +16,7 @@ import refdesk
 from refdesk import Refdesk
 from refdesk.answer import Hints, Level, Mode, Plan, Query, Question, ResponseMode
 from refdesk.ask.plan import wished_plan
-from refdesk.ask.retrieve import SEARCHES
+from refdesk.ask.strategies import STRATEGIES
 from refdesk.settings import REMOVED_SETTINGS, REMOVED_VALUES, Settings, specs
 
 PACKAGE = Path(refdesk.__file__).parent
@@ -56,7 +56,7 @@ def choices(name: str) -> tuple[str, ...]:
 
 def test_every_strategy_searches_in_its_own_way() -> None:
     named = set(choices("rag.strategy")) - {"auto"}
-    assert named == set(SEARCHES)
+    assert named == set(STRATEGIES)
     plans = [made(**{"rag.strategy": name}) for name in named]
     assert all(one != other for one, other in combinations(plans, 2))
     assert made() != made(replace(Question("why"), level="basic"))  # auto chooses

@@ -26,6 +26,10 @@ def _sections(name: str) -> Mapping[str, Sequence[str]]:
     return found
 
 
+def asset_lines(name: str, section: str) -> Sequence[str]:
+    return _sections(name)[section]
+
+
 def word_list(name: str, section: str) -> tuple[str, ...]:
     """The words of a section, in their order."""
     return tuple(" ".join(_sections(name)[section]).split())

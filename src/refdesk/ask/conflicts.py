@@ -52,6 +52,8 @@ Clash = tuple[Quantity, Quantity]
 
 def conflicts(query: Query, context: Context, citations: Sequence[Citation]) -> tuple[Conflict, ...]:
     """Pairs of quotes that cannot both be true."""
+    if len({one.marker for one in citations}) < 2:
+        return ()
     chunks = {chunk.id: chunk for passage in context.passages for chunk in passage.chunks}
     titles = {passage.document.id: passage.document.title for passage in context.passages}
     sides = [(one.marker, _cited(one, chunks.get(one.chunk_id), titles.get(one.document_id, ""))) for one in citations]

@@ -71,7 +71,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
             yield event
         return
 
-    yield Thinking("understand", "Classification the question")
+    yield Thinking("understand", "Reading the question")
     with trace.stage("understand", characters=len(question.text), turns=len(keeper.turns)) as stage:
         query = await understand(question, keeper.turns, library, desk.embedder, models.role("router"), settings, trace)
         stage.gave(**query.reading)
@@ -97,9 +97,10 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await aside(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
-    retrieved = await run(
-        trace, "retrieve", retrieve, query, plan, question.scope, library, desk.embedder, desk.reranker, settings, trace
-    )
+    with trace.stage("retrieve", **plan.sizes) as stage:
+        ports = (library, desk.embedder, desk.reranker)
+        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace)
+        stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     doubt = doubted(relevance, retrieved, settings)
@@ -116,7 +117,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
     retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
     yield Sources(previews(context))
-    yield Thinking("generate", f"Classification {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
+    yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
     draft.notes += fitted.cuts.values()
     with trace.stage("generate", **context.sizes) as stage:

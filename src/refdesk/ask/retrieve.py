@@ -5,10 +5,10 @@ A comparison is searched once for the whole question and once for each side; the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from refdesk.answer import Plan, Query, Retrieved, Strategy
+from refdesk.answer import Plan, Query, Retrieved
 from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.named_documents import match_names
 from refdesk.ask.rank import (
@@ -21,12 +21,13 @@ from refdesk.ask.rank import (
 )
 from refdesk.ask.render import stands_alone
 from refdesk.ask.sentences import NUMBER, Evidence, idf, label_match, question_words
+from refdesk.ask.strategies import STRATEGIES, Found, SearchPorts, fuse
 from refdesk.ask.strategies.hybrid import convex, reciprocal_rank
 from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
-from refdesk.trace import Trace
-from refdesk.types import Chunk, Hit, Method, Scope
+from refdesk.trace import Trace, aside
+from refdesk.types import Chunk, Hit, Scope
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
@@ -55,7 +56,7 @@ class Retrieval:
     preferred: dict[str, float] = field(default_factory=dict)
 
 
-def retrieve(
+async def retrieve(
     query: Query,
     plan: Plan,
     scope: Scope,
@@ -67,40 +68,28 @@ def retrieve(
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
     job = Retrieval(plan, scope, library, embedder, reranker, settings, trace)
-    sides = [query, *_sides(job, query)]
-    ranked = [_ranked(job, side) for side in sides]
+    sides = [query, *(await aside(_sides, job, query))]
+    ranked = [await _ranked(job, side) for side in sides]
+    return await aside(_chosen, job, query, sides, ranked)
+
+
+def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequence[list[Hit]]) -> Retrieved:
+    """Of what was found for each side, what will be read."""
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
     hits = _thinned(job, interleave(kept) if len(kept) > 1 else kept[0])
     hits = _with_rows(job, query, hits, considered)
-    neighbours = _neighbours(job, hits)
     return Retrieved(
         hits=tuple(hits),
         considered=tuple(considered),
         sentence_vectors=job.rows,
         idf={term: job.weights[term] for term in query.terms},
         preferred_documents=tuple(job.preferred),
-        neighbours=neighbours,
+        neighbours=_neighbours(job, hits),
     )
 
 
-# --- searching: one function per strategy ----------------------------------------------------------------------------
-
-Search = Callable[[Retrieval, Query, Scope, int], list[Hit]]
-
-
-def _by(method: Method) -> Search:
-    def search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[Hit]:
-        return job.library.search(query.standalone, query.vector, k, method, scope, job.settings)
-
-    return search
-
-
-SEARCHES: Mapping[Strategy, Search] = {
-    "dense": _by("dense"),
-    "hybrid": _by("hybrid"),
-    "two_stage": _by("hybrid"),  # with the plan's deeper candidates; the second stage is the reranker
-}
+# --- searching -------------------------------------------------------------------------------------------------------
 
 
 def _sides(job: Retrieval, query: Query) -> list[Query]:
@@ -121,21 +110,25 @@ def _sides(job: Retrieval, query: Query) -> list[Query]:
         ]
 
 
-def _ranked(job: Retrieval, query: Query) -> list[Hit]:
+async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
     """The candidates of one query, in the order they answer it."""
-    search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
     with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
-        hits = (_both if query.beside else search)(job, query, job.scope, job.plan.candidates)
+        hits = fuse(await _found(job, query), job.settings.rrf_k)[: job.plan.candidates]
         stage.gave(hits=len(hits))
-    strengths = _strengths(job, query)
+    strengths = await aside(_strengths, job, query)
     if strengths:
         with job.trace.stage("prefer", hits=len(hits), documents=len(strengths)) as stage:
             named = replace(job.scope, documents=tuple(strengths))
-            own = search(job, query, named, round(PREFERRED_DEPTH * job.plan.candidates))
+            own = await _search(job, query, named, round(PREFERRED_DEPTH * job.plan.candidates))
             most = round(PREFERRED_ROOM * job.plan.candidates)
             weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
-            hits = strongest(merged(hits, own, job.settings, weight), strengths, most)
+            found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            hits = strongest(found, strengths, most)
             stage.gave(hits=len(hits))
+    return await aside(_reranked, job, query, hits, strengths)
+
+
+def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[str, float]) -> list[Hit]:
     _weigh(job, query.terms)
     _load(job, (hit.chunk.id for hit in hits))
     if not job.plan.rerank:
@@ -147,19 +140,22 @@ def _ranked(job: Retrieval, query: Query) -> list[Hit]:
     return raise_preferred(penalise(hits, job.settings), strengths, PREFERENCE)
 
 
-def _both(job: Retrieval, query: Query, scope: Scope, k: int) -> list[Hit]:
-    """The hits of a question as typed, fused with those of what it may lean on; `query.vector` is of the latter."""
-    search = SEARCHES.get(job.plan.strategy, SEARCHES["hybrid"])
-    beside = search(job, replace(query, standalone=query.beside), scope, k)
-    typed = search(job, replace(query, vector=job.embedder.embed_query(query.standalone)), scope, k)
-    return with_topic(beside, typed, job.settings)[:k]
+async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[Found]:
+    strategy = STRATEGIES.get(job.plan.strategy, STRATEGIES["hybrid"])
+    return await strategy(query, SearchPorts(job.library, job.embedder, job.settings, scope, k))
 
 
-def with_topic(beside: Sequence[Hit], typed: Sequence[Hit], settings: Settings) -> list[Hit]:
-    """Lists of two queries as one, by rank: their scores cannot be compared."""
-    every = {hit.chunk.id: hit for hit in (*typed, *beside)}
-    lists = [*[[hit.chunk.id for hit in beside]] * BESIDE_WEIGHT, [hit.chunk.id for hit in typed]]
-    return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(lists, settings.rrf_k)]
+async def _found(job: Retrieval, query: Query) -> list[Found]:
+    """What the plan's strategy finds; for a follow-up that is not sure, also for the question as typed.
+
+    `query.vector` is that of the question with its topic.
+    """
+    if not query.beside:
+        return await _search(job, query, job.scope, job.plan.candidates)
+    vector = await aside(job.embedder.embed_query, query.standalone)
+    with_topic = await _search(job, replace(query, standalone=query.beside), job.scope, job.plan.candidates)
+    typed = await _search(job, replace(query, vector=vector), job.scope, job.plan.candidates)
+    return [*(replace(found, weight=BESIDE_WEIGHT) for found in with_topic), *typed]
 
 
 def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings, dense_weight: float) -> list[Hit]:

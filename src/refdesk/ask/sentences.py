@@ -231,8 +231,11 @@ def _credit(held: Floats, heading: Floats, *, is_table: bool) -> Floats:
 def _cosines(query: Query, vectors: Sequence[NDArray[np.int8] | None], counts: Sequence[int]) -> list[Floats]:
     """Of all sentences at once, given back by chunk."""
     usable = [rows for rows, count in zip(vectors, counts, strict=True) if rows is not None and len(rows) == count]
-    every = np.vecdot(np.concatenate(usable).astype(np.float32), query.vector) / 127.0 if usable else np.zeros(0)
-    found, start = [], 0
+    every: Floats = np.zeros(0, dtype=np.float32)
+    if usable:
+        every = np.vecdot(np.concatenate(usable).astype(np.float32), query.vector) / np.float32(127.0)
+    found: list[Floats] = []
+    start = 0
     for rows, count in zip(vectors, counts, strict=True):
         if rows is not None and len(rows) == count:
             found.append(every[start : start + count])
@@ -267,13 +270,13 @@ class SentenceTable:
 
     @cached_property
     def proximity(self) -> Floats:
-        stems = [_stems(self._question.words, one.language) for one in self.sentences]
+        """Only where two neighbouring words of the question stand in the sentence."""
         whole = self.held >= 1.0
-        near = (whole[:, :-1] & whole[:, 1:]).any(axis=1) if whole.shape[1] > 1 else np.zeros(len(whole), dtype=bool)
-        return np.array(
-            [_proximity(*pair) if is_near else 0.0 for is_near, *pair in zip(near, self.sentences, stems, strict=True)],
-            dtype=np.float32,
-        )
+        found = np.zeros(len(self.sentences), dtype=np.float32)
+        for row in np.flatnonzero((whole[:, :-1] & whole[:, 1:]).any(axis=1)).tolist():
+            sentence = self.sentences[row]
+            found[row] = _proximity(sentence, _stems(self._question.words, sentence.language))
+        return found
 
     @cached_property
     def fit(self) -> Floats:

@@ -251,6 +251,12 @@ def edit_distance(one: str, other: str, most: int) -> int:
         return most + 1
     if one == other:
         return 0
+    start = 0  # what both begin and end with costs nothing
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    one, other = one[start:], other[start:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
     before: list[int] = []
     last = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):

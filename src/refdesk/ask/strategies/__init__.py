@@ -1,0 +1,74 @@
+"""How are chunks looked for? A strategy is an async function from a query and the ports to what each engine found.
+
+    @register("survey")
+    async def survey(query: Query, ports: SearchPorts) -> list[Found]: ...
+
+`rag.strategy` and the plan choose one by its name; what several engines found is fused by rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from refdesk.answer import Query
+from refdesk.ask.strategies.hybrid import reciprocal_rank
+from refdesk.ports import Embedder, Library
+from refdesk.settings import Settings
+from refdesk.trace import aside
+from refdesk.types import Hit, Method, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPorts:
+    """What a strategy may use, and how much it is to find."""
+
+    library: Library
+    embedder: Embedder
+    settings: Settings
+    scope: Scope
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The hits of one engine, best first; `weight` is how often they count beside those of others."""
+
+    engine: str
+    hits: Sequence[Hit]
+    weight: int = 1
+
+
+SearchStrategy = Callable[[Query, SearchPorts], Awaitable[list[Found]]]
+STRATEGIES: dict[str, SearchStrategy] = {}
+
+
+def register(name: str) -> Callable[[SearchStrategy], SearchStrategy]:
+    def keep(strategy: SearchStrategy) -> SearchStrategy:
+        STRATEGIES[name] = strategy
+        return strategy
+
+    return keep
+
+
+def _by(method: Method) -> SearchStrategy:
+    async def search(query: Query, ports: SearchPorts) -> list[Found]:
+        text, vector = query.standalone, query.vector
+        hits = await aside(ports.library.search, text, vector, ports.k, method, ports.scope, ports.settings)
+        return [Found(method, hits)]
+
+    return search
+
+
+register("dense")(_by("dense"))
+register("hybrid")(_by("hybrid"))
+register("two_stage")(_by("hybrid"))  # with the plan's deeper candidates; the second stage is the reranker
+
+
+def fuse(lists: Sequence[Found], rrf_k: int) -> list[Hit]:
+    """Any number of lists as one. One alone keeps its scores; several are joined by rank: theirs cannot be compared."""
+    if len(lists) == 1:
+        return list(lists[0].hits)
+    every = {hit.chunk.id: hit for found in lists for hit in found.hits}
+    ranked = [[hit.chunk.id for hit in found.hits] for found in lists for _ in range(found.weight)]
+    return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(ranked, rrf_k)]
