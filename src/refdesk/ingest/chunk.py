@@ -159,7 +159,7 @@ class ChunkLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _ChunkDraft:
     """A chunk to be: its atoms, how many of them repeat the chunk before, and the header row that precedes them."""
 
     atoms: tuple[Atom, ...]
@@ -202,10 +202,10 @@ def chunk(
     rooms = [max(1, limits.maximum - SPECIAL_TOKENS - context_tokens[context]) for context in contexts]
     cut_long_atoms(parsed.text, sections, atoms, rooms, limits.target, count_tokens)
 
-    drafts: list[_Draft] = []
+    drafts: list[_ChunkDraft] = []
     for section, context, room in zip(sections, contexts, rooms, strict=True):
         for group, header in groups_of(parsed, section, atoms, limits.minimum):
-            drafts.extend(_cut(parsed, group, header, _Draft((), section.path, context, room), limits))
+            drafts.extend(_cut(parsed, group, header, _ChunkDraft((), section.path, context, room), limits))
     fitted, counts = _fit(parsed.text, drafts, limits, count_tokens)
     tokens = [count - context_tokens[draft.context] for draft, count in zip(fitted, counts, strict=True)]
     return _chunks(parsed, document_id, fitted, tokens)
@@ -215,8 +215,8 @@ def chunk(
 
 
 def _cut(
-    parsed: Parsed, atoms: Sequence[Atom], header: Range | None, draft: _Draft, limits: ChunkLimits
-) -> list[_Draft]:
+    parsed: Parsed, atoms: Sequence[Atom], header: Range | None, draft: _ChunkDraft, limits: ChunkLimits
+) -> list[_ChunkDraft]:
     """Cuts one group at the cheapest places."""
     header_tokens = 0
     if header:
@@ -270,12 +270,12 @@ def _overlap(parsed: Parsed, atoms: Sequence[Atom], begin: int, limits: ChunkLim
 
 
 def _fit(
-    text: str, drafts: Sequence[_Draft], limits: ChunkLimits, count_tokens: CountTokens
-) -> tuple[list[_Draft], list[int]]:
+    text: str, drafts: Sequence[_ChunkDraft], limits: ChunkLimits, count_tokens: CountTokens
+) -> tuple[list[_ChunkDraft], list[int]]:
     """Counts every draft as it will be embedded, and makes smaller what a tokeniser finds longer than its parts."""
     limit = limits.maximum - SPECIAL_TOKENS
     waiting = [[draft] for draft in drafts]
-    settled: list[list[tuple[_Draft, int]]] = [[] for _ in waiting]
+    settled: list[list[tuple[_ChunkDraft, int]]] = [[] for _ in waiting]
     while any(waiting):
         flat = [(slot, draft) for slot, queue in enumerate(waiting) for draft in queue]
         counts = count_tokens([embedded_text(draft.context, draft.text(text)) for _, draft in flat])
@@ -294,7 +294,7 @@ def _fit(
     return [draft for draft, _ in ordered], [count for _, count in ordered]
 
 
-def _smaller(text: str, draft: _Draft, count: int, limit: int) -> list[_Draft] | None:
+def _smaller(text: str, draft: _ChunkDraft, count: int, limit: int) -> list[_ChunkDraft] | None:
     """The same atoms in less: without the repeated sentences, cut in two, without the header; None when that is all."""
     if draft.overlap:
         return [replace(draft, atoms=draft.atoms[draft.overlap :], overlap=0)]
@@ -329,7 +329,7 @@ def _smaller(text: str, draft: _Draft, count: int, limit: int) -> list[_Draft] |
 # --- chunks ----------------------------------------------------------------------------------------------------------
 
 
-def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_Draft], tokens: Sequence[int]) -> list[Chunk]:
+def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_ChunkDraft], tokens: Sequence[int]) -> list[Chunk]:
     """Places every draft on its pages: spans and sentences, all looked up at once."""
     headers: dict[Range, list[Range]] = {}
     for header in {draft.header for draft in drafts if draft.header}:
@@ -380,7 +380,7 @@ def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_Draft], tokens: 
     return made
 
 
-def _kind(parsed: Parsed, draft: _Draft) -> Kind:
+def _kind(parsed: Parsed, draft: _ChunkDraft) -> Kind:
     """The kind of its blocks; headings and captions do not count, and a mixture is text."""
     blocks = [parsed.blocks[index] for index in dict.fromkeys(atom.block for atom in draft.atoms)]
     kinds = {block.kind for block in blocks} - {"heading"}
@@ -391,7 +391,7 @@ def _kind(parsed: Parsed, draft: _Draft) -> Kind:
     return kinds.pop() if len(kinds) == 1 else "text"
 
 
-def _image(parsed: Parsed, draft: _Draft) -> str | None:
+def _image(parsed: Parsed, draft: _ChunkDraft) -> str | None:
     for atom in draft.atoms:
         figure = parsed.blocks[atom.block].figure
         if figure is not None:

@@ -240,7 +240,7 @@ _WORD = re.compile(rf"[{CJK_CLASS}]+|[^\W_{CJK_CLASS}]+(?:[-’'&.][^\W_{CJK_CLA
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _ChunkWords:
     """The words of one chunk: as written, folded to lower case, and where each begins."""
 
     surfaces: list[str]
@@ -289,7 +289,7 @@ def enrich(chunks: Sequence[Chunk], *, title: str, language: str) -> list[Chunk]
     return enriched
 
 
-def _words(text: str) -> _Words:
+def _words(text: str) -> _ChunkWords:
     surfaces: list[str] = []
     starts: list[int] = []
     for match in _WORD.finditer(text):
@@ -300,7 +300,7 @@ def _words(text: str) -> _Words:
         else:
             surfaces.append(word)
             starts.append(match.start())
-    return _Words(surfaces, [surface.lower() for surface in surfaces], starts)
+    return _ChunkWords(surfaces, [surface.lower() for surface in surfaces], starts)
 
 
 def _stop_words(frequency: Counter[str], chunks: int, language: str) -> frozenset[str]:
@@ -318,7 +318,7 @@ def _is_heading(chunk: Chunk, part: Sentence) -> bool:
 # --- summary ---------------------------------------------------------------------------------------------------------
 
 
-def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _Words, rarity: dict[str, float]) -> str:
+def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _ChunkWords, rarity: dict[str, float]) -> str:
     """One or two sentences of the chunk, in their order, in at most 200 characters; a table's header and row count."""
     texts = [" ".join(chunk.text[part.start : part.end].split()) for part in parts]
     if not texts:
@@ -342,7 +342,7 @@ def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _Words, rarity: dic
     return _shortened(" ".join(texts[index] for index in chosen))
 
 
-def _scores(parts: Sequence[Sentence], words: _Words, rarity: dict[str, float]) -> list[float]:
+def _scores(parts: Sequence[Sentence], words: _ChunkWords, rarity: dict[str, float]) -> list[float]:
     """How much of the chunk's weight a sentence carries, for its length; the first sentences count a little more."""
     counts = Counter(words.lowered)
     scores = []
@@ -382,7 +382,7 @@ def _shortened(text: str, length: int = SUMMARY_LENGTH) -> str:
 
 
 def _keywords(
-    chunk: Chunk, words: _Words, rarity: dict[str, float], pairs: Counter[tuple[str, str]]
+    chunk: Chunk, words: _ChunkWords, rarity: dict[str, float], pairs: Counter[tuple[str, str]]
 ) -> tuple[str, ...]:
     """The words and frequent pairs of words that are frequent here and rare elsewhere, as they are written."""
     surfaces: dict[str, str] = {}
