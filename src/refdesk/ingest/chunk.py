@@ -1,13 +1,13 @@
 """Which stretches of a document are found and read as one? Pure.
 
 Chunking is stated as an optimisation: cut only between sentences, rows and blocks, and choose the cuts whose cost is
-least (`breaks.best_breaks`). The cost grows with the distance from the target size and with what a cut tears apart:
+least (`split.best_breaks`). The cost grows with the distance from the target size and with what a cut tears apart:
 
     between two blocks 0 · between list items .03 · inside a paragraph .1 · after "as follows:" .5 ·
     inside a sentence too long for a chunk 2 · after a caption or a header row 3 · after a heading 4
 
 A chunk stays under one heading path (very small neighbouring sections are joined under their parent, see
-`headings.merge_small`). Tables and figures, and code of some length, stand alone with the headings, the caption, the
+`split.merge_small`). Tables and figures, and code of some length, stand alone with the headings, the caption, the
 remarks and the notes directly beside them; a shorter piece of code is part of the text that explains it. Each chunk
 of a long table begins with the header row. A chunk is one unbroken stretch of the text, after that header row.
 """
@@ -49,8 +49,6 @@ def lines_of(geometry: Geometry, ranges: Sequence[Range]) -> list[list[Line]]:
     29,000 ranges over 269,000 words (600 pages) take 0.5 s; one by one they take 8 s.
     """
     found: list[list[Line]] = [[] for _ in ranges]
-    if not ranges or not len(geometry):
-        return found
     bounds = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
     first = np.searchsorted(geometry.end, bounds[:, 0], side="right")
     last = np.searchsorted(geometry.start, bounds[:, 1], side="left")

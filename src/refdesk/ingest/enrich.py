@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 
+from refdesk.ingest.split import shorten
 from refdesk.text import CJK_CLASS, STOP_WORDS, is_cjk
 from refdesk.types import Chunk, Kind, Range, Sentence
 
@@ -322,11 +323,11 @@ def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _ChunkWords, rarity
     """One or two sentences of the chunk, in their order, in at most 200 characters; a table's header and row count."""
     texts = [" ".join(chunk.text[part.start : part.end].split()) for part in parts]
     if not texts:
-        return _shortened(" ".join(chunk.text.split()))
+        return shorten(" ".join(chunk.text.split()), SUMMARY_LENGTH)
     if chunk.kind == "table":
         return _table_summary(texts)
     if chunk.kind == "code":
-        return _shortened(texts[0])
+        return shorten(texts[0], SUMMARY_LENGTH)
     scores = _scores(parts, words, rarity)
     order = sorted(range(len(texts)), key=lambda index: -scores[index])
     best = order[0]
@@ -339,7 +340,7 @@ def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _ChunkWords, rarity
         second = next((i for i in order if i != best and 20 <= len(texts[i]) <= room), None)
         if second is not None:
             chosen = sorted([best, second])
-    return _shortened(" ".join(texts[index] for index in chosen))
+    return shorten(" ".join(texts[index] for index in chosen), SUMMARY_LENGTH)
 
 
 def _scores(parts: Sequence[Sentence], words: _ChunkWords, rarity: dict[str, float]) -> list[float]:
@@ -368,14 +369,7 @@ def _table_summary(texts: Sequence[str]) -> str:
     count = sum(1 for text in texts[first + 1 :] if " | " in text) or len(texts) - first - 1
     ending = f" ({count} {'row' if count == 1 else 'rows'})"
     lead = ": ".join([" ".join(texts[:first]).rstrip(":. "), texts[first]] if first else [texts[0]])
-    return _shortened(lead, SUMMARY_LENGTH - len(ending)) + ending
-
-
-def _shortened(text: str, length: int = SUMMARY_LENGTH) -> str:
-    if len(text) <= length:
-        return text
-    cut = text[: length - 1]
-    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,;:|") + "…"
+    return shorten(lead, SUMMARY_LENGTH - len(ending)) + ending
 
 
 # --- keywords --------------------------------------------------------------------------------------------------------
