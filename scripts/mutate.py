@@ -2,7 +2,8 @@
 
     python scripts/mutate.py --count 40 --least 36 src/refdesk/ask src/refdesk/ingest
 
-The tests of a module are those that import it (or are given with --tests). The same seed picks the same places.
+The tests of a module are those that import it and the golden files of its folder, or are given with --tests. The same
+seed picks the same places.
 """
 
 from __future__ import annotations
@@ -66,15 +67,15 @@ def places(file: Path) -> list[Place]:
 
 
 def tests_of(file: Path) -> list[str]:
-    """The test files that import the module; all that import its folder when none does."""
+    """The test files that import the module, and golden ones of its folder; all of the folder when none does."""
     module = ".".join(file.with_suffix("").parts[1:])
     package, name = module.rsplit(".", 1)
     own = re.compile(rf"from {re.escape(module)} import|from {re.escape(package)} import [^\n]*\b{name}\b")
-    files = sorted(Path("tests").glob("test_*.py"))
-    texts = {str(test): test.read_text() for test in files}
-    return [test for test, text in texts.items() if own.search(text)] or [
-        test for test, text in texts.items() if f"from {package}." in text
-    ]
+    texts = {str(test): test.read_text() for test in sorted(Path("tests").glob("test_*.py"))}
+    inside = [test for test, text in texts.items() if f"from {package}." in text]
+    golden = [test for test in inside if "test_golden_" in test]
+    tests = [test for test, text in texts.items() if own.search(text)]
+    return sorted({*tests, *golden}) if tests else inside
 
 
 def is_caught(place: Place, tests: list[str]) -> bool:
