@@ -14,7 +14,7 @@ from refdesk.files.render import _draw_page
 from refdesk.ingest.parse import parse
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.pdf import has_no_language
-from refdesk.parsers.pdf_page import PageText, Words
+from refdesk.parsers.pdf_page import PageContent, Words
 from refdesk.types import OcrLine, Parsed, boxes_between
 from timing import steepness
 
@@ -188,10 +188,10 @@ SENTENCES = [
 ]
 
 
-def one_page(text: str) -> PageText:
+def one_page(text: str) -> PageContent:
     words = text.split()
     none = np.zeros((len(words), 4), np.float32)
-    return PageText(Words(words, bytes(len(words)), bytes(len(words)), none, none[:, :2]), characters=len(text))
+    return PageContent(Words(words, bytes(len(words)), bytes(len(words)), none, none[:, :2]), characters=len(text))
 
 
 def shifted(text: str) -> str:

@@ -1,13 +1,13 @@
 """Which stretches of a document are found and read as one? Pure.
 
 Chunking is stated as an optimisation: cut only between sentences, rows and blocks, and choose the cuts whose cost is
-least (`breaks.best_breaks`). The cost grows with the distance from the target size and with what a cut tears apart:
+least (`split.best_breaks`). The cost grows with the distance from the target size and with what a cut tears apart:
 
     between two blocks 0 · between list items .03 · inside a paragraph .1 · after "as follows:" .5 ·
     inside a sentence too long for a chunk 2 · after a caption or a header row 3 · after a heading 4
 
 A chunk stays under one heading path (very small neighbouring sections are joined under their parent, see
-`headings.merge_small`). Tables and figures, and code of some length, stand alone with the headings, the caption, the
+`split.merge_small`). Tables and figures, and code of some length, stand alone with the headings, the caption, the
 remarks and the notes directly beside them; a shorter piece of code is part of the text that explains it. Each chunk
 of a long table begins with the header row. A chunk is one unbroken stretch of the text, after that header row.
 """
@@ -49,8 +49,6 @@ def lines_of(geometry: Geometry, ranges: Sequence[Range]) -> list[list[Line]]:
     29,000 ranges over 269,000 words (600 pages) take 0.5 s; one by one they take 8 s.
     """
     found: list[list[Line]] = [[] for _ in ranges]
-    if not ranges or not len(geometry):
-        return found
     bounds = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
     first = np.searchsorted(geometry.end, bounds[:, 0], side="right")
     last = np.searchsorted(geometry.start, bounds[:, 1], side="left")
@@ -159,7 +157,7 @@ class ChunkLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _ChunkDraft:
     """A chunk to be: its atoms, how many of them repeat the chunk before, and the header row that precedes them."""
 
     atoms: tuple[Atom, ...]
@@ -202,10 +200,10 @@ def chunk(
     rooms = [max(1, limits.maximum - SPECIAL_TOKENS - context_tokens[context]) for context in contexts]
     cut_long_atoms(parsed.text, sections, atoms, rooms, limits.target, count_tokens)
 
-    drafts: list[_Draft] = []
+    drafts: list[_ChunkDraft] = []
     for section, context, room in zip(sections, contexts, rooms, strict=True):
         for group, header in groups_of(parsed, section, atoms, limits.minimum):
-            drafts.extend(_cut(parsed, group, header, _Draft((), section.path, context, room), limits))
+            drafts.extend(_cut(parsed, group, header, _ChunkDraft((), section.path, context, room), limits))
     fitted, counts = _fit(parsed.text, drafts, limits, count_tokens)
     tokens = [count - context_tokens[draft.context] for draft, count in zip(fitted, counts, strict=True)]
     return _chunks(parsed, document_id, fitted, tokens)
@@ -215,8 +213,8 @@ def chunk(
 
 
 def _cut(
-    parsed: Parsed, atoms: Sequence[Atom], header: Range | None, draft: _Draft, limits: ChunkLimits
-) -> list[_Draft]:
+    parsed: Parsed, atoms: Sequence[Atom], header: Range | None, draft: _ChunkDraft, limits: ChunkLimits
+) -> list[_ChunkDraft]:
     """Cuts one group at the cheapest places."""
     header_tokens = 0
     if header:
@@ -270,12 +268,12 @@ def _overlap(parsed: Parsed, atoms: Sequence[Atom], begin: int, limits: ChunkLim
 
 
 def _fit(
-    text: str, drafts: Sequence[_Draft], limits: ChunkLimits, count_tokens: CountTokens
-) -> tuple[list[_Draft], list[int]]:
+    text: str, drafts: Sequence[_ChunkDraft], limits: ChunkLimits, count_tokens: CountTokens
+) -> tuple[list[_ChunkDraft], list[int]]:
     """Counts every draft as it will be embedded, and makes smaller what a tokeniser finds longer than its parts."""
     limit = limits.maximum - SPECIAL_TOKENS
     waiting = [[draft] for draft in drafts]
-    settled: list[list[tuple[_Draft, int]]] = [[] for _ in waiting]
+    settled: list[list[tuple[_ChunkDraft, int]]] = [[] for _ in waiting]
     while any(waiting):
         flat = [(slot, draft) for slot, queue in enumerate(waiting) for draft in queue]
         counts = count_tokens([embedded_text(draft.context, draft.text(text)) for _, draft in flat])
@@ -294,7 +292,7 @@ def _fit(
     return [draft for draft, _ in ordered], [count for _, count in ordered]
 
 
-def _smaller(text: str, draft: _Draft, count: int, limit: int) -> list[_Draft] | None:
+def _smaller(text: str, draft: _ChunkDraft, count: int, limit: int) -> list[_ChunkDraft] | None:
     """The same atoms in less: without the repeated sentences, cut in two, without the header; None when that is all."""
     if draft.overlap:
         return [replace(draft, atoms=draft.atoms[draft.overlap :], overlap=0)]
@@ -329,7 +327,7 @@ def _smaller(text: str, draft: _Draft, count: int, limit: int) -> list[_Draft] |
 # --- chunks ----------------------------------------------------------------------------------------------------------
 
 
-def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_Draft], tokens: Sequence[int]) -> list[Chunk]:
+def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_ChunkDraft], tokens: Sequence[int]) -> list[Chunk]:
     """Places every draft on its pages: spans and sentences, all looked up at once."""
     headers: dict[Range, list[Range]] = {}
     for header in {draft.header for draft in drafts if draft.header}:
@@ -380,7 +378,7 @@ def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_Draft], tokens: 
     return made
 
 
-def _kind(parsed: Parsed, draft: _Draft) -> Kind:
+def _kind(parsed: Parsed, draft: _ChunkDraft) -> Kind:
     """The kind of its blocks; headings and captions do not count, and a mixture is text."""
     blocks = [parsed.blocks[index] for index in dict.fromkeys(atom.block for atom in draft.atoms)]
     kinds = {block.kind for block in blocks} - {"heading"}
@@ -391,7 +389,7 @@ def _kind(parsed: Parsed, draft: _Draft) -> Kind:
     return kinds.pop() if len(kinds) == 1 else "text"
 
 
-def _image(parsed: Parsed, draft: _Draft) -> str | None:
+def _image(parsed: Parsed, draft: _ChunkDraft) -> str | None:
     for atom in draft.atoms:
         figure = parsed.blocks[atom.block].figure
         if figure is not None:

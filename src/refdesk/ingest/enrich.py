@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 
+from refdesk.ingest.split import shorten
 from refdesk.text import CJK_CLASS, STOP_WORDS, is_cjk
 from refdesk.types import Chunk, Kind, Range, Sentence
 
@@ -240,7 +241,7 @@ _WORD = re.compile(rf"[{CJK_CLASS}]+|[^\W_{CJK_CLASS}]+(?:[-’'&.][^\W_{CJK_CLA
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _ChunkWords:
     """The words of one chunk: as written, folded to lower case, and where each begins."""
 
     surfaces: list[str]
@@ -289,7 +290,7 @@ def enrich(chunks: Sequence[Chunk], *, title: str, language: str) -> list[Chunk]
     return enriched
 
 
-def _words(text: str) -> _Words:
+def _words(text: str) -> _ChunkWords:
     surfaces: list[str] = []
     starts: list[int] = []
     for match in _WORD.finditer(text):
@@ -300,7 +301,7 @@ def _words(text: str) -> _Words:
         else:
             surfaces.append(word)
             starts.append(match.start())
-    return _Words(surfaces, [surface.lower() for surface in surfaces], starts)
+    return _ChunkWords(surfaces, [surface.lower() for surface in surfaces], starts)
 
 
 def _stop_words(frequency: Counter[str], chunks: int, language: str) -> frozenset[str]:
@@ -318,15 +319,15 @@ def _is_heading(chunk: Chunk, part: Sentence) -> bool:
 # --- summary ---------------------------------------------------------------------------------------------------------
 
 
-def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _Words, rarity: dict[str, float]) -> str:
+def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _ChunkWords, rarity: dict[str, float]) -> str:
     """One or two sentences of the chunk, in their order, in at most 200 characters; a table's header and row count."""
     texts = [" ".join(chunk.text[part.start : part.end].split()) for part in parts]
     if not texts:
-        return _shortened(" ".join(chunk.text.split()))
+        return shorten(" ".join(chunk.text.split()), SUMMARY_LENGTH)
     if chunk.kind == "table":
         return _table_summary(texts)
     if chunk.kind == "code":
-        return _shortened(texts[0])
+        return shorten(texts[0], SUMMARY_LENGTH)
     scores = _scores(parts, words, rarity)
     order = sorted(range(len(texts)), key=lambda index: -scores[index])
     best = order[0]
@@ -339,10 +340,10 @@ def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _Words, rarity: dic
         second = next((i for i in order if i != best and 20 <= len(texts[i]) <= room), None)
         if second is not None:
             chosen = sorted([best, second])
-    return _shortened(" ".join(texts[index] for index in chosen))
+    return shorten(" ".join(texts[index] for index in chosen), SUMMARY_LENGTH)
 
 
-def _scores(parts: Sequence[Sentence], words: _Words, rarity: dict[str, float]) -> list[float]:
+def _scores(parts: Sequence[Sentence], words: _ChunkWords, rarity: dict[str, float]) -> list[float]:
     """How much of the chunk's weight a sentence carries, for its length; the first sentences count a little more."""
     counts = Counter(words.lowered)
     scores = []
@@ -368,21 +369,14 @@ def _table_summary(texts: Sequence[str]) -> str:
     count = sum(1 for text in texts[first + 1 :] if " | " in text) or len(texts) - first - 1
     ending = f" ({count} {'row' if count == 1 else 'rows'})"
     lead = ": ".join([" ".join(texts[:first]).rstrip(":. "), texts[first]] if first else [texts[0]])
-    return _shortened(lead, SUMMARY_LENGTH - len(ending)) + ending
-
-
-def _shortened(text: str, length: int = SUMMARY_LENGTH) -> str:
-    if len(text) <= length:
-        return text
-    cut = text[: length - 1]
-    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,;:|") + "…"
+    return shorten(lead, SUMMARY_LENGTH - len(ending)) + ending
 
 
 # --- keywords --------------------------------------------------------------------------------------------------------
 
 
 def _keywords(
-    chunk: Chunk, words: _Words, rarity: dict[str, float], pairs: Counter[tuple[str, str]]
+    chunk: Chunk, words: _ChunkWords, rarity: dict[str, float], pairs: Counter[tuple[str, str]]
 ) -> tuple[str, ...]:
     """The words and frequent pairs of words that are frequent here and rare elsewhere, as they are written."""
     surfaces: dict[str, str] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -12,6 +11,7 @@ from refdesk.errors import EmptyDocument
 from refdesk.ingest.chunk import ChunkLimits, chunk
 from refdesk.ingest.enrich import enrich
 from refdesk.ingest.parse import parse
+from refdesk.ingest.split import CountTokens
 from refdesk.parsers.build import ParseOptions
 from refdesk.terms import STEMMERS
 from refdesk.types import Document, Parsed, Prepared
@@ -54,9 +54,6 @@ def detect_language(text: str) -> str:
     import py3langid  # a model of a few megabytes, for documents that are not plainly English
 
     return next((code for code, _ in py3langid.rank(sample) if code in _KNOWN), DEFAULT)
-
-
-CountTokens = Callable[[Sequence[str]], list[int]]
 
 
 def prepare(

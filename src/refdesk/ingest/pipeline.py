@@ -195,7 +195,7 @@ class Pipeline:
         self._opened: dict[int, _Open] = {}  # parsed and not yet stored, by identity
         self._whole: list[_Open] = []
         self._last_flush = time.monotonic()
-        self._tally = _Tally()
+        self._tally = _ProgressCounts()
 
     def run(self, sources: Iterable[Source]) -> None:
         self._sources.extend(sources)
@@ -330,7 +330,7 @@ class Pipeline:
         self._last_flush = time.monotonic()
 
 
-class _Tally:
+class _ProgressCounts:
     """Counts for the progress value."""
 
     def __init__(self) -> None:

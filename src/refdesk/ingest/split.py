@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import inf
 
 from refdesk.text import CJK_CLASS, is_cjk, items, rows, sentences
@@ -197,7 +198,7 @@ def sections_of(parsed: Parsed) -> list[Section]:
                 current, strays = [], 0
             while stack and stack[-1][0] >= level:
                 stack.pop()
-            stack.append((level, _shorten(" ".join(text.split()), LONGEST_HEADING)))
+            stack.append((level, shorten(" ".join(text.split()), LONGEST_HEADING)))
             path = tuple(heading for _, heading in stack)
             has_body = False
         else:
@@ -262,36 +263,28 @@ def context_line(title: str, path: Sequence[str], tokens: Mapping[str, int], lim
     return SEPARATOR.join(part for part in [title, *reversed(kept)] if part)
 
 
-def tokens_of_parts(
-    title: str, sections: Sequence[Section], count_tokens: Callable[[Sequence[str]], list[int]]
-) -> dict[str, int]:
+def tokens_of_parts(title: str, sections: Sequence[Section], count_tokens: CountTokens) -> dict[str, int]:
     """The tokens of the title and of every heading, counted in one batch."""
-    parts = list(
-        dict.fromkeys([" ".join(title.split()), *(heading for section in sections for heading in section.path)])
-    )
+    headings = (heading for section in sections for heading in section.path)
+    parts = list(dict.fromkeys([" ".join(title.split()), *headings]))
     return dict(zip(parts, count_tokens(parts), strict=True))
 
 
 def _fit(text: str, tokens: int, limit: int) -> tuple[str, int]:
     """Cuts `text` of `tokens` tokens to about `limit`, by the share of its characters."""
-    return _shorten(text, max(1, len(text) * limit // max(1, tokens))), limit
+    return shorten(text, max(1, len(text) * limit // max(1, tokens))), limit
 
 
-def _shorten(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """The first words of `text`, at most `length` characters, with an ellipsis when something is left out."""
     if len(text) <= length:
         return text
     cut = text[: length - 1]
-    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,;:") + "…"
+    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,;:|") + "…"
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
-    shared = []
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        shared.append(a)
-    return tuple(shared)
+    return tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
 LONGEST_CAPTION = 60  # tokens; a longer paragraph is not a caption

@@ -67,7 +67,7 @@ LEVELS = 9
 def parse(data: bytes, options: ParseOptions) -> Parsed:
     """A Word document; every heading of level 1 opens a page."""
     archive, _ = open_office(data, options)
-    reader = _Reader(archive)
+    reader = _BodyReader(archive)
     reader.read(reader.body)
     items = _with_captions(reader.items)
     builder = Builder()
@@ -86,7 +86,7 @@ class Inline:
     pictures: list[tuple[str, str]] = field(default_factory=list)  # (relation, description)
 
 
-class _Reader:
+class _BodyReader:
     """Walks the body and gathers items; consecutive list items and contents lines are gathered into one."""
 
     def __init__(self, archive: Archive) -> None:

@@ -27,9 +27,9 @@ from refdesk.parsers.pdf_page import (
     Drawn,
     Floats,
     Frame,
+    PageContent,
     PageDraft,
-    PageText,
-    Run,
+    WordRun,
     Words,
     clean_word,
     frame_of,
@@ -98,7 +98,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
             raise EmptyDocument("this PDF has no pages")
         if count > options.max_pages:
             raise TooLarge(f"this PDF has {count:,} pages; the limit is {options.max_pages:,}")
-        reader = _Reader(document, data, options)
+        reader = _PageReader(document, data, options)
         pages = [reader.read(index) for index in range(count)]
         metadata = _metadata(document)
         title = _metadata_title(document)
@@ -136,7 +136,7 @@ def _open(data: bytes, options: ParseOptions) -> Iterator[PdfDocument]:
         document.close()
 
 
-class _Reader:
+class _PageReader:
     """Reads pages one by one and counts what went wrong."""
 
     def __init__(self, document: PdfDocument, data: bytes, options: ParseOptions) -> None:
@@ -179,7 +179,7 @@ class _Reader:
                     unreadable = content.characters >= FEW_CHARACTERS or has_no_letters(content)
                     self.scans += not unreadable
                     self.unreadable += unreadable
-                    content = PageText(content.words) if has_no_letters(content) else content
+                    content = PageContent(content.words) if has_no_letters(content) else content
                 else:
                     content, ocr = self._recognise(page, frame), True
             if content.turns[:1] == [0] and not ocr:
@@ -193,7 +193,7 @@ class _Reader:
         finally:
             page.close()
 
-    def _recognise(self, page: Any, frame: Frame) -> PageText:
+    def _recognise(self, page: Any, frame: Frame) -> PageContent:
         engine = self._options.ocr
         assert engine is not None
         # A poster is read at a lower resolution rather than not at all.
@@ -218,12 +218,12 @@ class _Reader:
         return tuple(notes)
 
 
-def has_no_letters(content: PageText) -> bool:
+def has_no_letters(content: PageContent) -> bool:
     """Most characters are control codes, glyphs without Unicode or private ones."""
     return content.unreadable >= FEW_CHARACTERS and content.unreadable > UNREADABLE * content.characters
 
 
-def has_no_language(content: PageText) -> bool:
+def has_no_language(content: PageContent) -> bool:
     """Letters, but not those of a language: fonts that shift the alphabet leave too few vowels, or too many."""
     text = "".join(content.words.text).lower()
     if not _is_odd(text):
@@ -238,7 +238,7 @@ def _is_odd(text: str) -> bool:
     return not LEAST_VOWELS * letters <= sum(map(text.count, VOWELS)) <= MOST_VOWELS * letters
 
 
-def needs_ocr(content: PageText, drawn: Drawn, frame: Frame) -> bool:
+def needs_ocr(content: PageContent, drawn: Drawn, frame: Frame) -> bool:
     """No usable text layer, and something to look at."""
     if has_no_letters(content) or has_no_language(content):
         return True
@@ -293,7 +293,7 @@ def _user_units(document: Any) -> dict[int, float]:
 # --- figures: the picture above or below a line that begins "Figure 3" ------------------------------------------------
 
 
-def attach_figures(page: Any, frame: Frame, drawn: Drawn, runs: list[Run], words: Words, used: int) -> int:
+def attach_figures(page: Any, frame: Frame, drawn: Drawn, runs: list[WordRun], words: Words, used: int) -> int:
     """Gives each caption the PNG of its picture; returns how many bytes the pictures take."""
     captions = [run for run in runs if CAPTION.match(text_of([run], words))]
     boxes = _pictures(drawn.images, frame) if captions else []
@@ -309,7 +309,7 @@ def attach_figures(page: Any, frame: Frame, drawn: Drawn, runs: list[Run], words
     return total
 
 
-def _drawing(caption: Run, shapes: Floats, frame: Frame) -> Box4 | None:
+def _drawing(caption: WordRun, shapes: Floats, frame: Frame) -> Box4 | None:
     """A figure made of lines: the shapes above the caption, from the nearest upwards until a blank."""
     if not MIN_SHAPES <= len(shapes) <= MAX_SHAPES:
         return None
@@ -355,7 +355,7 @@ def _pictures(images: Floats, frame: Frame) -> list[Box4]:
     return [box for box in boxes if box[2] - box[0] >= MIN_SIDE and box[3] - box[1] >= MIN_SIDE]
 
 
-def _nearest(line: Run, boxes: list[Box4]) -> Box4 | None:
+def _nearest(line: WordRun, boxes: list[Box4]) -> Box4 | None:
     """The picture right above the caption, else the one right below it."""
     best, distance = None, NEAR
     for box in boxes:
@@ -385,12 +385,12 @@ def _crop(page: Any, frame: Frame, box: Box4) -> bytes:
 # --- lines that OCR read, as the words and runs a text layer would have given -----------------------------------------
 
 
-def page_from_ocr(lines: list[OcrLine], width: float, height: float, points: float) -> PageText:
+def page_from_ocr(lines: list[OcrLine], width: float, height: float, points: float) -> PageContent:
     """`width` and `height` of the image in pixels; `points` is the length of a pixel in points."""
     texts: list[str] = []
     glued: list[bool] = []
     edges: list[Box4] = []
-    runs: list[Run] = []
+    runs: list[WordRun] = []
     for line in lines:
         pieces = [(match.start(), match.end(), clean_word(match.group())) for match in PIECES.finditer(line.text)]
         pieces = [piece for piece in pieces if piece[2]]
@@ -412,14 +412,14 @@ def page_from_ocr(lines: list[OcrLine], width: float, height: float, points: flo
     boxes = np.array(edges, np.float32).reshape(-1, 4)
     percent = np.clip(boxes * np.array([100 / width, 100 / height] * 2, np.float32), 0, 100)
     words = Words(texts, bytes(glued), bytes(len(texts)), percent, boxes[:, [0, 2]] * points)
-    return PageText(words, [runs] if runs else [], [0] if runs else [], sum(map(len, texts)))
+    return PageContent(words, [runs] if runs else [], [0] if runs else [], sum(map(len, texts)))
 
 
-def _run(texts: list[str], first: int, box: Box4, size: float) -> Run:
+def _run(texts: list[str], first: int, box: Box4, size: float) -> WordRun:
     """The words from `first` on as a run."""
     words = texts[first:]
     digits = sum(map(str.isdigit, "".join(words)))
-    return Run(first, len(texts), *box, size, sum(map(len, words)), len(words), digits)
+    return WordRun(first, len(texts), *box, size, sum(map(len, words)), len(words), digits)
 
 
 # --- what was filled into the form fields of a page, as words and runs at the place of their fields -------------------
@@ -438,14 +438,14 @@ class _Field:
         return [line for part in self.text.splitlines() for line in textwrap.wrap(part, room)] or [self.text]
 
 
-def add_form_fields(content: PageText, page: Any, form: Any, frame: Frame) -> PageText:
+def add_form_fields(content: PageContent, page: Any, form: Any, frame: Frame) -> PageContent:
     """The page with the values of its form fields among its runs; the same page if it has none."""
     fields = _fields(page, form)
     if not fields or frame.width <= 0 or frame.height <= 0:
         return content
     texts = list(content.words.text)
     edges: list[Box4] = []
-    runs: list[Run] = []
+    runs: list[WordRun] = []
     boxes = frame.display(np.array([field.box for field in fields], np.float32)).tolist()
     for field, (left, top, right, bottom) in zip(fields, boxes, strict=True):
         lines = field.lines(right - left)
@@ -513,7 +513,7 @@ def _value(annotation: Any, form: Any) -> str:
     return buffer.raw[: length - 2].decode("utf-16-le", "replace")[:MAX_VALUE]
 
 
-def _joined(content: PageText, texts: list[str], edges: Floats, runs: list[Run], frame: Frame) -> PageText:
+def _joined(content: PageContent, texts: list[str], edges: Floats, runs: list[WordRun], frame: Frame) -> PageContent:
     """The words of the fields behind those of the text layer; their runs in the main direction of reading."""
     turn = content.turns[0] if content.turns else 0
     upright = frame.upright(edges, turn)
@@ -532,4 +532,4 @@ def _joined(content: PageText, texts: list[str], edges: Floats, runs: list[Run],
     )
     main = [*(content.runs[0] if content.runs else []), *runs]
     characters = content.characters + sum(run.letters for run in runs)
-    return PageText(joined, [main, *content.runs[1:]], content.turns or [0], characters, content.unreadable)
+    return PageContent(joined, [main, *content.runs[1:]], content.turns or [0], characters, content.unreadable)

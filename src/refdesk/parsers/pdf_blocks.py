@@ -16,12 +16,12 @@ import numpy as np
 
 from refdesk.parsers.build import CELL, SEPARATOR, one_line
 from refdesk.parsers.pdf_layout import SENTENCE_END, drop_furniture, reading_order
-from refdesk.parsers.pdf_page import CJK, Floats, PageDraft, Run, Words, text_of
+from refdesk.parsers.pdf_page import CJK, Floats, PageDraft, WordRun, Words, text_of
 from refdesk.parsers.pdf_tables import (
     Cell,
     Item,
-    Line,
-    Table,
+    PageTable,
+    TextLine,
     find_tables,
     first_is_data,
     ruled_tables,
@@ -118,7 +118,7 @@ MAX_CHAPTER = 40  # a larger number before a line counts something else
 UNNUMBERED = 3  # where "Item 1." headings exist, plain ones stand below them
 
 
-def looks_like_heading(group: list[Line], body: float) -> bool:
+def looks_like_heading(group: list[TextLine], body: float) -> bool:
     """Short, and larger, bolder or numbered differently from the text around it."""
     text = " ".join(line.text for line in group)
     words, dense = text.split(), text.replace(" ", "")
@@ -154,7 +154,7 @@ def number_depth(text: str) -> int:
     return len(parts) if parts and int(parts[0]) <= MAX_CHAPTER else 0
 
 
-def assign_levels(headings: list[tuple[str, Line]]) -> list[int]:
+def assign_levels(headings: list[tuple[str, TextLine]]) -> list[int]:
     """A level from 1 to 6 for each heading; the same style has the same level everywhere."""
     sizes = _size_classes([line.size for _, line in headings])
     named = [(match, line) for text, line in headings if (match := _NAMED.match(text)) and line.page > 1]
@@ -201,42 +201,42 @@ SIZE_CHANGE = 1.08
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class BlockDraft:
     """A block to be: paragraphs and list items as groups of lines, or the rows of a table."""
 
     kind: Kind
-    groups: list[list[Line]] = field(default_factory=list)
+    groups: list[list[TextLine]] = field(default_factory=list)
     rows: list[DraftRow] = field(default_factory=list)
     header_rows: int = 0
     level: int = 0
-    table: Table | None = None  # the last part, to know a continuation
+    table: PageTable | None = None  # the last part, to know a continuation
     right: float = 0.0  # edge of the column: a line that goes on reaches it
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[TextLine]:
         return [line for group in self.groups for line in group]
 
     @property
-    def first(self) -> Line:
+    def first(self) -> TextLine:
         return self.groups[0][0]
 
     @property
-    def last(self) -> Line:
+    def last(self) -> TextLine:
         return self.groups[-1][-1]
 
 
 def body_size(pages: list[list[Region]]) -> float:
     """The font size most letters of the document have."""
     sizes: Counter[float] = Counter()
-    for line in (item for page in pages for region in page for item in region if isinstance(item, Line)):
+    for line in (item for page in pages for region in page for item in region if isinstance(item, TextLine)):
         for run in line.runs:
             sizes[round(run.size * 2) / 2] += run.letters
     return sizes.most_common(1)[0][0] if sizes else 10.0
 
 
-def compose(pages: list[list[Region]], body: float) -> list[Draft]:
+def compose(pages: list[list[Region]], body: float) -> list[BlockDraft]:
     """The blocks of the document in reading order."""
-    drafts: list[Draft] = []
+    drafts: list[BlockDraft] = []
     for page in pages:
         for number, region in enumerate(page):
             for position, draft in enumerate(_region_drafts(region, body)):
@@ -258,7 +258,7 @@ class _Column:
         return max(self.right - self.left, 1.0)
 
 
-def _column(lines: list[Line], body: float) -> _Column:
+def _column(lines: list[TextLine], body: float) -> _Column:
     lefts = sorted(line.left for line in lines)
     rights = sorted(line.right for line in lines)
     pitches = sorted(
@@ -270,18 +270,18 @@ def _column(lines: list[Line], body: float) -> _Column:
     return _Column(lefts[len(lefts) // 10], rights[-1 - len(rights) // 10], pitch)
 
 
-def _region_drafts(region: Region, body: float) -> list[Draft]:
-    lines = [item for item in region if isinstance(item, Line)]
+def _region_drafts(region: Region, body: float) -> list[BlockDraft]:
+    lines = [item for item in region if isinstance(item, TextLine)]
     column = _column(lines, body) if lines else _Column(0, 1, body)
-    groups: list[list[Line] | Table] = []
+    groups: list[list[TextLine] | PageTable] = []
     for item in region:
-        if isinstance(item, Table):
+        if isinstance(item, PageTable):
             groups.append(item)
         elif groups and isinstance(groups[-1], list) and not _begins(groups[-1], item, column, body):
             groups[-1].append(item)
         else:
             groups.append([item])
-    drafts: list[Draft] = []
+    drafts: list[BlockDraft] = []
     for group in groups:
         draft = _draft(group, body)
         draft.right = column.right
@@ -297,7 +297,7 @@ def _region_drafts(region: Region, body: float) -> list[Draft]:
     return drafts
 
 
-def _begins(group: list[Line], line: Line, column: _Column, body: float) -> bool:
+def _begins(group: list[TextLine], line: TextLine, column: _Column, body: float) -> bool:
     """Does a new paragraph begin with this line?"""
     previous, first = group[-1], group[0]
     if line.contents or previous.contents or line.figure is not None:
@@ -337,30 +337,30 @@ def is_item(text: str) -> bool:
     return bool(_BULLET.match(text) or _NUMBERED.match(text))
 
 
-def _draft(group: list[Line] | Table, body: float) -> Draft:
-    if isinstance(group, Table):
+def _draft(group: list[TextLine] | PageTable, body: float) -> BlockDraft:
+    if isinstance(group, PageTable):
         rows = [(row, group.words, group.page) for row in group.rows]
-        return Draft("table", rows=rows, header_rows=group.header_rows, table=group)
+        return BlockDraft("table", rows=rows, header_rows=group.header_rows, table=group)
     first = group[0]
     if first.contents:
-        return Draft("toc", [[line] for line in group])
+        return BlockDraft("toc", [[line] for line in group])
     if first.figure is not None:
-        return Draft("figure", [group])
+        return BlockDraft("figure", [group])
     if all(line.mono for line in group) and (len(group) > 1 or _CODE.search(first.text)):
-        return Draft("code", [group])
+        return BlockDraft("code", [group])
     if looks_like_heading(group, body):
-        return Draft("heading", [group])
-    return Draft("list" if is_item(first.text) else "text", [group])
+        return BlockDraft("heading", [group])
+    return BlockDraft("list" if is_item(first.text) else "text", [group])
 
 
-def _join_contents(drafts: list[Draft]) -> list[Draft]:
+def _join_contents(drafts: list[BlockDraft]) -> list[BlockDraft]:
     """A line with a page number between contents entries is one too: a chapter's title without dots."""
-    joined: list[Draft] = []
+    joined: list[BlockDraft] = []
     for position, draft in enumerate(drafts):
         before = joined[-1].kind if joined else ""
         after = drafts[position + 1].kind if position + 1 < len(drafts) else ""
         if draft.kind in ("text", "list", "heading") and "toc" in (before, after) and _ENTRY.match(draft.last.text):
-            draft = Draft("toc", [[line] for line in draft.lines], right=draft.right)
+            draft = BlockDraft("toc", [[line] for line in draft.lines], right=draft.right)
         if draft.kind == "toc" and before == "toc":
             joined[-1].groups += draft.groups
         else:
@@ -368,7 +368,7 @@ def _join_contents(drafts: list[Draft]) -> list[Draft]:
     return joined
 
 
-def _names_columns(draft: Draft, below: Draft) -> bool:
+def _names_columns(draft: BlockDraft, below: BlockDraft) -> bool:
     """Bold words over the columns of a table ("Three Months Ended") name columns; they are no heading."""
     table = below.table
     if draft.kind != "heading" or table is None or draft.first.left <= table.left + 40:
@@ -376,7 +376,7 @@ def _names_columns(draft: Draft, below: Draft) -> bool:
     return abs(draft.first.left + draft.last.right - table.left - table.right) >= 60  # else it is centred
 
 
-def _goes_on(upper: Draft, lower: Draft, new_page: bool) -> bool:
+def _goes_on(upper: BlockDraft, lower: BlockDraft, new_page: bool) -> bool:
     """Does the last block of a column or page go on in the next one?"""
     if upper.table is not None and lower.table is not None:
         if not new_page or not same_columns(upper.table, lower.table):
@@ -394,7 +394,7 @@ def _goes_on(upper: Draft, lower: Draft, new_page: bool) -> bool:
     return after[:1].islower() or bool(_CJK.match(before[-1:]) and len(upper.lines) > 1)
 
 
-def _header_of(draft: Draft) -> list[str]:
+def _header_of(draft: BlockDraft) -> list[str]:
     return [_row_text(row) for row in draft.rows[: draft.header_rows]]
 
 
@@ -403,7 +403,7 @@ def _row_text(row: DraftRow) -> str:
     return one_line(" ".join(text_of(cell, words) for cell in cells))
 
 
-def _append(upper: Draft, lower: Draft) -> None:
+def _append(upper: BlockDraft, lower: BlockDraft) -> None:
     if lower.table is None:
         upper.groups[-1] += lower.groups[0]
         upper.groups += lower.groups[1:]
@@ -447,7 +447,7 @@ class TextWriter:
     def new_line(self) -> None:
         self._line_number += 1
 
-    def run(self, run: Run, words: Words, page: int, unwanted: re.Pattern[str] | None = None) -> None:
+    def run(self, run: WordRun, words: Words, page: int, unwanted: re.Pattern[str] | None = None) -> None:
         """The words of one run, separated by blanks, without what is unwanted inside them."""
         if page not in self.page_starts:
             self.page_starts[page] = self.length
@@ -468,7 +468,7 @@ class TextWriter:
         self._line.extend([self._line_number] * count)
         self._edges.append(words.edges[run.first : run.last])
 
-    def lines(self, lines: list[Line]) -> None:
+    def lines(self, lines: list[TextLine]) -> None:
         """The lines of a paragraph, joined by blanks, with hyphens at line ends repaired."""
         for position, line in enumerate(lines):
             self.new_line()
@@ -484,7 +484,7 @@ class TextWriter:
             else:
                 self._join(line.words, last, following)
 
-    def _join(self, words: Words, last: int, following: Line) -> None:
+    def _join(self, words: Words, last: int, following: TextLine) -> None:
         """What stands between two lines: a blank, nothing after a hyphenated word, nothing in CJK text."""
         word, after = words.text[last], following.words.text[following.runs[0].first]
         if words.hyphen[last] or (word.endswith("-") and len(word) > 1 and word[-2].isalpha() and after[:1].islower()):
@@ -511,7 +511,7 @@ class TextWriter:
         self.raw(text)
         self._end[-1] = self.length
 
-    def code(self, lines: list[Line]) -> None:
+    def code(self, lines: list[TextLine]) -> None:
         """Lines as they stand, with their indentation."""
         left = min(line.left for line in lines)
         for position, line in enumerate(lines):
@@ -539,7 +539,7 @@ class TextWriter:
                     level = run.middle
                 self.run(run, words, page)
 
-    def contents(self, line: Line) -> None:
+    def contents(self, line: TextLine) -> None:
         """An entry of a table of contents without its dots."""
         self.new_line()
         begin = self.length
@@ -550,7 +550,7 @@ class TextWriter:
                 self.raw(" " if self.length > begin else "")
                 self.run(replace(run, first=index, last=index + 1), line.words, line.page, _LEADERS)
 
-    def block(self, draft: Draft) -> None:
+    def block(self, draft: BlockDraft) -> None:
         """One block after the others, with the place of its header row and its picture."""
         self.raw(SEPARATOR if self.length else "")
         start = self.length

@@ -21,9 +21,9 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.parsers.pdf_page import Floats, PageDraft, Run, Words, text_of
+from refdesk.parsers.pdf_page import Floats, PageDraft, WordRun, Words, text_of
 
-Row = list[Run]
+Row = list[WordRun]
 Region = list[Row]
 
 Mask = NDArray[np.bool_]
@@ -46,12 +46,12 @@ OVERHANG = 0.05  # share of letters that may hang into the gutter: a line that w
 STRIPE = 0.5  # × font size: white across all columns that is more than the space between two lines
 
 
-def reading_order(runs: list[Run]) -> list[Region]:
+def reading_order(runs: list[WordRun]) -> list[Region]:
     """Columns one after the other, each as rows from top to bottom."""
     return [region for region in _split(runs, 0) if region]
 
 
-def group_rows(runs: list[Run]) -> list[Row]:
+def group_rows(runs: list[WordRun]) -> list[Row]:
     """Runs whose middles are level are one row, ordered along the direction of the script."""
     rows: list[Row] = []
     for run in sorted(runs, key=_height):
@@ -101,7 +101,7 @@ def _overlaps(small: Row, large: Row) -> bool:
     return all(left <= run.left and run.right <= right for run in small)
 
 
-def _height(run: Run) -> float:
+def _height(run: WordRun) -> float:
     return run.top if run.table is not None else run.middle
 
 
@@ -131,7 +131,7 @@ class _Part:
     drawn: NDArray[np.intp]  # the place in the order of drawing
 
     @classmethod
-    def of(cls, runs: list[Run]) -> _Part:
+    def of(cls, runs: list[WordRun]) -> _Part:
         edges = np.array([(run.left, run.top, run.right, run.bottom, _height(run), run.letters) for run in runs])
         left, top, right, bottom, middle, letters = edges.astype(np.float32).T
         prose = np.array([run.letters if _is_line(run) else 0 for run in runs], np.float32)
@@ -140,7 +140,7 @@ class _Part:
         return cls(left, top, right, bottom, middle, letters, prose, words, table, drawn)
 
 
-def _is_line(run: Run) -> bool:
+def _is_line(run: WordRun) -> bool:
     """Long enough for a line of a paragraph; where every character is a word (CJK), the letters count."""
     return (
         run.table is None
@@ -150,7 +150,7 @@ def _is_line(run: Run) -> bool:
     )
 
 
-def _split(runs: list[Run], depth: int) -> list[Region]:
+def _split(runs: list[WordRun], depth: int) -> list[Region]:
     if len(runs) < 2 * MIN_STRIP_ROWS or depth > MAX_DEPTH:
         return [group_rows(runs)]
     cut = _best_cut(_Part.of(runs))
@@ -328,7 +328,7 @@ class _Edge:
     """A run in one of the outer rows of a page; `place` is its lower edge as a share of the height."""
 
     page: int
-    run: Run
+    run: WordRun
     row: Row
     text: str
     place: float
@@ -336,7 +336,7 @@ class _Edge:
     apart: bool  # a blank stands between its row and the body
     outermost: bool
     last: bool  # nothing stands below: on a page that is not full a footer floats up with the text
-    shares: Run | None  # the line towards the body that holds the other half of its sentence
+    shares: WordRun | None  # the line towards the body that holds the other half of its sentence
 
     @property
     def alone(self) -> bool:
@@ -396,7 +396,7 @@ def _edges(index: int, page: PageDraft) -> list[_Edge]:
     return found
 
 
-def _other_half(run: Run, row: Row, words: Words) -> Run | None:
+def _other_half(run: WordRun, row: Row, words: Words) -> WordRun | None:
     """The run of the neighbouring row that goes on with the sentence of this run, or that this one goes on with."""
     for other in row:
         if min(run.right, other.right) <= max(run.left, other.left) or abs(run.size - other.size) > 0.08 * run.size:

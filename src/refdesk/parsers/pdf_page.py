@@ -101,14 +101,14 @@ class Words:
     glued: bytes  # 1: no blank before it
     hyphen: bytes  # 1: ended with a line-end hyphen, which is not in `text`
     edges: Floats  # (n, 4) left, top, right, bottom in per cent of the displayed page
-    spans: Floats  # (n, 2) left and right in points of the page turned upright, as in `Run`
+    spans: Floats  # (n, 2) left and right in points of the page turned upright, as in `WordRun`
 
     def __len__(self) -> int:
         return len(self.text)
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class WordRun:
     """Words `first..last` on one base line; edges in points of the page turned so that this text is upright."""
 
     first: int
@@ -138,11 +138,11 @@ class Run:
 
 
 @dataclass(slots=True, eq=False)
-class PageText:
+class PageContent:
     """The words of a page and its runs by direction: `runs[0]` is the main direction, turned upright."""
 
     words: Words
-    runs: list[list[Run]] = field(default_factory=list)
+    runs: list[list[WordRun]] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)  # quarter turns of each group of runs
     characters: int = 0
     unreadable: int = 0  # characters without a meaning: no Unicode value, control codes, private use
@@ -155,7 +155,7 @@ class PageDraft:
     number: int
     width: float
     height: float
-    content: PageText
+    content: PageContent
     frame: Frame
     rulings: Floats = field(default_factory=lambda: np.empty((0, 4), np.float32))
     label: str = ""
@@ -173,7 +173,7 @@ _LIGATURES.update({code: unicodedata.normalize("NFKC", chr(code)) for code in ra
 _LIGATURES.update(dict.fromkeys((*range(0x0, 0x2), *range(0x3, 0x20), *range(0x7F, 0xA0))))
 
 
-def text_of(runs: list[Run], words: Words) -> str:
+def text_of(runs: list[WordRun], words: Words) -> str:
     parts: list[str] = []
     for run in runs:
         for index in range(run.first, run.last):
@@ -185,9 +185,9 @@ def text_of(runs: list[Run], words: Words) -> str:
     return "".join(parts)
 
 
-def no_text(unreadable: int = 0) -> PageText:
+def no_text(unreadable: int = 0) -> PageContent:
     nothing = np.empty((0, 4), np.float32)
-    return PageText(Words([], b"", b"", nothing, nothing[:, :2]), unreadable=unreadable)
+    return PageContent(Words([], b"", b"", nothing, nothing[:, :2]), unreadable=unreadable)
 
 
 def frame_of(page: Any) -> Frame:
@@ -195,7 +195,7 @@ def frame_of(page: Any) -> Frame:
     return Frame(left, bottom, right, top, (page.get_rotation() // 90) % 4)
 
 
-def read_page(text_page: Any, frame: Frame) -> PageText:
+def read_page(text_page: Any, frame: Frame) -> PageContent:
     """All words and runs of one page."""
     handle = ctypes.cast(text_page.raw, ctypes.c_void_p).value
     count = pdfium.FPDFText_CountChars(text_page.raw)
@@ -272,7 +272,7 @@ def _page_text(
     lines: NDArray[np.intp],
     frame: Frame,
     unreadable: int,
-) -> PageText:
+) -> PageContent:
     pairs = np.stack((starts, ends), axis=1).ravel()
     low = np.minimum.reduceat(boxes[:, :2], pairs)[::2]
     high = np.maximum.reduceat(boxes[:, 2:], pairs)[::2]
@@ -292,7 +292,7 @@ def _page_text(
     keep = np.array([bool(word) for word in text]) & (sizes >= MIN_SIZE)
     spans = np.zeros((len(starts), 2), np.float32)
     words = Words(text, (~previous_blank).astype(np.uint8).tobytes(), bytes(hyphens), percent, spans)
-    page = PageText(words, characters=int((ends - starts)[keep].sum()), unreadable=unreadable)
+    page = PageContent(words, characters=int((ends - starts)[keep].sum()), unreadable=unreadable)
     weight = np.bincount(turns[keep], weights=(ends - starts)[keep], minlength=4) if keep.any() else np.zeros(4)
     for turn in np.argsort(-weight, kind="stable").tolist():
         chosen = np.flatnonzero(keep & (turns == turn))
@@ -431,7 +431,7 @@ def _runs(
     styles: list[tuple[bool, bool, bool]],
     rtl: NDArray[np.bool_],
     words: Words,
-) -> list[Run]:
+) -> list[WordRun]:
     """Words that follow one another on a base line without a wide gap."""
     left, top, right, bottom = upright.T
     middle = (top + bottom) / 2
@@ -461,7 +461,7 @@ def _runs(
         x1, y1 = high[row].tolist()
         dominant = start + letters.index(max(letters))
         runs.append(
-            Run(first, last, x0, y0, x1, y1, float(sizes[dominant]), total, stop - start,
+            WordRun(first, last, x0, y0, x1, y1, float(sizes[dominant]), total, stop - start,
                 sum(map(str.isdigit, "".join(words.text[first:last]))), bold, mono, italic,
                 bool(rtl[start:stop].mean() > 0.5))
         )  # fmt: skip

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from refdesk.parsers.pdf_layout import Region, Row, group_rows
-from refdesk.parsers.pdf_page import Box4, Floats, Run, Words, text_of
+from refdesk.parsers.pdf_page import Box4, Floats, WordRun, Words, text_of
 
-Cell = list[Run]  # the lines of a cell, top to bottom
+Cell = list[WordRun]  # the lines of a cell, top to bottom
 
 SNAP = 3.0  # points; pdfplumber's own default
 MIN_LINE = 6.0  # points: shorter than a line of text is decoration
@@ -35,7 +35,7 @@ _CLOSERS = frozenset({")", "%", ")%", "pp", "bps", "x", "*", "(1)", "(2)", "(a)"
 
 
 @dataclass(slots=True, eq=False)
-class Table:
+class PageTable:
     """Rows of cells; `edges` are the left and right edges of the columns, to know a continuation on the next page."""
 
     rows: list[list[Cell]]
@@ -51,7 +51,7 @@ class Table:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class TextLine:
     """One row of text that is not part of a table."""
 
     runs: Row
@@ -68,7 +68,7 @@ class Line:
         return self.runs[0].figure
 
     @property
-    def main(self) -> Run:
+    def main(self) -> WordRun:
         return self.runs[0] if len(self.runs) == 1 else max(self.runs, key=lambda run: run.letters)
 
     @property
@@ -88,10 +88,10 @@ class Line:
         return text_of(self.runs, self.words)
 
 
-Item = Line | Table
+Item = TextLine | PageTable
 
 
-def _bounds(runs: list[Run]) -> Box4:
+def _bounds(runs: list[WordRun]) -> Box4:
     return (
         min(run.left for run in runs),
         min(run.top for run in runs),
@@ -136,7 +136,7 @@ def find_tables(region: Region, words: Words) -> list[Item]:
             continue
         contents = _is_contents(rows[index:stop])
         for cells in rows[index : stop if contents else index + 1]:
-            line = Line(cells.row, words, *_bounds(cells.row))
+            line = TextLine(cells.row, words, *_bounds(cells.row))
             line.contents = contents or bool(_ENTRY.search(line.text))
             items.append(line)
             index += 1
@@ -212,7 +212,7 @@ def _is_contents(rows: list[_Cells]) -> bool:
     return enough and all(len(cells.cells) <= 4 for cells in rows)
 
 
-def _borderless(rows: list[_Cells], words: Words) -> Table | None:
+def _borderless(rows: list[_Cells], words: Words) -> PageTable | None:
     """A table if most cells after the first line up with a cell of another row."""
     tabular = [cells for cells in rows if cells.is_tabular]
     if len(tabular) < MIN_ROWS or (_is_contents(rows) and not _looks_financial(rows)):
@@ -236,7 +236,7 @@ def _borderless(rows: list[_Cells], words: Words) -> Table | None:
     if numeric < 0.4 * total and not _regular(tabular):
         return None
     bounds = _bounds([run for cells in rows for run in cells.row])
-    return Table([cells.cells for cells in rows], _header_rows(rows), *bounds, _column_edges(tabular), False, words)
+    return PageTable([cells.cells for cells in rows], _header_rows(rows), *bounds, _column_edges(tabular), False, words)
 
 
 def _looks_financial(rows: list[_Cells]) -> bool:
@@ -276,7 +276,7 @@ def _column_edges(tabular: list[_Cells]) -> tuple[float, ...]:
     return tuple(found)
 
 
-def same_columns(upper: Table, lower: Table) -> bool:
+def same_columns(upper: PageTable, lower: PageTable) -> bool:
     """Does `lower`, at the top of the next page, go on with `upper`?"""
     if upper.ruled != lower.ruled or len(upper.columns) != len(lower.columns) or not upper.columns:
         return False
@@ -287,7 +287,7 @@ def same_columns(upper: Table, lower: Table) -> bool:
     return abs(middle) < 60 and all(abs(shift - middle) < tolerance for shift in shifts)
 
 
-def first_is_data(table: Table) -> bool:
+def first_is_data(table: PageTable) -> bool:
     """The first row holds amounts, so the table has no header of its own."""
     return any(_is_amount(text_of(cell, table.words)) for cell in table.rows[0])
 
@@ -300,7 +300,7 @@ def _is_amount(text: str) -> bool:
 # --- ruled tables: which cells do the lines of a page enclose? --------------------------------------------------------
 
 
-def ruled_tables(lines: Floats, runs: list[Run], words: Words) -> list[Run]:
+def ruled_tables(lines: Floats, runs: list[WordRun], words: Words) -> list[WordRun]:
     """The runs, with a single one for each table that stands inside a grid of lines."""
     widths, heights = lines[:, 2] - lines[:, 0], lines[:, 3] - lines[:, 1]
     across = lines[(widths > MIN_LINE) & (heights < SNAP)]
@@ -414,12 +414,12 @@ def _corners(cell: Box4) -> set[Point]:
     return {(left, top), (left, bottom), (right, top), (right, bottom)}
 
 
-def _fill(cells: list[Box4], runs: list[Run], words: Words) -> list[Run]:
+def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]:
     """Puts the words inside the grid into its cells; a frame around running text is not a table."""
     left, top = min(cell[0] for cell in cells), min(cell[1] for cell in cells)
     right, bottom = max(cell[2] for cell in cells), max(cell[3] for cell in cells)
-    inside: list[Run] = []
-    outside: list[Run] = []
+    inside: list[WordRun] = []
+    outside: list[WordRun] = []
     for run in runs:
         middle = (run.left + run.right) / 2
         within = left - SNAP <= middle <= right + SNAP and top - SNAP <= run.middle <= bottom + SNAP
@@ -431,7 +431,7 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> list[Run]:
     rows: list[list[Cell]] = []
     filled = 0
     boxes = np.array(cells)
-    placed: dict[int, list[Run]] = {}
+    placed: dict[int, list[WordRun]] = {}
     for run in inside:
         for part in _parts(run, boxes, words):
             placed.setdefault(part[0], []).append(part[1])
@@ -453,13 +453,13 @@ def _fill(cells: list[Box4], runs: list[Run], words: Words) -> list[Run]:
     dominated = len(largest) > 8 and sum(run.letters for run in largest) > 0.4 * total
     if dominated or (max(len(cell) for row in rows for cell in row) > 12 and filled < 12):
         return runs
-    table = Table(rows, _header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
+    table = PageTable(rows, _header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
     letters = sum(run.letters for run in inside)
-    item = Run(0, 0, left, top, right, bottom, inside[0].size, letters, table=table)
+    item = WordRun(0, 0, left, top, right, bottom, inside[0].size, letters, table=table)
     return [*outside, item]
 
 
-def _parts(run: Run, boxes: Any, words: Words) -> list[tuple[int, Run]]:
+def _parts(run: WordRun, boxes: Any, words: Words) -> list[tuple[int, WordRun]]:
     """A run may go over a line between two cells: its words go to the cells they stand in."""
     middle = run.middle
     level = np.flatnonzero((boxes[:, 1] - SNAP <= middle) & (middle <= boxes[:, 3] + SNAP))
@@ -472,7 +472,7 @@ def _parts(run: Run, boxes: Any, words: Words) -> list[tuple[int, Run]]:
     if len(inner) == 1 or run.words == 1:
         overlap = [min(run.right, boxes[i, 2]) - max(run.left, boxes[i, 0]) for i in inner]
         return [(inner[overlap.index(max(overlap))], run)]
-    parts: list[tuple[int, Run]] = []
+    parts: list[tuple[int, WordRun]] = []
     for index, (x0, x1) in enumerate(words.spans[run.first : run.last].tolist(), run.first):
         centre = (x0 + x1) / 2
         owner = min(inner, key=lambda i: max(boxes[i, 0] - centre, centre - boxes[i, 2], 0))
