@@ -30,8 +30,7 @@ from refdesk.errors import AskError, NotFound, NotSignedIn, RefdeskError, UsageE
 from refdesk.events import Done, Failed, Thinking
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.guard import caller_by_key
-from refdesk.serve.http.limits import Limits, bounded
-from refdesk.serve.http.protocol import BoundedProtocol
+from refdesk.serve.http.limits import BoundedProtocol, Limits, bounded
 from refdesk.settings import Settings
 from refdesk.trace import aside
 from refdesk.types import Document, Hit

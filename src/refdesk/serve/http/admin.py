@@ -3,77 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
+from refdesk import __version__
 from refdesk.access import Caller
 from refdesk.config import IN_SETTINGS, Config, Entered
 from refdesk.desk import Refdesk
-from refdesk.errors import NotFound, NotSignedIn, UsageError
+from refdesk.errors import NotFound, NotSignedIn, RefdeskError, UsageError
 from refdesk.models import PROVIDERS, Provider
 from refdesk.providers.registry import CHECK_S, answering, check_model, entered_for, listed_by, make_model, save_entered
-from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import COOKIE, Who, is_counted
-from refdesk.serve.http.openapi import failures, gives
+from refdesk.serve.http.errors import ServerStopping, reply
+from refdesk.serve.http.guard import COOKIE, Library, Perhaps, Serving, Who, is_counted
+from refdesk.serve.http.observe import CONTENT_TYPE
+from refdesk.serve.http.openapi import Responses, failures, returns
 from refdesk.serve.http.requests import ConnectIn, KeyChange, KeyIn, ModelIn, PresetIn, ProviderIn, SessionIn
 from refdesk.serve.http.responses import (
     ChangedKey,
-    Key,
+    Health,
     KeyList,
     Me,
     ModelNames,
     ModelReply,
     ModelState,
     NewKey,
-    ProviderState,
+    Readiness,
     RevokedKey,
-    Setting,
     SettingList,
     SignedOut,
 )
-from refdesk.serve.http.service import Library, Serving
 from refdesk.settings import PRESETS, specs
 from refdesk.trace import aside
 
-router = APIRouter(prefix="/api", tags=["access"])
-KEY: Key = {
-    "id": "3c9a1f",
-    "name": "anna",
-    "role": "reader",
-    "collections": ["finance"],
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-    "last_used": "",
-}
-ME: Me = {
-    "id": "3c9a1f",
-    "name": "anna",
-    "role": "reader",
-    "collections": ["finance"],
-    "signed_in": True,
-    "may": {
-        "add": False,
-        "settings": False,
-        "keys": False,
-        "traces": False,
-        "analytics": False,
-        "clear_cache": False,
-    },
-    "model": True,
-}
+router = APIRouter()
 
 
-@router.get("/keys", summary="Every key, without its secret", responses=gives(KeyList, {"keys": [KEY]}))
+@router.get("/api/keys", tags=["access"], summary="Every key, without its secret", responses=returns(KeyList))
 def keys(desk: Library, caller: Who) -> Response:
     caller.require("keys")
     return reply({"keys": [one.to_dict() for one in desk.keys.list()]})
 
 
-@router.post(
-    "/keys", status_code=201, summary="Make a key", responses=gives(NewKey, {"key": KEY, "secret": "rd_…"}, 201)
-)
+@router.post("/api/keys", tags=["access"], status_code=201, summary="Make a key", responses=returns(NewKey, 201))
 def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
     """The secret is in this answer and nowhere else."""
     caller.require("keys")
@@ -86,7 +62,7 @@ def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
     return reply({"key": key.to_dict(), "secret": secret}, 201)
 
 
-@router.patch("/keys/{key_id}", summary="Change a key", responses=gives(ChangedKey, {"key": KEY}) | failures(404))
+@router.patch("/api/keys/{key_id}", tags=["access"], summary="Change a key", responses=returns(ChangedKey))
 def change_key(desk: Library, caller: Who, key_id: str, body: KeyChange) -> Response:
     """Its name, its role or its collections; `null` is every collection. In force at once, for sign-ins with it too.
 
@@ -105,14 +81,14 @@ def change_key(desk: Library, caller: Who, key_id: str, body: KeyChange) -> Resp
     return reply({"key": key.to_dict()})
 
 
-@router.delete("/keys/{key_id}", summary="Revoke a key", responses=gives(RevokedKey, {"revoked": KEY}) | failures(404))
+@router.delete("/api/keys/{key_id}", tags=["access"], summary="Revoke a key", responses=returns(RevokedKey))
 def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
     """From now on nobody gets in with it, nor with a sign-in that used it."""
     caller.require("keys")
     return reply({"revoked": desk.keys.revoke(key_id, keep_owner=True).to_dict()})
 
 
-@router.post("/session", summary="Sign in with a key", responses=gives(Me, ME))
+@router.post("/api/session", tags=["access"], summary="Sign in with a key", responses=returns(Me))
 async def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     """Sets a cookie that no script can read and no other site can send."""
     desk = service.desk
@@ -131,7 +107,7 @@ async def sign_in(request: Request, service: Serving, body: SessionIn) -> Respon
     return answer
 
 
-@router.delete("/session", summary="Sign out", responses=gives(SignedOut, {"signed_in": False}))
+@router.delete("/api/session", tags=["access"], summary="Sign out", responses=returns(SignedOut))
 def sign_out(request: Request, desk: Library) -> Response:
     if token := request.cookies.get(COOKIE):
         desk.sessions.end(token)
@@ -140,7 +116,7 @@ def sign_out(request: Request, desk: Library) -> Response:
     return answer
 
 
-@router.get("/me", summary="The caller: name, role and rights", responses=gives(Me, ME))
+@router.get("/api/me", tags=["access"], summary="The caller: name, role and rights", responses=returns(Me))
 def me(desk: Library, caller: Who) -> Response:
     return reply(_me(desk, caller))
 
@@ -154,37 +130,20 @@ def _me(desk: Refdesk, caller: Caller) -> dict[str, Any]:
 
 # Settings over HTTP, for admins: every one with its help, default and bounds; presets.
 
-settings_router = APIRouter(prefix="/api", tags=["settings"])
-SETTING: Setting = {
-    "name": "rag.top_k",
-    "section": "rag",
-    "value": 5,
-    "default": 10,
-    "changed": True,
-    "from": "library",
-    "help": "Chunks that a search gives",
-    "allowed": "1 to 1000",
-    "choices": [],
-    "minimum": 1,
-    "maximum": 1000,
-    "kind": "int",
-    "per_request": True,
-}
-SETTINGS: SettingList = {"settings": [SETTING], "presets": {"speed": {"rag.top_k": 5}}, "notes": []}
 Check = Annotated[bool, Query(description="Whether a model that is named is looked for at its provider.")]
 Values = Annotated[
     dict[str, bool | int | float | str], Body(examples=[{"rag.top_k": 5}], description="Names and their new values.")
 ]
 
 
-@settings_router.get("/settings", summary="Every setting", responses=gives(SettingList, SETTINGS))
+@router.get("/api/settings", tags=["settings"], summary="Every setting", responses=returns(SettingList))
 def settings(desk: Library, caller: Who) -> Response:
     caller.require("settings")
     return reply(listed(desk))
 
 
-@settings_router.patch(
-    "/settings", summary="Change some, or none when one is wrong", responses=gives(SettingList, SETTINGS)
+@router.patch(
+    "/api/settings", tags=["settings"], summary="Change some, or none when one is wrong", responses=returns(SettingList)
 )
 async def change(desk: Library, caller: Who, values: Values, check: Check = True) -> Response:
     """A model is looked for at its provider first; `check=false` saves a name that cannot be reached now."""
@@ -195,15 +154,20 @@ async def change(desk: Library, caller: Who, values: Values, check: Check = True
     return reply(await asyncio.to_thread(listed, desk))
 
 
-@settings_router.post("/settings/preset", summary="Change several at once", responses=gives(SettingList, SETTINGS))
+@router.post(
+    "/api/settings/preset", tags=["settings"], summary="Change several at once", responses=returns(SettingList)
+)
 def preset(desk: Library, caller: Who, body: PresetIn) -> Response:
     caller.require("settings")
     desk.settings_store.use_preset(body.name)
     return reply(listed(desk))
 
 
-@settings_router.delete(
-    "/settings/{name}", summary="Reset one to its default", responses=gives(SettingList, SETTINGS) | failures(404)
+@router.delete(
+    "/api/settings/{name}",
+    tags=["settings"],
+    summary="Reset one to its default",
+    responses=returns(SettingList),
 )
 def reset(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
@@ -239,30 +203,22 @@ def listed(desk: Refdesk) -> dict[str, Any]:
 
 # Connecting a model over HTTP, for admins: its provider's address and key, the names it lists, a word from it.
 
-models_router = APIRouter(prefix="/api/models", tags=["settings"])
-PROVIDER: ProviderState = {
-    "name": "openai",
-    "base_url": "https://api.openai.com/v1",
-    "default_base_url": "https://api.openai.com/v1",
-    "address_from": "provider",
-    "needs_key": True,
-    "key": "…4f2a",
-    "key_from": "settings",
-}
-STATE: ModelState = {"answer": "openai:gpt-4o-mini", "enabled": True, "providers": [PROVIDER], "problems": []}
 SHOWN_OF_KEY = 4
 LONG_KEY = 16  # characters; of a shorter one, four are too many to show
 
 
-@models_router.get("", summary="Which model writes, and which providers are known", responses=gives(ModelState, STATE))
+@router.get(
+    "/api/models",
+    tags=["settings"],
+    summary="Which model writes, and which providers are known",
+    responses=returns(ModelState),
+)
 def models(desk: Library, caller: Who) -> Response:
     caller.require("settings")
     return reply(_state(desk))
 
 
-@models_router.post(
-    "/list", summary="The models of a provider", responses=gives(ModelNames, {"models": ["gpt-4o"], "is_listed": True})
-)
+@router.post("/api/models/list", tags=["settings"], summary="The models of a provider", responses=returns(ModelNames))
 async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
     """As it is saved, or at an address and with a key that are not saved yet."""
     caller.require("settings")
@@ -272,8 +228,11 @@ async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
     return reply({"models": found or [], "is_listed": found is not None})
 
 
-@models_router.post(
-    "/connect", summary="Save a provider's address and key, and a model", responses=gives(ModelState, STATE)
+@router.post(
+    "/api/models/connect",
+    tags=["settings"],
+    summary="Save a provider's address and key, and a model",
+    responses=returns(ModelState),
 )
 async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
     """Nothing is saved when the provider cannot be reached, refuses the key or does not list the model."""
@@ -297,10 +256,11 @@ async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
     return reply(await asyncio.to_thread(save))
 
 
-@models_router.delete(
-    "/providers/{name}",
+@router.delete(
+    "/api/models/providers/{name}",
+    tags=["settings"],
     summary="Forget the address and key that were entered for a provider",
-    responses=gives(ModelState, STATE) | failures(404),
+    responses=returns(ModelState),
 )
 def forget(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
@@ -308,10 +268,11 @@ def forget(desk: Library, caller: Who, name: str) -> Response:
     return reply(_state(desk))
 
 
-@models_router.post(
-    "/test",
+@router.post(
+    "/api/models/test",
+    tags=["settings"],
     summary="Ask a model for one word",
-    responses=gives(ModelReply, {"model": "ollama:qwen2.5:14b", "reply": "Ready", "ms": 412.0}) | failures(502),
+    responses=returns(ModelReply) | failures(502),
 )
 async def test_model(desk: Library, caller: Who, body: ModelIn) -> Response:
     """Also one that is being skipped after failures; when it answers, it is asked again from now on."""
@@ -352,7 +313,7 @@ def _state(desk: Refdesk) -> dict[str, Any]:
     }
 
 
-def _shown(config: Config, provider: Provider) -> ProviderState:
+def _shown(config: Config, provider: Provider) -> dict[str, Any]:
     known = entered_for(provider, config)
     try:
         access = config.access(provider, known)
@@ -369,3 +330,60 @@ def _shown(config: Config, provider: Provider) -> ProviderState:
         "key": ("…" + key[-SHOWN_OF_KEY:] if len(key) >= LONG_KEY else "…") if key else "",
         "key_from": "" if not key else "settings" if variable == IN_SETTINGS else "environment",
     }
+
+
+# Is the service alive, and can it answer? And its figures for Prometheus.
+
+logger = logging.getLogger("refdesk.http")
+EXAMPLE = 'refdesk_requests_total{method="POST",route="/api/query",status="200"} 12.0\n'
+FIGURES: Responses = {
+    200: {"description": "Figures", "content": {"text/plain": {"schema": {"type": "string"}, "example": EXAMPLE}}}
+}
+
+
+# Some watchers ask with HEAD.
+@router.head("/healthz", include_in_schema=False)
+@router.get("/healthz", tags=["health"], summary="The process is alive", responses=returns(Health))
+async def healthz() -> Response:
+    return reply({"status": "ok"})
+
+
+@router.head("/readyz", include_in_schema=False)
+@router.get(
+    "/readyz",
+    tags=["health"],
+    summary="The library opens and its index is fresh",
+    responses=returns(Readiness) | returns(Readiness, 503, "It cannot answer now"),
+)
+def readyz(service: Serving, caller: Perhaps) -> Response:
+    """Details are for admins of the whole library."""
+    desk = service.desk
+    try:
+        if service.streams.is_stopping:
+            raise ServerStopping
+        desk.catalogue.check()
+        standing = desk.reader.refresh()
+    except Exception as error:  # whatever it is: it cannot answer
+        said = error.sentence if isinstance(error, RefdeskError) else f"the database does not answer: {error}"
+        logger.warning("not ready: %s", said)
+        return reply({"status": "not ready"} | _details(caller, {"reason": said}), 503)
+    return reply({"status": "ready"} | _details(caller, _library(desk) | {"generation": standing.generation}))
+
+
+def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
+    return details if caller is not None and caller.may("settings") else {}
+
+
+def _library(desk: Refdesk) -> dict[str, Any]:
+    return {"version": __version__, "chunks": desk.reader.chunk_count, "process": os.getpid()}
+
+
+@router.get(
+    "/metrics",
+    tags=["health"],
+    summary="Figures for Prometheus",
+    responses=FIGURES,
+)
+def metrics(service: Serving, caller: Who) -> Response:
+    caller.require("analytics")
+    return Response(service.figures.text(), media_type=CONTENT_TYPE)

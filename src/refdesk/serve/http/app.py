@@ -29,44 +29,16 @@ from uvicorn.supervisors.multiprocess import Process
 
 from refdesk import __version__
 from refdesk.desk import Refdesk
-from refdesk.serve.http import admin as keys
-from refdesk.serve.http import admin as models
-from refdesk.serve.http import admin as settings
-from refdesk.serve.http import asking, conversations, documents, health, openai, page, pages, uploads
-from refdesk.serve.http import asking as searching
-from refdesk.serve.http import conversations as traces
-from refdesk.serve.http import documents as changing
-from refdesk.serve.http import documents as collections
-from refdesk.serve.http import documents as examples
-from refdesk.serve.http import pages as images
+from refdesk.serve.http import admin, asking, conversations, documents, openai, page, pages, uploads
 from refdesk.serve.http.errors import add_handlers
-from refdesk.serve.http.guard import Guard
+from refdesk.serve.http.guard import Guard, Service
 from refdesk.serve.http.limits import Limits
 from refdesk.serve.http.observe import Observe, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
-from refdesk.serve.http.service import Service
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
-ROUTERS = (
-    asking.router,
-    searching.router,
-    documents.router,
-    changing.changing_router,
-    pages.router,
-    images.images_router,
-    uploads.router,
-    examples.examples_router,
-    collections.collections_router,
-    conversations.router,
-    traces.traces_router,
-    settings.settings_router,
-    models.models_router,
-    keys.router,
-    openai.router,
-    health.router,
-    page.router,
-)
+ROUTERS = tuple(module.router for module in (asking, documents, pages, uploads, conversations, admin, openai, page))
 
 
 def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, shared: Path | None = None) -> FastAPI:

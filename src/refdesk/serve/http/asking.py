@@ -21,19 +21,40 @@ from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
 from refdesk.serve.http.documents import WITH_IMAGES
 from refdesk.serve.http.errors import ServerStopping, problem, reply
-from refdesk.serve.http.guard import Who
+from refdesk.serve.http.guard import Service, Serving, Who
 from refdesk.serve.http.observe import log_question
-from refdesk.serve.http.openapi import ANSWER, EVENTS, failures, gives
+from refdesk.serve.http.openapi import failures, returns, returns_events
 from refdesk.serve.http.pages import LONGEST_BOXES, MOST_BOXES
 from refdesk.serve.http.requests import LONGEST_SEARCH, MOST_HITS, ChatRequest, Name, QueryRequest, SearchRequest
-from refdesk.serve.http.responses import Cleared, SearchResult
+from refdesk.serve.http.responses import (
+    Cleared,
+    ContentEvent,
+    DoneEvent,
+    ErrorEvent,
+    ReplaceEvent,
+    SearchResult,
+    SourcesEvent,
+    ThinkingEvent,
+    VerificationEvent,
+)
 from refdesk.serve.http.seeds import answer_shape, citation_shape
-from refdesk.serve.http.service import Service, Serving
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, new_id
 from refdesk.trace import aside
 from refdesk.types import EVERYTHING, Hit, Kind, Method
 
 router = APIRouter(tags=["asking"])
+ANSWER = returns(Answer, description="The answer")
+EVENTS = returns_events(
+    {
+        "thinking": ThinkingEvent,
+        "sources": SourcesEvent,
+        "content": ContentEvent,
+        "verification": VerificationEvent,
+        "replace": ReplaceEvent,
+        "done": DoneEvent,
+        "error": ErrorEvent,
+    }
+)
 AGAIN_S = GRACE_S
 LOOK_S = 0.2
 LastEvent = Annotated[
@@ -49,7 +70,7 @@ async def query(request: Request, service: Serving, caller: Who, body: QueryRequ
     return reply(answer_shape(answer))
 
 
-@router.post("/api/query/clear-cache", summary="Forget known answers", responses=gives(Cleared, {"cleared": True}))
+@router.post("/api/query/clear-cache", summary="Forget known answers", responses=returns(Cleared))
 def clear_cache(service: Serving, caller: Who) -> Response:
     caller.require("clear_cache")
     service.desk.asking.cache.clear()
@@ -271,34 +292,7 @@ def _done(answer: Answer) -> dict[str, Any]:
 
 # Searching over HTTP: the passages that fit best, each with its text, its place and its true scores; no answer.
 
-PLACE = "/api/documents/b4f2c6d1a0937e55/pages/2"
-HIT: dict[str, Any] = {
-    "document_id": "b4f2c6d1a0937e55",
-    "document_name": "price-list.pdf",
-    "chunk_id": 17,
-    "chunk_sequence": 3,
-    "kind": "text",
-    "heading_path": ["Prices", "Revision"],
-    "page": 2,
-    "pages": [2],
-    "boxes": [{"page": 2, "x": 10.0, "y": 41.5, "width": 63.0, "height": 1.6}],
-    "text": "The price list is revised every January.",
-    "lexical_score": 7.3,
-    "cosine": 0.83,
-    "score": 0.91,
-    "collection": "finance",
-    "title": "Price list 2026",
-    "date": "2026-01-31",
-    "lines": [
-        {"start": 0, "end": 40, "page": 2, "box": {"page": 2, "x": 10.0, "y": 41.5, "width": 63.0, "height": 1.6}}
-    ],
-    "page_text": f"{PLACE}/text",
-    "page_image": f"{PLACE}/image?boxes=%5B%5B10.0%2C41.5%2C63.0%2C1.6%5D%5D",
-    "figure": None,
-}
-HITS = gives(
-    SearchResult, {"query": "price list revised", "method": "hybrid", "hits": [HIT]}, description="The best first"
-)
+HITS = returns(SearchResult, description="Best first")
 Several = Annotated[list[Name] | None, Query(max_length=100)]
 
 

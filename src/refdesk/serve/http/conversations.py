@@ -13,46 +13,23 @@ from refdesk.answer import answer_from_dict
 from refdesk.arguments import checked_title
 from refdesk.errors import NotFound
 from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import Who
-from refdesk.serve.http.openapi import FEEDBACK, KEPT_ANSWER, failures, gives
+from refdesk.serve.http.guard import Library, Serving, Who
+from refdesk.serve.http.openapi import failures, returns
 from refdesk.serve.http.requests import FeedbackIn, TitleIn
 from refdesk.serve.http.responses import (
     Analytics,
     AskedList,
-    AskedQuestion,
     Conversation,
     ConversationList,
     Deleted,
     Feedback,
-    LookedAt,
-    Message,
     MessageList,
-    Percentiles,
-    Running,
-    Stage,
     Stopped,
     Trace,
 )
 from refdesk.serve.http.seeds import answer_shape
-from refdesk.serve.http.service import Library, Serving
 
-router = APIRouter(prefix="/api/conversations", tags=["conversations"])
-CONVERSATION: Conversation = {
-    "id": "tuesday",
-    "title": "When is the price list revised?",
-    "owner": "3c9a1f",
-    "message_count": 2,
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-    "updated_at": "2026-01-31T09:00:04.000+00:00",
-}
-MESSAGE: Message = {
-    "key": 1,
-    "role": "user",
-    "content": "When is the price list revised?",
-    "answer_id": "",
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-}
-RUNNING: Running = {"stream": "19a8c1d2e3f4a5b6c7d8e9f", "question": "And what does it cost?"}
+router = APIRouter(prefix="/api")
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
@@ -61,23 +38,29 @@ def _owner(caller: Caller) -> str | None:
     return caller.id or None
 
 
-@router.get("", summary="The last conversations", responses=gives(ConversationList, {"conversations": [CONVERSATION]}))
+@router.get(
+    "/conversations", tags=["conversations"], summary="The last conversations", responses=returns(ConversationList)
+)
 def recent(desk: Library, caller: Who, limit: Limit = 50) -> Response:
     found = desk.asking.conversations.recent(limit, owner=_owner(caller))
     return reply({"conversations": [one.to_dict() for one in found]})
 
 
 @router.get(
-    "/{conversation_id}", summary="One conversation", responses=gives(Conversation, CONVERSATION) | failures(404)
+    "/conversations/{conversation_id}",
+    tags=["conversations"],
+    summary="One conversation",
+    responses=returns(Conversation),
 )
 def conversation(desk: Library, caller: Who, conversation_id: str) -> Response:
     return reply(desk.asking.conversations.conversation(conversation_id, owner=_owner(caller)).to_dict())
 
 
 @router.get(
-    "/{conversation_id}/messages",
+    "/conversations/{conversation_id}/messages",
+    tags=["conversations"],
     summary="What was said in it",
-    responses=gives(MessageList, {"messages": [MESSAGE], "running": RUNNING}) | failures(404),
+    responses=returns(MessageList),
 )
 async def messages(service: Serving, caller: Who, conversation_id: str, limit: Limit = 200) -> Response:
     """`running` is the question that is being answered; its stream is followed with `Last-Event-ID: STREAM-0`."""
@@ -94,9 +77,10 @@ async def messages(service: Serving, caller: Who, conversation_id: str, limit: L
 
 
 @router.post(
-    "/{conversation_id}/stop",
+    "/conversations/{conversation_id}/stop",
+    tags=["conversations"],
     summary="Stop the answer that is being written",
-    responses=gives(Stopped, {"stopped": True}),
+    responses=returns(Stopped),
 )
 async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
     """Answers when what was written until now is stored in the conversation; false when nothing was being written."""
@@ -107,7 +91,10 @@ async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
 
 
 @router.patch(
-    "/{conversation_id}", summary="Give it a title", responses=gives(Conversation, CONVERSATION) | failures(404)
+    "/conversations/{conversation_id}",
+    tags=["conversations"],
+    summary="Give it a title",
+    responses=returns(Conversation),
 )
 def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> Response:
     store, owner = desk.asking.conversations, _owner(caller)
@@ -116,9 +103,10 @@ def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> R
 
 
 @router.delete(
-    "/{conversation_id}",
+    "/conversations/{conversation_id}",
+    tags=["conversations"],
     summary="Remove it, with its answers",
-    responses=gives(Deleted, {"deleted": "tuesday"}) | failures(404),
+    responses=returns(Deleted),
 )
 def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
     desk.asking.conversations.delete(conversation_id, owner=_owner(caller))
@@ -127,76 +115,20 @@ def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
 
 # Answers that were given, how they came about, what people said of them, and all of it in figures.
 
-traces_router = APIRouter(prefix="/api", tags=["answers"])
-ASKED: AskedQuestion = {
-    "id": "0f3a9c",
-    "question": "When is the price list revised?",
-    "conversation_id": "tuesday",
-    "owner": "3c9a1f",
-    "collections": ["default"],
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-    "error": "",
-}
-STAGE: Stage = {
-    "name": "retrieve",
-    "depth": 0,
-    "started_ms": 1.2,
-    "took_ms": 12.2,
-    "input": {"k": 10},
-    "output": {"hits": 10},
-    "skipped": "",
-    "error": "",
-    "cost_usd": 0.0,
-}
-PASSAGE: LookedAt = {
-    "chunk_id": 12,
-    "document_id": "b4f2c6d1a0937e55",
-    "document_name": "prices.pdf",
-    "page": 2,
-    "heading_path": ["Prices"],
-    "lexical_score": 7.31,
-    "cosine": 0.61,
-    "score": 0.83,
-    "use": "cited",
-}
-TRACE: Trace = {"id": "0f3a9c", "total_ms": 31.4, "stages": [STAGE], "passages": [PASSAGE]}
-WAITED: Percentiles = {"count": 1, "p50_ms": 31.4, "p95_ms": 31.4}
-ANALYTICS: Analytics = {
-    "days": 1,
-    "from": "2026-01-31",
-    "to": "2026-01-31",
-    "questions": 1,
-    "per_day": [
-        {
-            "day": "2026-01-31",
-            "questions": 1,
-            "abstained": 0,
-            "failed": 0,
-            "model_failed": 0,
-            "cost_usd": 0.0,
-            "cost_unknown": 0,
-        },
-    ],
-    "latency": {"total": WAITED, "not_cached": WAITED, "stages": {"retrieve": WAITED}},
-    "cache": {"exact": 0, "semantic": 0, "no": 1, "unknown": 0, "exact_share": 0.0, "semantic_share": 0.0},
-    "cost": {"total_usd": 0.0, "unknown": 0},
-    "abstentions": {"answered": 1, "abstained": 0, "not_searched": 0, "unknown": 0, "share": 0.0},
-    "failures": {"failed": 0, "share": 0.0, "codes": {}},
-    "model_failures": {"answers": 0, "share": 0.0, "models": []},
-    "confidence": {"high": 1, "medium": 0, "low": 0, "unknown": 0},
-    "models": [{"model": "extractive", "questions": 1}],
-    "feedback": {"correct": 0, "wrong": 0, "accuracy": None, "by_collection": []},
-}
 
-
-@traces_router.get("/answers", summary="The last questions", responses=gives(AskedList, {"answers": [ASKED]}))
-def traces_recent(desk: Library, caller: Who, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> Response:
+@router.get("/answers", name="recent", tags=["answers"], summary="The last questions", responses=returns(AskedList))
+def recent_answers(desk: Library, caller: Who, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> Response:
     """A key's own; an admin sees everyone's, as far as his collections reach."""
     found = desk.asking.answers.recent(limit, owner=caller.owner, access=caller.access)
     return reply({"answers": [one.to_dict() for one in found]})
 
 
-@traces_router.get("/answers/{answer_id}", summary="One answer again", responses=KEPT_ANSWER | failures(404))
+@router.get(
+    "/answers/{answer_id}",
+    tags=["answers"],
+    summary="One answer again",
+    responses=returns("KeptAnswer"),
+)
 def answer(desk: Library, caller: Who, answer_id: str) -> Response:
     """As it was given, and `feedback`: what people said of it."""
     found = desk.asking.answers.get(answer_id, owner=caller.owner, access=caller.access)
@@ -206,22 +138,28 @@ def answer(desk: Library, caller: Who, answer_id: str) -> Response:
     return reply(answer_shape(answer_from_dict(found[0])) | {"feedback": said})
 
 
-@traces_router.get(
-    "/traces/{answer_id}", summary="How an answer came about", responses=gives(Trace, TRACE) | failures(404)
+@router.get(
+    "/traces/{answer_id}",
+    tags=["answers"],
+    summary="How an answer came about",
+    responses=returns(Trace),
 )
 def trace(desk: Library, caller: Who, answer_id: str) -> Response:
     return reply(desk.trace(answer_id, owner=caller.owner, access=caller.access))
 
 
-@traces_router.post(
-    "/feedback", summary="Say whether an answer was right", responses=gives(Feedback, FEEDBACK) | failures(404)
+@router.post(
+    "/feedback",
+    tags=["answers"],
+    summary="Say whether an answer was right",
+    responses=returns(Feedback) | failures(404),
 )
 def feedback(desk: Library, caller: Who, body: FeedbackIn) -> Response:
     caller.require("feedback")
     return reply(desk.feedback.give(body.answer_id, body.verdict, body.correction, caller=caller))
 
 
-@traces_router.get("/analytics", summary="Volume, waiting, cost and accuracy", responses=gives(Analytics, ANALYTICS))
+@router.get("/analytics", tags=["answers"], summary="Volume, waiting, cost and accuracy", responses=returns(Analytics))
 def analytics(desk: Library, caller: Who, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
     """Of one's own questions; an admin's are everyone's, as far as his collections reach."""
     return reply(desk.analytics(days, access=caller.access, owner=caller.owner))

@@ -25,8 +25,8 @@ from refdesk.errors import NotFound, UsageError
 from refdesk.serve.cli.ask import COLLECTION, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
 from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import Who
-from refdesk.serve.http.openapi import bytes_of, failures, gives
+from refdesk.serve.http.guard import Library, Who
+from refdesk.serve.http.openapi import failures, returns, returns_bytes
 from refdesk.serve.http.requests import (
     ChangeIn,
     CollectionName,
@@ -45,39 +45,14 @@ from refdesk.serve.http.responses import (
     MovedDocuments,
     UploadList,
 )
-from refdesk.serve.http.responses import Document as ShownDocument
-from refdesk.serve.http.responses import Upload as ShownUpload
-from refdesk.serve.http.service import Library
-from refdesk.serve.http.uploads import UPLOAD, Queue, receive, shown
+from refdesk.serve.http.uploads import Queue, receive, shown
 from refdesk.serve.uploads import Uploads, new_upload
 from refdesk.trace import aside
-from refdesk.types import EVERYTHING, Document
+from refdesk.types import EVERYTHING, Document, Upload
 
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
 
-router = APIRouter(prefix="/api/documents", tags=["documents"])
-DOCUMENT: ShownDocument = {
-    "id": "b4f2c6d1a0937e55",
-    "name": "price-list.pdf",
-    "collection": "default",
-    "status": "ready",
-    "title": "Price list 2026",
-    "format": "pdf",
-    "language": "en",
-    "size": 48213,
-    "page_count": 12,
-    "chunk_count": 31,
-    "parent_id": None,
-    "date": "2026-01-31",
-    "metadata": {},
-    "error": "",
-    "notes": [],
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-    "updated_at": "2026-01-31T09:00:04.000+00:00",
-    "content_hash": "9f2c…",
-    "has_page_images": True,
-}
-LISTED: DocumentPage = {"documents": [DOCUMENT], "total": 1, "limit": 50, "offset": 0}
+router = APIRouter(prefix="/api", tags=["documents"])
 FORM = {
     "requestBody": {
         "required": True,
@@ -129,11 +104,10 @@ def document_shown(document: Document) -> dict[str, Any]:
 
 
 @router.post(
-    "",
+    "/documents",
     status_code=202,
     summary="Hand in files",
-    responses=gives(UploadList, {"uploads": [UPLOAD]}, 202, "Accepted; they are added in the background")
-    | failures(413, 507),
+    responses=returns(UploadList, 202, "Accepted; they are added in the background") | failures(413, 507),
     openapi_extra=FORM,
 )
 async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> Response:
@@ -161,10 +135,10 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
 
 
 @router.post(
-    "/url",
+    "/documents/url",
     status_code=202,
     summary="Add a document from a URL",
-    responses=gives(UploadList, {"uploads": [UPLOAD]}, 202, "Fetched and accepted") | failures(413, 422, 507),
+    responses=returns(UploadList, 202, "Fetched and accepted") | failures(413, 422, 507),
 )
 async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> Response:
     """http and https only, and never from a private network."""
@@ -202,7 +176,7 @@ def _metadata(text: str) -> dict[str, str]:
 # looking
 
 
-@router.get("", summary="The documents", responses=gives(DocumentPage, LISTED))
+@router.get("/documents", summary="The documents", responses=returns(DocumentPage))
 def documents(
     desk: Library,
     caller: Who,
@@ -226,18 +200,18 @@ def documents(
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
 
 
-@router.get("/{document_id}", summary="One document", responses=gives(ShownDocument, DOCUMENT) | failures(404))
+@router.get("/documents/{document_id}", summary="One document", responses=returns(Document))
 def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
     return reply(document_shown(seen(desk, caller, document_id)))
 
 
-@router.head("/{document_id}/original", include_in_schema=False)
+@router.head("/documents/{document_id}/original", include_in_schema=False)
 @router.get(
-    "/{document_id}/original",
+    "/documents/{document_id}/original",
     summary="The file as it came",
-    responses=bytes_of("application/octet-stream", description="The file")
+    responses=returns_bytes("application/octet-stream", description="The file")
     | {206: {"description": "A part of it"}, 304: {"description": "The file that the caller has is the newest"}}
-    | failures(404, 416),
+    | failures(416),
 )
 def original(request: Request, desk: Library, caller: Who, document_id: DocumentId) -> Response:
     """Always as a download: a page among the documents must not run as a page of this site. In parts, if wanted."""
@@ -281,10 +255,10 @@ def _is_range(header: str, size: int) -> bool:
 
 
 @router.post(
-    "/{document_id}/retry",
+    "/documents/{document_id}/retry",
     status_code=202,
     summary="Try a failed one again",
-    responses=gives(ShownUpload, UPLOAD, 202) | failures(404),
+    responses=returns(Upload, 202),
 )
 def retry(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: RetryIn | None = None) -> Response:
     """From the file that was kept of the upload, or from its place on the server."""
@@ -294,16 +268,15 @@ def retry(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bod
 
 # Documents changed over HTTP: renamed, moved and deleted; one of them, several, or a whole collection.
 
-changing_router = APIRouter(prefix="/api", tags=["documents"])
-CHANGED = gives(ShownDocument, DOCUMENT) | failures(404)
-DELETED = gives(DeletedDocuments, {"deleted": ["b4f2c6d1a0937e55"]}) | failures(404)
-MOVED = gives(MovedDocuments, {"documents": [DOCUMENT]}) | failures(404)
+CHANGED = returns(Document) | failures(404)
+DELETED = returns(DeletedDocuments) | failures(404)
+MOVED = returns(MovedDocuments) | failures(404)
 
 
 # one
 
 
-@changing_router.patch("/documents/{document_id}", summary="Rename or move", responses=CHANGED)
+@router.patch("/documents/{document_id}", summary="Rename or move", responses=CHANGED)
 def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: ChangeIn) -> Response:
     found = seen(desk, caller, document_id)
     if body.name is not None:
@@ -319,7 +292,7 @@ def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bo
     return reply(document_shown(found))
 
 
-@changing_router.delete("/documents/{document_id}", summary="Delete", responses=DELETED)
+@router.delete("/documents/{document_id}", summary="Delete", responses=DELETED)
 def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) -> Response:
     """With what is attached to it, at once and for everyone. One that is being added is put down."""
     found = seen(desk, caller, document_id)
@@ -330,7 +303,7 @@ def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) ->
 # several
 
 
-@changing_router.post("/documents/move", summary="Move several", responses=MOVED)
+@router.post("/documents/move", summary="Move several", responses=MOVED)
 def move(desk: Library, queue: Queue, caller: Who, body: MoveIn) -> Response:
     """All of them, or none when one cannot go."""
     found = [seen(desk, caller, one) for one in body.documents]
@@ -340,7 +313,7 @@ def move(desk: Library, queue: Queue, caller: Who, body: MoveIn) -> Response:
     return _moved(desk.move_all([one.id for one in found], body.collection, access=caller.access))
 
 
-@changing_router.post("/documents/delete", summary="Delete several", responses=DELETED)
+@router.post("/documents/delete", summary="Delete several", responses=DELETED)
 def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) -> Response:
     """With what is attached to them. When the caller may not delete one of them, none goes."""
     found = [seen(desk, caller, one) for one in dict.fromkeys(body.documents)]
@@ -352,7 +325,7 @@ def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) 
 # a collection
 
 
-@changing_router.patch("/collections/{name:path}", summary="Rename a collection", responses=MOVED)
+@router.patch("/collections/{name:path}", summary="Rename a collection", responses=MOVED)
 def rename_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName, body: RenameIn) -> Response:
     """With the collections inside it. When one of its documents cannot go, none does. Keys are not changed by it.
 
@@ -367,7 +340,7 @@ def rename_collection(desk: Library, queue: Queue, caller: Who, name: Collection
     return _moved(desk.rename_collection(place, body.name, access=caller.access))
 
 
-@changing_router.delete("/collections/{name:path}", summary="Delete a collection", responses=DELETED)
+@router.delete("/collections/{name:path}", summary="Delete a collection", responses=DELETED)
 def delete_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName) -> Response:
     """Every document in it and in the collections inside it, at once and for everyone; what waits is put down."""
     place = _held(desk, caller, name)
@@ -413,13 +386,8 @@ def _moved(documents: Sequence[Document]) -> Response:
 
 # Collections over HTTP: the folders that documents live in.
 
-collections_router = APIRouter(prefix="/api/collections", tags=["documents"])
-EXAMPLE: CollectionList = {"collections": [{"name": "finance/2024", "documents": 3, "may_edit": False}]}
 
-
-@collections_router.get(
-    "", summary="The collections that the caller may read", responses=gives(CollectionList, EXAMPLE)
-)
+@router.get("/collections", summary="The collections that the caller may read", responses=returns(CollectionList))
 def collections(desk: Library, caller: Who) -> Response:
     """With how many documents lie in each itself; those of the caller's key also when they are empty."""
     counts = dict(desk.collections(caller.access))
@@ -436,14 +404,10 @@ def collections(desk: Library, caller: Who) -> Response:
 # The example documents over HTTP: handed in like any other files, so that their progress is seen.
 
 LONGEST_WAIT_S = 300.0
-examples_router = APIRouter(prefix="/api/examples", tags=["documents"])
-ADDED: AddedExamples = {"added": 14, "failed": [], "waiting": 0, "collection": COLLECTION, "uploads": [UPLOAD]}
-LATER = gives(AddedExamples, {**ADDED, "added": 0, "waiting": 14}, 202, "Accepted; they are added in the background")
+LATER = returns(AddedExamples, 202, "Accepted; they are added in the background")
 
 
-@examples_router.post(
-    "", summary="Add the example documents", responses=gives(AddedExamples, ADDED) | LATER | failures(507)
-)
+@router.post("/examples", summary="Add the example documents", responses=returns(AddedExamples) | LATER | failures(507))
 def add_examples(
     desk: Library,
     queue: Queue,

@@ -13,6 +13,7 @@ import math
 import sqlite3
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ from refdesk.desk import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.limits import LONGEST_BODY, Limits, bounded
+from refdesk.serve.http.observe import Figures, Spans
+from refdesk.serve.http.sse import Streams
 from refdesk.settings import Settings
 from refdesk.trace import aside
 
@@ -191,6 +194,34 @@ def _netloc(origin: str) -> str:
         return urlsplit(origin).netloc
     except ValueError:
         return ""
+
+
+# What routes work with: the caller, the library, and what lives as long as the app.
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What lives as long as the app; routers of others may reach all of it."""
+
+    desk: Refdesk
+    limits: Limits = field(default_factory=Limits)
+    figures: Figures = field(default_factory=Figures)
+    streams: Streams = field(default_factory=Streams)
+    spans: Spans | None = None
+
+
+async def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def _desk(request: Request) -> Refdesk:
+    service: Service = request.app.state.service
+    return service.desk
+
+
+Serving = Annotated[Service, Depends(_service)]
+Library = Annotated[Refdesk, Depends(_desk)]
 
 
 async def _who(request: Request) -> Caller:

@@ -15,18 +15,17 @@ from refdesk.desk import Refdesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.serve.http.documents import WITH_IMAGES, is_known, readable
 from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import Who
-from refdesk.serve.http.openapi import bytes_of, failures, gives
+from refdesk.serve.http.guard import Library, Who
+from refdesk.serve.http.openapi import returns, returns_bytes
 from refdesk.serve.http.requests import DocumentId
 from refdesk.serve.http.responses import PageText
-from refdesk.serve.http.service import Library
 from refdesk.types import Box, Document, Geometry, Page
 
 NARROWEST, WIDEST = 16, 3000  # pixels
 MOST_BOXES = 100
 LONGEST_BOXES = 4000  # characters; an address has some 64,000 bytes at most
 
-router = APIRouter(prefix="/api/documents", tags=["documents"])
+router = APIRouter(prefix="/api", tags=["documents"])
 Number = Annotated[int, Path(ge=1, le=10_000_000, description="The page, from 1.")]
 Boxes = Annotated[
     str,
@@ -36,25 +35,14 @@ Boxes = Annotated[
         examples=["[[10,41.5,63,1.6]]"],
     ),
 ]
-PAGE: PageText = {
-    "document_id": "b4f2c6d1a0937e55",
-    "page": 2,
-    "label": "2",
-    "start": 1804,
-    "width": 595.0,
-    "height": 842.0,
-    "ocr": False,
-    "text": "The price list is revised every January.",
-    "words": [{"start": 0, "end": 3, "line": 0, "x": 10.0, "y": 41.5, "width": 3.1, "height": 1.6}],
-}
 UNCHANGED = {304: {"description": "The image that the caller has is the newest"}}
 
 
-@router.head("/{document_id}/pages/{number}/image", include_in_schema=False)
+@router.head("/documents/{document_id}/pages/{number}/image", include_in_schema=False)
 @router.get(
-    "/{document_id}/pages/{number}/image",
+    "/documents/{document_id}/pages/{number}/image",
     summary="A page as an image",
-    responses=bytes_of("image/png", "image/webp", description="The image") | UNCHANGED | failures(404),
+    responses=returns_bytes("image/png", "image/webp", description="The image") | UNCHANGED,
 )
 def image(
     request: Request,
@@ -80,9 +68,7 @@ def image(
     return Response(data, headers=headers, media_type=f"image/{format}")
 
 
-@router.get(
-    "/{document_id}/pages/{number}/text", summary="A page's text", responses=gives(PageText, PAGE) | failures(404)
-)
+@router.get("/documents/{document_id}/pages/{number}/text", summary="A page's text", responses=returns(PageText))
 def text(desk: Library, caller: Who, document_id: DocumentId, number: Number) -> Response:
     """`start` is the place of the page in the document's text. Words have places where the format has pages."""
     document = readable(desk, caller, document_id)
@@ -160,15 +146,14 @@ def _tag(document: Document, number: int, width: int, format: str, boxes: tuple[
 
 # Figures over HTTP: the pictures that were cut out of documents, at the address that passages give a model.
 
-images_router = APIRouter(prefix="/api/images", tags=["documents"])
 Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]
 
 
-@images_router.head("/{image}", include_in_schema=False)
-@images_router.get(
-    "/{image}",
+@router.head("/images/{image}", include_in_schema=False)
+@router.get(
+    "/images/{image}",
     summary="A figure of a document",
-    responses=bytes_of("image/png", description="The figure") | UNCHANGED | failures(404),
+    responses=returns_bytes("image/png", description="The figure") | UNCHANGED,
 )
 def figure(request: Request, desk: Library, caller: Who, image: Hash) -> Response:
     """As PNG, for those who may read a document that holds it; for the others it is not there."""

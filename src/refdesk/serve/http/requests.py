@@ -391,20 +391,6 @@ class CompletionRequest(Shape):
         return self
 
 
-# what comes back
-
-
-class Problem(BaseModel):
-    """Every failure has this shape."""
-
-    code: str = Field(examples=["not_found"])
-    message: str = Field(examples=["there is no document 'price-list.pdf'"])
-    stage: str = Field(examples=[""])
-    retryable: bool
-    hint: str = Field(examples=["GET /api/documents shows what there is"])
-    request_id: str = Field(examples=["4f1c8a12be90d377"])
-
-
 # What may be sent about documents? The requests as OpenAPI shows them.
 
 Metadata = Annotated[

@@ -17,43 +17,18 @@ from starlette.responses import Response
 
 from refdesk.access import Caller
 from refdesk.errors import RefdeskError, TooLarge, UsageError
-from refdesk.serve.http.errors import json_bytes, reply
-from refdesk.serve.http.guard import Who
-from refdesk.serve.http.openapi import failures, gives, gives_events
+from refdesk.serve.http.errors import reply
+from refdesk.serve.http.guard import Service, Serving, Who
+from refdesk.serve.http.openapi import returns, returns_events
 from refdesk.serve.http.requests import RetryIn, UploadId
 from refdesk.serve.http.responses import Deleted, ErrorEvent, UploadList
-from refdesk.serve.http.responses import Upload as ShownUpload
-from refdesk.serve.http.service import Service, Serving
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads
 from refdesk.trace import aside
 from refdesk.types import Upload
 
 FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
-UPLOAD: ShownUpload = {
-    "id": "9f2c41d07be355a8c1d2e3f4",
-    "upload_id": "9f2c41d07be355a8c1d2e3f4",
-    "name": "price-list.pdf",
-    "collection": "default",
-    "status": "processing",
-    "size": 48213,
-    "url": "",
-    "metadata": {},
-    "document_id": "",
-    "outcome": "",
-    "reason": "",
-    "pages_done": 3,
-    "pages_total": 12,
-    "chunks_done": 0,
-    "chunks_total": 0,
-    "seconds_left": None,
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-    "updated_at": "2026-01-31T09:00:01.000+00:00",
-}
-EVENTS = gives_events(
-    {"upload": ShownUpload, "error": ErrorEvent},
-    f"id: 19a85c3e5f04f1c8a12be90-1\nevent: upload\ndata: {json_bytes(UPLOAD).decode()}\n\n",
-)
+EVENTS = returns_events({"upload": Upload, "error": ErrorEvent})
 
 
 @asynccontextmanager
@@ -85,7 +60,7 @@ def shown(upload: Upload) -> dict[str, Any]:
     return found
 
 
-@router.get("", summary="What was handed in lately", responses=gives(UploadList, {"uploads": [UPLOAD]}))
+@router.get("", summary="What was handed in lately", responses=returns(UploadList))
 def uploads(queue: Queue, caller: Who) -> Response:
     """The caller's own, the newest first; an admin sees everyone's. Finished ones are listed for a day."""
     return reply({"uploads": [shown(one) for one in queue.listed(caller)]})
@@ -111,7 +86,7 @@ async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGen
                 return
 
 
-@router.get("/{upload_id}", summary="One upload", responses=gives(ShownUpload, UPLOAD) | failures(404))
+@router.get("/{upload_id}", summary="One upload", responses=returns(Upload))
 def upload(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     return reply(shown(queue.get(upload_id, caller)))
 
@@ -120,7 +95,7 @@ def upload(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     "/{upload_id}/retry",
     status_code=202,
     summary="Try a failed one again",
-    responses=gives(ShownUpload, UPLOAD, 202) | failures(404),
+    responses=returns(Upload, 202),
 )
 def retry(queue: Queue, caller: Who, upload_id: UploadId, body: RetryIn | None = None) -> Response:
     return reply(shown(queue.retry(upload_id, caller, body.password if body else None)), 202)
@@ -129,7 +104,7 @@ def retry(queue: Queue, caller: Who, upload_id: UploadId, body: RetryIn | None =
 @router.delete(
     "/{upload_id}",
     summary="Take it back, or off the list",
-    responses=gives(Deleted, {"deleted": UPLOAD["id"]}) | failures(404),
+    responses=returns(Deleted),
 )
 def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     """One that waits is not added; a finished one leaves the list, and its document stays."""
