@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from browser import ask, browsing, tab
 from http_server import Server, serving
@@ -174,6 +174,22 @@ def test_traces_and_analytics(page: Page) -> None:
     page.get_by_role("link", name="Analytics").click()
     expect(page.locator(".figure").first).to_contain_text("questions")
     expect(page.get_by_role("img", name="questions in 30 days")).to_be_visible()
+
+
+@pytest.mark.parametrize(("view", "path"), [("Traces", "**/api/answers?*"), ("Analytics", "**/api/analytics?*")])
+def test_a_view_that_arrives_late_does_not_draw_over_another(page: Page, view: str, path: str) -> None:
+    waiting: list[Route] = []
+    page.route(path, waiting.append)
+    with page.expect_request(path):
+        page.get_by_role("link", name=view).click()
+    page.get_by_role("link", name="Documents").click()
+    expect(page.get_by_label("Search by name")).to_be_visible()
+    with page.expect_response(path) as response:
+        waiting[0].continue_()
+    response.value.finished()
+    page.evaluate("() => new Promise((done) => setTimeout(done, 50))")  # time to draw
+    expect(page.get_by_role("heading", name="Documents")).to_be_visible()
+    expect(page.get_by_role("heading", name=view)).to_have_count(0)
 
 
 def test_a_question_that_failed_is_seen_in_traces_and_analytics(browser: Browser, tmp_path: Path) -> None:

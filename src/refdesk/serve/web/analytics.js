@@ -1,7 +1,7 @@
 // How the library is used: volume, waiting, cache, cost, abstentions, accuracy.
 import { get } from "./api.js";
 import { columns, lanes } from "./charts.js";
-import { emptyState, h, milliseconds, number, options, tell } from "./dom.js";
+import { bones, emptyState, h, milliseconds, number, options, tell } from "./dom.js";
 
 const percent = (share) => (share == null ? "–" : `${number(share * 100)} %`);
 const took = (ms) => (ms === null ? "–" : milliseconds(ms));
@@ -9,9 +9,9 @@ const day = (text) => new Date(text).toLocaleDateString("en-GB", { day: "numeric
 const PERIODS = { 7: "7 days", 30: "30 days", 90: "90 days", 365: "A year" };
 
 export async function show(main) {
-  const view = h("div.view");
+  const view = h("div.view", bones());
+  main.replaceChildren(view); // before anything arrives: by then another view may be shown
   await draw(view, 30);
-  main.replaceChildren(view);
 }
 
 async function draw(view, days) {

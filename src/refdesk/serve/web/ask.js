@@ -109,6 +109,7 @@ async function reopen(mine, id) {
     else if (left && messages.filter((one) => one.role === "assistant").length <= left.before) await run(mine, newTurn(mine, left.question), left.request, left.last);
     else dropRunning(id);
   } catch (error) {
+    if (!mine.thread.isConnected) return; // another view is shown by now
     if (failureOf(error).status !== 404) throw error;
     if (draft()) { // put, but the sign-in had ended
       mine.id = "";

@@ -37,7 +37,7 @@ export async function show(main, [id, page]) {
   uploading.watch();
   await refresh(state);
   if (id) stays([id, page]);
-  return () => { uploading.stop(); open = null; };
+  return () => { uploading.stop(); if (open === state) open = null; };
 }
 
 const refresh = (state) => Promise.all([load(state), loadFolders(state)]);
