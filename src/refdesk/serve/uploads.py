@@ -12,11 +12,12 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from refdesk.access import Caller
 from refdesk.arguments import sound
@@ -36,6 +37,7 @@ KEEP = {
 }
 CLEAR_S = 3600.0
 LONGEST_NAME = 255
+COUNTS = ("pages_done", "pages_total", "chunks_done", "chunks_total")
 
 logger = logging.getLogger("refdesk.uploads")
 
@@ -77,20 +79,17 @@ class Uploads:
 
     # what a caller sees: the own ones, and an admin everyone's, as far as the collections reach
 
-    def visible(self, caller: Caller) -> Callable[[Upload], bool]:
-        def holds(upload: Upload) -> bool:
-            mine = upload.owner == caller.id or caller.role == "admin"
-            return mine and caller.may("read", upload.collection)
-
-        return holds
+    @staticmethod
+    def _visible(upload: Upload, caller: Caller) -> bool:
+        return (upload.owner == caller.id or caller.role == "admin") and caller.may("read", upload.collection)
 
     def listed(self, caller: Caller) -> list[Upload]:
         """The newest first."""
-        return [one for one in reversed(self._spool.all().values()) if self.visible(caller)(one)]
+        return [one for one in reversed(self._spool.all().values()) if self._visible(one, caller)]
 
     def get(self, upload_id: str, caller: Caller) -> Upload:
         found = self._spool.all().get(upload_id)
-        if found is None or not self.visible(caller)(found):
+        if found is None or not self._visible(found, caller):
             raise NotFound(f"there is no upload '{sound(upload_id)}'")
         return found
 
@@ -123,27 +122,33 @@ class Uploads:
         path = Path(document.source)
         if not document.source or document.source.startswith("upload:") or not path.is_file():
             raise UsageError(f"the file of {document.name} is not kept any more", hint="add it again")
-        return self._copied(path, document, caller, password)
+        copied = self._copied(
+            *(path, document.name, document.collection, caller),
+            size=document.size,
+            metadata=document.metadata,
+            password=password,
+            document_id=document.id,
+        )
+        self.wake()
+        return copied
 
     def _again(self, upload: Upload, password: str | None) -> Upload:
         if not self._spool.has_data(upload.id):
             raise UsageError(f"the file of {upload.name} is not kept any more", hint="upload it again")
-        again = self._spool.write(_begun(upload, password), durable=True)
+        # As it was when it was accepted.
+        counts = dict.fromkeys(COUNTS, 0)
+        begun = replace(upload, status="pending", outcome="", reason="", seconds_left=None, updated_at="", **counts)
+        again = self._spool.write(replace(begun, password=password or None), durable=True)
         self.wake()
         return again
 
-    def hand_in(self, paths: Iterable[Path], collection: str, caller: Caller) -> list[Upload]:
+    def add_copies(self, paths: Iterable[Path], collection: str, caller: Caller) -> list[Upload]:
         """Queues copies of files on this machine."""
-        accepted = []
-        for path in paths:
-            with self._spool.receiving() as (upload_id, file), path.open("rb") as original:
-                shutil.copyfileobj(original, file)
-                upload = new_upload(upload_id, path.name, collection, caller, size=path.stat().st_size)
-                accepted.append(self._spool.accept(upload, file))
+        accepted = [self._copied(path, path.name, collection, caller, size=path.stat().st_size) for path in paths]
         self.wake()
         return accepted
 
-    def settled(self, uploads: Sequence[Upload], until: float) -> list[Upload]:
+    def wait_for(self, uploads: Sequence[Upload], until: float) -> list[Upload]:
         """How they stand once none of them waits any more, or at that time (of `time.monotonic`)."""
         while True:
             known = self._spool.all()
@@ -152,21 +157,10 @@ class Uploads:
             if not waits or time.monotonic() >= until or self._stopping.wait(LOOK_S):
                 return now
 
-    def _copied(self, path: Path, document: Document, caller: Caller, password: str | None) -> Upload:
+    def _copied(self, path: Path, name: str, collection: str, caller: Caller, **options: Any) -> Upload:
         with self._spool.receiving() as (upload_id, file), path.open("rb") as original:
             shutil.copyfileobj(original, file)
-            upload = new_upload(
-                upload_id,
-                document.name,
-                document.collection,
-                caller,
-                size=document.size,
-                metadata=document.metadata,
-                password=password,
-            )
-            accepted = self._spool.accept(replace(upload, document_id=document.id), file)
-        self.wake()
-        return accepted
+            return self._spool.accept(new_upload(upload_id, name, collection, caller, **options), file)
 
     def forget(self, upload_id: str, caller: Caller) -> Upload:
         """Takes back one that waits or is being added, or a finished one off the list; its document stays."""
@@ -192,7 +186,7 @@ class Uploads:
     def _waiting(self) -> list[Upload]:
         return [one for one in self._spool.all().values() if one.status in UNFINISHED]
 
-    def put_down(self, uploads: Iterable[Upload]) -> None:
+    def cancel(self, uploads: Iterable[Upload]) -> None:
         """Stops the adding of these, whether they wait or are at work."""
         for one in uploads:
             self._spool.take_back(one.id)
@@ -202,7 +196,7 @@ class Uploads:
         """Documents are gone: so are the files that waited for another try."""
         known = self._spool.all()
         for source in sources:
-            upload = known.get(source.removeprefix("upload:")) if source.startswith("upload:") else None
+            upload = known.get(source.removeprefix("upload:"))
             if upload is not None and upload.status not in UNFINISHED:
                 self._spool.remove(upload.id)
 
@@ -222,7 +216,7 @@ class Uploads:
                 now = await asyncio.to_thread(self._spool.all)
             changed: list[Upload] = []
             if now is not before:
-                mine = {one.id: one for one in now.values() if self.visible(caller)(one)}
+                mine = {one.id: one for one in now.values() if self._visible(one, caller)}
                 changed = [one for one in mine.values() if seen.get(one.id) != one]
                 changed += [replace(one, status="gone") for one in seen.values() if one.id not in mine]
                 seen, before = mine, now
@@ -331,15 +325,8 @@ class Uploads:
             if before is None:
                 continue
             left = None if progress.seconds_left is None else round(progress.seconds_left, 1)
-            now = replace(
-                before,
-                status="processing",
-                pages_done=one.pages_done,
-                pages_total=one.pages_total,
-                chunks_done=one.chunks_done,
-                chunks_total=one.chunks_total,
-                seconds_left=left,
-            )
+            counts = {name: getattr(one, name) for name in COUNTS}
+            now = replace(before, status="processing", seconds_left=left, **counts)
             if now != before:
                 known[one.source] = self._spool.write(now)
 
@@ -352,22 +339,14 @@ class Uploads:
             self._desk.remove_found([document])  # finished in the moment in which it was taken back
             self._spool.remove(upload.id)
             return
+        upload = replace(upload, reason=added.reason, document_id=document.id if document else "")
+        if added.outcome == "failed":
+            self._end(replace(upload, status="failed", outcome=""))
+            return
         pages = document.page_count if document else upload.pages_total
         chunks = document.chunk_count if document else upload.chunks_total
-        failed = added.outcome == "failed"
-        self._end(
-            replace(
-                upload,
-                status="failed" if failed else "ready",
-                outcome="" if failed else added.outcome,
-                reason=added.reason,
-                document_id=document.id if document else "",
-                pages_done=upload.pages_done if failed else pages,
-                pages_total=upload.pages_total if failed else pages,
-                chunks_done=upload.chunks_done if failed else chunks,
-                chunks_total=upload.chunks_total if failed else chunks,
-            )
-        )
+        counts = dict(zip(COUNTS, (pages, pages, chunks, chunks), strict=True))
+        self._end(replace(upload, status="ready", outcome=added.outcome, **counts))
 
     def _end(self, upload: Upload) -> None:
         """Writes down how it ended; the file of a failed one is kept for another try."""
@@ -392,19 +371,11 @@ def new_upload(
     size: int,
     metadata: Mapping[str, str] | None = None,
     password: str | None = None,
-    url: str = "",
+    **fields: str,
 ) -> Upload:
     """An upload as it is accepted."""
-    return Upload(
-        id=upload_id,
-        name=label(name),
-        collection=collection,
-        owner=caller.id,
-        size=size,
-        url=url,
-        metadata=dict(metadata or {}),
-        password=password or None,
-    )
+    own: Any = fields | {"size": size, "metadata": dict(metadata or {}), "password": password or None}
+    return Upload(upload_id, label(name), collection, owner=caller.id, **own)
 
 
 def label(name: str) -> str:
@@ -417,23 +388,6 @@ def label(name: str) -> str:
 
 def _is_drive(part: str) -> bool:
     return len(part) == 2 and part[1] == ":" and part[0].isalpha()
-
-
-def _begun(upload: Upload, password: str | None) -> Upload:
-    """As it was when it was accepted."""
-    return Upload(
-        id=upload.id,
-        name=upload.name,
-        collection=upload.collection,
-        owner=upload.owner,
-        size=upload.size,
-        url=upload.url,
-        metadata=upload.metadata,
-        password=password or None,
-        content_hash=upload.content_hash,
-        document_id=upload.document_id,
-        created_at=upload.created_at,
-    )
 
 
 def _batch(waiting: Iterable[Upload]) -> list[Upload]:

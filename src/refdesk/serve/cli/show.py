@@ -262,15 +262,22 @@ __all__ = ["DONE", "FAILED", "NOTHING", "USAGE", "escape", "styled"]
 out = console()
 messages = console(stderr=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
-Collection = Annotated[
-    str | None, typer.Option("--collection", "-c", metavar="PATH", help="Only this collection and those below it.")
-]
+
+def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def argument(metavar: str, text: str) -> Any:
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+Collection = Annotated[str | None, option("PATH", "Only this collection and those inside it.", "--collection", "-c")]
 DocumentNames = Annotated[
     list[str] | None,
-    typer.Option("--document", "-d", metavar="DOCUMENT", help="Only this document; may be repeated."),
+    option("DOCUMENT", "Only this document; repeatable.", "--document", "-d"),
 ]
-TopK = Annotated[int | None, typer.Option("-k", metavar="K", help="How many chunks; rag.top_k, 10, if not said.")]
+TopK = Annotated[int | None, option("K", "How many passages; default: the setting rag.top_k.", "-k")]
 
 
 def desk_of(context: typer.Context) -> Refdesk:

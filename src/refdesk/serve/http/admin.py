@@ -21,52 +21,38 @@ from refdesk.providers.registry import CHECK_S, answering, check_model, entered_
 from refdesk.serve.http.errors import ServerStopping, reply
 from refdesk.serve.http.guard import COOKIE, Library, Perhaps, Serving, Who, is_counted
 from refdesk.serve.http.observe import CONTENT_TYPE
-from refdesk.serve.http.openapi import Responses, failures, returns
+from refdesk.serve.http.openapi import Responses, about, returns
 from refdesk.serve.http.requests import ConnectIn, KeyChange, KeyIn, ModelIn, PresetIn, ProviderIn, SessionIn
-from refdesk.serve.http.responses import (
-    ChangedKey,
-    Health,
-    KeyList,
-    Me,
-    ModelNames,
-    ModelReply,
-    ModelState,
-    NewKey,
-    Readiness,
-    RevokedKey,
-    SettingList,
-    SignedOut,
-)
 from refdesk.settings import PRESETS, specs
 from refdesk.trace import aside
 
 router = APIRouter()
 
 
-@router.get("/api/keys", tags=["access"], summary="Every key, without its secret", responses=returns(KeyList))
+@router.get("/api/keys", **about("List the keys", "KeyList", tag="access"))
 def keys(desk: Library, caller: Who) -> Response:
     caller.require("keys")
     return reply({"keys": [one.to_dict() for one in desk.keys.list()]})
 
 
-@router.post("/api/keys", tags=["access"], status_code=201, summary="Make a key", responses=returns(NewKey, 201))
+@router.post("/api/keys", **about("Create a key", "NewKey", tag="access", status=201))
 def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
-    """The secret is in this answer and nowhere else."""
+    """The secret is returned only once."""
     caller.require("keys")
     if body.collections == []:  # a program that found none to name does not mean all of them
-        raise UsageError("a key without any collection opens nothing", hint="leave `collections` out for all of them")
+        raise UsageError("a key without collections opens nothing", hint="leave `collections` out for all of them")
     if not desk.keys.exist() and (body.role != "admin" or body.collections is not None):
-        said = "the first key must be that of an admin of every collection"
-        raise UsageError(said, hint="with it the library is closed, and only an admin can make more keys")
+        said = "the first key must be an admin's, for all collections"
+        raise UsageError(said, hint="it closes the library, and only an admin can create more keys")
     key, secret = desk.keys.add(body.name, body.role, body.collections)
     return reply({"key": key.to_dict(), "secret": secret}, 201)
 
 
-@router.patch("/api/keys/{key_id}", tags=["access"], summary="Change a key", responses=returns(ChangedKey))
+@router.patch("/api/keys/{key_id}", **about("Change a key", "ChangedKey", tag="access"))
 def change_key(desk: Library, caller: Who, key_id: str, body: KeyChange) -> Response:
-    """Its name, its role or its collections; `null` is every collection. In force at once, for sign-ins with it too.
+    """Its name, role or collections (`null`: all). Applies at once, also to running sign-ins.
 
-    Its secret stays, and so do the conversations and answers of whoever holds it.
+    Its secret stays the same, and so do the holder's conversations and answers.
     """
     caller.require("keys")
     every = "collections" in body.model_fields_set and body.collections is None
@@ -81,14 +67,14 @@ def change_key(desk: Library, caller: Who, key_id: str, body: KeyChange) -> Resp
     return reply({"key": key.to_dict()})
 
 
-@router.delete("/api/keys/{key_id}", tags=["access"], summary="Revoke a key", responses=returns(RevokedKey))
+@router.delete("/api/keys/{key_id}", **about("Revoke a key", "RevokedKey", tag="access"))
 def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
-    """From now on nobody gets in with it, nor with a sign-in that used it."""
+    """It stops working at once, and so do sign-ins made with it."""
     caller.require("keys")
     return reply({"revoked": desk.keys.revoke(key_id, keep_owner=True).to_dict()})
 
 
-@router.post("/api/session", tags=["access"], summary="Sign in with a key", responses=returns(Me))
+@router.post("/api/session", **about("Sign in with a key", "Me", tag="access"))
 async def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     """Sets a cookie that no script can read and no other site can send."""
     desk = service.desk
@@ -107,7 +93,7 @@ async def sign_in(request: Request, service: Serving, body: SessionIn) -> Respon
     return answer
 
 
-@router.delete("/api/session", tags=["access"], summary="Sign out", responses=returns(SignedOut))
+@router.delete("/api/session", **about("Sign out", "SignedOut", tag="access"))
 def sign_out(request: Request, desk: Library) -> Response:
     if token := request.cookies.get(COOKIE):
         desk.sessions.end(token)
@@ -116,7 +102,7 @@ def sign_out(request: Request, desk: Library) -> Response:
     return answer
 
 
-@router.get("/api/me", tags=["access"], summary="The caller: name, role and rights", responses=returns(Me))
+@router.get("/api/me", **about("Who am I, and what may I do?", "Me", tag="access"))
 def me(desk: Library, caller: Who) -> Response:
     return reply(_me(desk, caller))
 
@@ -130,23 +116,21 @@ def _me(desk: Refdesk, caller: Caller) -> dict[str, Any]:
 
 # Settings over HTTP, for admins: every one with its help, default and bounds; presets.
 
-Check = Annotated[bool, Query(description="Whether a model that is named is looked for at its provider.")]
+Check = Annotated[bool, Query(description="Whether to check models with their provider.")]
 Values = Annotated[
     dict[str, bool | int | float | str], Body(examples=[{"rag.top_k": 5}], description="Names and their new values.")
 ]
 
 
-@router.get("/api/settings", tags=["settings"], summary="Every setting", responses=returns(SettingList))
+@router.get("/api/settings", **about("List the settings", "SettingList", tag="settings"))
 def settings(desk: Library, caller: Who) -> Response:
     caller.require("settings")
     return reply(listed(desk))
 
 
-@router.patch(
-    "/api/settings", tags=["settings"], summary="Change some, or none when one is wrong", responses=returns(SettingList)
-)
+@router.patch("/api/settings", **about("Change settings", "SettingList", tag="settings"))
 async def change(desk: Library, caller: Who, values: Values, check: Check = True) -> Response:
-    """A model is looked for at its provider first; `check=false` saves a name that cannot be reached now."""
+    """All or none. A model is checked with its provider first; `check=false` skips that."""
     caller.require("settings")
     current = await asyncio.to_thread(lambda: desk.settings)
     await desk.asking.check_models(values, current.changed(values), online=check)
@@ -154,21 +138,14 @@ async def change(desk: Library, caller: Who, values: Values, check: Check = True
     return reply(await asyncio.to_thread(listed, desk))
 
 
-@router.post(
-    "/api/settings/preset", tags=["settings"], summary="Change several at once", responses=returns(SettingList)
-)
+@router.post("/api/settings/preset", **about("Apply a preset", "SettingList", tag="settings"))
 def preset(desk: Library, caller: Who, body: PresetIn) -> Response:
     caller.require("settings")
     desk.settings_store.use_preset(body.name)
     return reply(listed(desk))
 
 
-@router.delete(
-    "/api/settings/{name}",
-    tags=["settings"],
-    summary="Reset one to its default",
-    responses=returns(SettingList),
-)
+@router.delete("/api/settings/{name}", **about("Reset a setting", "SettingList", tag="settings"))
 def reset(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
     desk.settings_store.reset(name)
@@ -207,20 +184,15 @@ SHOWN_OF_KEY = 4
 LONG_KEY = 16  # characters; of a shorter one, four are too many to show
 
 
-@router.get(
-    "/api/models",
-    tags=["settings"],
-    summary="Which model writes, and which providers are known",
-    responses=returns(ModelState),
-)
+@router.get("/api/models", **about("The model and the providers", "ModelState", tag="settings"))
 def models(desk: Library, caller: Who) -> Response:
     caller.require("settings")
     return reply(_state(desk))
 
 
-@router.post("/api/models/list", tags=["settings"], summary="The models of a provider", responses=returns(ModelNames))
+@router.post("/api/models/list", **about("List a provider's models", "ModelNames", tag="settings"))
 async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
-    """As it is saved, or at an address and with a key that are not saved yet."""
+    """With the saved address and key, or with others."""
     caller.require("settings")
     _require_enabled(desk)
     provider = _provider(body.provider)
@@ -228,14 +200,9 @@ async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
     return reply({"models": found or [], "is_listed": found is not None})
 
 
-@router.post(
-    "/api/models/connect",
-    tags=["settings"],
-    summary="Save a provider's address and key, and a model",
-    responses=returns(ModelState),
-)
+@router.post("/api/models/connect", **about("Connect a model", "ModelState", tag="settings"))
 async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
-    """Nothing is saved when the provider cannot be reached, refuses the key or does not list the model."""
+    """Saves a provider's address and key, and a model, if the provider accepts the key and lists the model."""
     caller.require("settings")
     _require_enabled(desk)
     provider, model = _provider(body.provider), body.model.strip()
@@ -258,9 +225,7 @@ async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
 
 @router.delete(
     "/api/models/providers/{name}",
-    tags=["settings"],
-    summary="Forget the address and key that were entered for a provider",
-    responses=returns(ModelState),
+    **about("Forget a provider's address and key", "ModelState", tag="settings"),
 )
 def forget(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
@@ -268,14 +233,9 @@ def forget(desk: Library, caller: Who, name: str) -> Response:
     return reply(_state(desk))
 
 
-@router.post(
-    "/api/models/test",
-    tags=["settings"],
-    summary="Ask a model for one word",
-    responses=returns(ModelReply) | failures(502),
-)
+@router.post("/api/models/test", **about("Test a model", "ModelReply", 502, tag="settings"))
 async def test_model(desk: Library, caller: Who, body: ModelIn) -> Response:
-    """Also one that is being skipped after failures; when it answers, it is asked again from now on."""
+    """Asks it for one word. If it answers, it is used again even after failures."""
     caller.require("settings")
     provider = PROVIDERS.get(body.model.partition(":")[0].strip())
     entered = _entered(desk.config, provider, body.base_url, body.api_key) if provider else None
@@ -343,7 +303,7 @@ FIGURES: Responses = {
 
 # Some watchers ask with HEAD.
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", tags=["health"], summary="The process is alive", responses=returns(Health))
+@router.get("/healthz", **about("Is the process alive?", "Health", tag="health"))
 async def healthz() -> Response:
     return reply({"status": "ok"})
 
@@ -352,8 +312,8 @@ async def healthz() -> Response:
 @router.get(
     "/readyz",
     tags=["health"],
-    summary="The library opens and its index is fresh",
-    responses=returns(Readiness) | returns(Readiness, 503, "It cannot answer now"),
+    summary="Can it answer?",
+    responses=returns("Readiness") | returns("Readiness", 503, "It cannot answer now"),
 )
 def readyz(service: Serving, caller: Perhaps) -> Response:
     """Details are for admins of the whole library."""
@@ -381,7 +341,7 @@ def _library(desk: Refdesk) -> dict[str, Any]:
 @router.get(
     "/metrics",
     tags=["health"],
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
     responses=FIGURES,
 )
 def metrics(service: Serving, caller: Who) -> Response:

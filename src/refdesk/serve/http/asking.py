@@ -1,4 +1,4 @@
-"""Asking over HTTP: one question, a conversation, a stream of events."""
+"""Asking over HTTP: questions, streams of events, searches, conversations, and the answers that were given."""
 
 from __future__ import annotations
 
@@ -17,78 +17,79 @@ from starlette.responses import Response
 
 from refdesk.access import Caller
 from refdesk.answer import Answer, answer_from_dict
+from refdesk.arguments import checked_title
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
 from refdesk.serve.http.documents import WITH_IMAGES
 from refdesk.serve.http.errors import ServerStopping, problem, reply
-from refdesk.serve.http.guard import Service, Serving, Who
+from refdesk.serve.http.guard import Library, Service, Serving, Who
 from refdesk.serve.http.observe import log_question
-from refdesk.serve.http.openapi import failures, returns, returns_events
+from refdesk.serve.http.openapi import about, failures, returns_events
 from refdesk.serve.http.pages import LONGEST_BOXES, MOST_BOXES
-from refdesk.serve.http.requests import LONGEST_SEARCH, MOST_HITS, ChatRequest, Name, QueryRequest, SearchRequest
-from refdesk.serve.http.responses import (
-    Cleared,
-    ContentEvent,
-    DoneEvent,
-    ErrorEvent,
-    ReplaceEvent,
-    SearchResult,
-    SourcesEvent,
-    ThinkingEvent,
-    VerificationEvent,
+from refdesk.serve.http.requests import (
+    LONGEST_SEARCH,
+    MOST_HITS,
+    ChatRequest,
+    FeedbackIn,
+    Name,
+    QueryRequest,
+    SearchRequest,
+    TitleIn,
 )
-from refdesk.serve.http.seeds import answer_shape, citation_shape
-from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, new_id
+from refdesk.serve.http.responses import answer_shape, citation_shape
+from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, disconnected, new_id
 from refdesk.trace import aside
 from refdesk.types import EVERYTHING, Hit, Kind, Method
 
-router = APIRouter(tags=["asking"])
-ANSWER = returns(Answer, description="The answer")
+router = APIRouter()
 EVENTS = returns_events(
-    {
-        "thinking": ThinkingEvent,
-        "sources": SourcesEvent,
-        "content": ContentEvent,
-        "verification": VerificationEvent,
-        "replace": ReplaceEvent,
-        "done": DoneEvent,
-        "error": ErrorEvent,
-    }
+    thinking="ThinkingEvent",
+    sources="SourcesEvent",
+    content="ContentEvent",
+    verification="VerificationEvent",
+    replace="ReplaceEvent",
+    done="DoneEvent",
+    error="ErrorEvent",
 )
 AGAIN_S = GRACE_S
 LOOK_S = 0.2
 LastEvent = Annotated[
     str,
-    Header(alias="Last-Event-ID", description="The id of the last event that was heard, to hear what came after it."),
+    Header(alias="Last-Event-ID", description="The id of the last event received; the stream continues after it."),
 ]
 
 
-@router.post("/api/query", summary="Ask one question", responses=ANSWER | failures(404, 501, 502))
+@router.post("/api/query", **about("Ask a question", "Answer", 404, 501, 502, tag="asking"))
 async def query(request: Request, service: Serving, caller: Who, body: QueryRequest) -> Response:
-    """Answers from the documents, with the keys of `Answer` and those of other systems beside them."""
+    """Answers from the documents. Has the keys of `Answer` and those of other systems."""
     answer = await ask_once(request, service, caller, body.text, body.options())
     return reply(answer_shape(answer))
 
 
-@router.post("/api/query/clear-cache", summary="Forget known answers", responses=returns(Cleared))
+@router.post("/api/query/clear-cache", **about("Clear the cache of answers", "Cleared", tag="asking"))
 def clear_cache(service: Serving, caller: Who) -> Response:
     caller.require("clear_cache")
     service.desk.asking.cache.clear()
     return reply({"cleared": True})
 
 
-@router.post("/api/chat", summary="Ask in a conversation", responses=ANSWER | failures(404, 501, 502))
+@router.post("/api/chat", **about("Ask in a conversation", "Answer", 404, 501, 502, tag="asking"))
 async def chat(request: Request, service: Serving, caller: Who, body: ChatRequest) -> Response:
-    """The same, in a conversation: one that is named, or a new one, whose id the answer has."""
+    """The same in a conversation: the one named, or a new one, whose id is in the answer."""
     options = in_conversation(body.options(), new_id())
     return reply(answer_shape(await ask_once(request, service, caller, body.text, options)))
 
 
-@router.post("/api/chat/stream", summary="Ask, and hear the answer as it is made", responses=EVENTS | failures(404))
+@router.post(
+    "/api/chat/stream",
+    tags=["asking"],
+    summary="Ask, and stream the answer",
+    responses=EVENTS | failures(404),
+)
 async def chat_stream(
     request: Request, service: Serving, caller: Who, body: ChatRequest, last_event_id: LastEvent = ""
 ) -> Response:
-    """Events: thinking, sources, content, verification, replace, and last done or error. See docs/http.md."""
+    """Events: thinking, sources, content, verification, replace, then done or error. See docs/http.md."""
     own_id = new_id()
     if not last_event_id:
         return await _stream(request, service, caller, body.text, in_conversation(body.options(), own_id), own_id)
@@ -113,8 +114,8 @@ async def _stream(
 ) -> Response:
     events, end = await begin_stream(service, caller, text, options)
     named = named_events(request, service, events, is_again)
-    about = (str(options["conversation_id"]), text)
-    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id, about))
+    topic = (str(options["conversation_id"]), text)
+    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id, topic))
 
 
 async def _finished_soon(service: Service, caller: Caller, text: str, conversation_id: str, lost: str) -> Answer | None:
@@ -156,7 +157,7 @@ async def begin(service: Service, caller: Caller, text: str, options: dict[str, 
     if service.streams.is_stopping:
         raise ServerStopping
     if not text.strip():
-        raise UsageError("there is no question", hint="say it in `question`, `message`, or a message of the user")
+        raise UsageError("there is no question", hint="put it in `question`, `message`, or a user message")
     log_question(text)
     return await aside(_begun, service, caller, text, options)
 
@@ -217,7 +218,7 @@ async def _collected(request: Request, service: Service, events: AsyncGenerator[
 async def unless_gone(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
     """The work's result; when the client leaves or the server ends, the work is cancelled."""
     task = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request))
+    leaving = asyncio.ensure_future(disconnected(request.receive))
     streams.answering.add(task)
     try:
         await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -230,11 +231,6 @@ async def unless_gone(request: Request, streams: Streams, work: Coroutine[Any, A
         streams.answering.discard(task)
         leaving.cancel()
         task.cancel()
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def counted(
@@ -292,40 +288,39 @@ def _done(answer: Answer) -> dict[str, Any]:
 
 # Searching over HTTP: the passages that fit best, each with its text, its place and its true scores; no answer.
 
-HITS = returns(SearchResult, description="Best first")
 Several = Annotated[list[Name] | None, Query(max_length=100)]
 
 
-@router.post("/api/search", summary="Find passages", responses=HITS | failures(404))
+@router.post("/api/search", **about("Search", "SearchResult", 404, tag="asking"))
 async def search(service: Serving, caller: Who, body: SearchRequest) -> Response:
-    """The chunks that fit a question or a few words best; no model writes anything."""
-    return reply(await found(service, caller, body))
+    """The chunks that match best; no model writes anything."""
+    return reply(await search_for(service, caller, body))
 
 
-@router.get("/api/search", summary="Find passages, by address", responses=HITS | failures(404))
+@router.get("/api/search", **about("Search, with a plain address", "SearchResult", 404, tag="asking"))
 async def search_address(
     service: Serving,
     caller: Who,
     q: Annotated[str, Query(max_length=LONGEST_SEARCH, description="What to look for.", examples=["price list"])],
-    k: Annotated[int | None, Query(ge=1, le=MOST_HITS, description="How many; `rag.top_k` if not said.")] = None,
+    k: Annotated[int | None, Query(ge=1, le=MOST_HITS, description="How many; default: `rag.top_k`.")] = None,
     method: Annotated[Method, Query(description="By words, by meaning, or both.")] = "hybrid",
-    collection: Annotated[Several, Query(description="Only these and what lies below; may be repeated.")] = None,
-    document: Annotated[Several, Query(description="Only these, by id or name; may be repeated.")] = None,
-    kind: Annotated[list[Kind] | None, Query(max_length=100, description="Only these kinds; may be repeated.")] = None,
+    collection: Annotated[Several, Query(description="Only these and those inside them; repeatable.")] = None,
+    document: Annotated[Several, Query(description="Only these, by id or name; repeatable.")] = None,
+    kind: Annotated[list[Kind] | None, Query(max_length=100, description="Only these kinds; repeatable.")] = None,
     date_from: Annotated[str, Query(max_length=40, description="Only documents of this day or later.")] = "",
     date_to: Annotated[str, Query(max_length=40, description="Only documents of this day or earlier.")] = "",
 ) -> Response:
-    """The same, for what can be said in an address; pages and metadata need a body."""
+    """The same with GET; pages and metadata need POST."""
     said = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
     wanted = SearchRequest.model_validate(said | {"date_from": date_from, "date_to": date_to})
-    return reply(await found(service, caller, wanted))
+    return reply(await search_for(service, caller, wanted))
 
 
-async def found(service: Service, caller: Caller, wanted: SearchRequest) -> dict[str, Any]:
+async def search_for(service: Service, caller: Caller, wanted: SearchRequest) -> dict[str, Any]:
     """The hits for this caller. A key's searches take turns: those of the others do not wait for them."""
     caller.require("search")
     if not wanted.text.strip():
-        raise UsageError("there is nothing to search for", hint="say it in `q`")
+        raise UsageError("there is nothing to search for", hint="put it in `q`")
     log_question(wanted.text)
 
     def work() -> list[Hit]:
@@ -361,3 +356,106 @@ def _marked(hit: Hit) -> str:
     boxes = [[one.x, one.y, one.width, one.height] for one in hit.boxes if one.page == hit.page]
     said = orjson.dumps(boxes).decode()
     return f"?boxes={quote(said)}" if 0 < len(boxes) <= MOST_BOXES and len(said) <= LONGEST_BOXES else ""
+
+
+# Conversations: a caller's own, their messages and titles
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+def _owner(caller: Caller) -> str | None:
+    """A key sees its own; whoever sits at the machine sees all."""
+    return caller.id or None
+
+
+@router.get("/api/conversations", **about("List conversations", "ConversationList", tag="conversations"))
+def recent(desk: Library, caller: Who, limit: Limit = 50) -> Response:
+    found = desk.asking.conversations.recent(limit, owner=_owner(caller))
+    return reply({"conversations": [one.to_dict() for one in found]})
+
+
+@router.get("/api/conversations/{conversation_id}", **about("Get a conversation", "Conversation", tag="conversations"))
+def conversation(desk: Library, caller: Who, conversation_id: str) -> Response:
+    return reply(desk.asking.conversations.conversation(conversation_id, owner=_owner(caller)).to_dict())
+
+
+@router.get(
+    "/api/conversations/{conversation_id}/messages",
+    **about("List the messages of a conversation", "MessageList", tag="conversations"),
+)
+async def messages(service: Serving, caller: Who, conversation_id: str, limit: Limit = 200) -> Response:
+    """`running` is the question being answered; follow its stream with `Last-Event-ID: STREAM-0`."""
+    store, owner = service.desk.asking.conversations, _owner(caller)
+    stream = service.streams.in_conversation(conversation_id, caller.id)
+
+    def read() -> list[dict[str, Any]]:
+        if stream is None:
+            store.conversation(conversation_id, owner=owner)
+        return [one.to_dict() for one in store.messages(conversation_id, limit, owner=owner)]
+
+    running = {"stream": stream.id, "question": stream.question} if stream is not None else None
+    return reply({"messages": await asyncio.to_thread(read), "running": running})
+
+
+@router.post(
+    "/api/conversations/{conversation_id}/stop",
+    **about("Stop the running answer", "Stopped", tag="conversations"),
+)
+async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
+    """Returns once the text so far is stored; false if nothing was running."""
+    stream = service.streams.in_conversation(conversation_id, caller.id)
+    if stream is not None:
+        await stream.stopped()
+    return reply({"stopped": stream is not None})
+
+
+@router.patch(
+    "/api/conversations/{conversation_id}", **about("Rename a conversation", "Conversation", tag="conversations")
+)
+def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> Response:
+    store, owner = desk.asking.conversations, _owner(caller)
+    store.rename(conversation_id, checked_title(body.title), owner=owner)
+    return reply(store.conversation(conversation_id, owner=owner).to_dict())
+
+
+@router.delete("/api/conversations/{conversation_id}", **about("Delete a conversation", "Deleted", tag="conversations"))
+def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
+    desk.asking.conversations.delete(conversation_id, owner=_owner(caller))
+    return reply({"deleted": conversation_id})
+
+
+# Answers that were given, how they came about, what people said of them, and all of it in figures.
+
+
+@router.get("/api/answers", name="recent", **about("List the latest questions", "AskedList", tag="answers"))
+def recent_answers(desk: Library, caller: Who, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> Response:
+    """Your own; admins see everyone's in their collections."""
+    found = desk.asking.answers.recent(limit, owner=caller.owner, access=caller.access)
+    return reply({"answers": [one.to_dict() for one in found]})
+
+
+@router.get("/api/answers/{answer_id}", **about("Get an answer", "KeptAnswer", tag="answers"))
+def answer(desk: Library, caller: Who, answer_id: str) -> Response:
+    """As it was given, with its feedback."""
+    found = desk.asking.answers.get(answer_id, owner=caller.owner, access=caller.access)
+    if found is None or not found[0]:
+        raise NotFound(f"there is no answer '{answer_id}'")
+    said = desk.feedback.of(answer_id, caller=caller)
+    return reply(answer_shape(answer_from_dict(found[0])) | {"feedback": said})
+
+
+@router.get("/api/traces/{answer_id}", **about("Get the trace of an answer", "Trace", tag="answers"))
+def trace(desk: Library, caller: Who, answer_id: str) -> Response:
+    return reply(desk.trace(answer_id, owner=caller.owner, access=caller.access))
+
+
+@router.post("/api/feedback", **about("Give feedback", "Feedback", 404, tag="answers"))
+def feedback(desk: Library, caller: Who, body: FeedbackIn) -> Response:
+    caller.require("feedback")
+    return reply(desk.feedback.give(body.answer_id, body.verdict, body.correction, caller=caller))
+
+
+@router.get("/api/analytics", **about("Usage, latency, cost and accuracy", "Analytics", tag="answers"))
+def analytics(desk: Library, caller: Who, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
+    """Of your own questions; admins see everyone's in their collections."""
+    return reply(desk.analytics(days, access=caller.access, owner=caller.owner))

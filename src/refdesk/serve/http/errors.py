@@ -80,7 +80,7 @@ class ServerStopping(RefdeskError):
     hint = "ask again in a moment"
     retry_after_s = 1.0
 
-    def __init__(self, message: str = "the server is being stopped", *, hint: str | None = None) -> None:
+    def __init__(self, message: str = "the server is stopping", *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
 
 
@@ -116,7 +116,7 @@ CODES: Mapping[int, str] = {
 }
 
 
-DEFECT = "something went wrong on the server's side"
+DEFECT = "something went wrong on the server"
 # What the engine's hints name for whoever sits at a command line, and what shows the same over HTTP.
 ROUTES: Mapping[str, str] = {"`refdesk list`": "GET /api/documents", "`refdesk keys list`": "GET /api/keys"}
 # What a value of the wrong type should be, in words of people.
@@ -153,7 +153,7 @@ def problem(error: RefdeskError, request_id: str) -> dict[str, Any]:
 
 
 def in_the_log(request_id: str) -> str:
-    return f"whoever looks after the server finds it in the log under {request_id}"
+    return f"the server's log has the details under {request_id}"
 
 
 def refusal(error: RefdeskError, request_id: str, path: str = "") -> Response:
@@ -206,13 +206,13 @@ async def _refdesk_error(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    hint = "/openapi.json and docs/http.md say what is expected"
+    hint = "see /openapi.json and docs/http.md"
     said = UsageError(in_words(error.errors(), error.body), hint=hint)
     if unknown := [one["msg"] for one in error.errors() if one["type"] == UNKNOWN_FIELD]:
         said = UnknownField(unknown[0], hint=hint)
     kind = request.headers.get("content-type", "")
     if error.errors()[0]["loc"] == ("body",) and isinstance(error.body, bytes) and "json" not in kind:
-        said = UsageError("the body is not sent as JSON", hint="send the header Content-Type: application/json")
+        said = UsageError("the body is not JSON", hint="send the header Content-Type: application/json")
     return refusal(said, request.state.request_id, request.url.path)
 
 

@@ -60,7 +60,7 @@ SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 COUNTED = ("/api/", "/v1/")
 # For whoever may change settings: a limit that was set too low must not keep out the one who can raise it.
 REPAIRING = ("/api/me", "/api/session", "/api/settings")
-UPLOADS = "/api/documents"  # has a limit of its own, see multipart.py
+UPLOADS = "/api/documents"  # has a limit of its own, see uploads.py
 HEAVY = ("/image", "/page/render")  # drawing a page and making HTML compute for up to seconds
 
 
@@ -80,8 +80,6 @@ class Guard:
             return
         try:
             caller, settings = await aside(self._admitted, scope)
-            if caller is not None and is_counted(caller, scope["path"]):
-                self._limits.count(caller, settings)
         except RefdeskError as error:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
             return
@@ -104,9 +102,9 @@ class Guard:
                 await self.app(scope, receive, send)
 
     def _admitted(self, scope: Scope) -> tuple[Caller | None, Settings]:
-        """In a thread: keys, sign-ins and settings are read from the database.
+        """In a thread: keys, sign-ins, settings and counts are in databases.
 
-        Where that cannot be read, whoever asks whether it can is told, with details if they could be seen a moment ago.
+        When the library cannot be read, /readyz still answers, with details if they could be seen a moment ago.
         """
         try:
             caller = self._admit(scope, _headers(scope))
@@ -115,6 +113,8 @@ class Guard:
             if scope["path"] not in HEALTH:
                 raise
             caller = None if self._needs_key or self._had_keys else LOCAL
+        if caller is not None and is_counted(caller, scope["path"]):
+            self._limits.count(caller, self._settings)
         return caller, self._settings
 
     def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:

@@ -22,10 +22,9 @@ from refdesk.events import Content, Done, Event, Failed, Replace
 from refdesk.serve.http.asking import ask_once, begin_stream, counted
 from refdesk.serve.http.errors import json_bytes, problem, reply
 from refdesk.serve.http.guard import Service, Serving, Who
-from refdesk.serve.http.openapi import failures, returns, returns_events
+from refdesk.serve.http.openapi import about, failures, returns, returns_events
 from refdesk.serve.http.requests import CompletionRequest
-from refdesk.serve.http.responses import EXTENSION, Completion, CompletionChunk, Model, ModelList
-from refdesk.serve.http.seeds import citation_shape
+from refdesk.serve.http.responses import EXTENSION, citation_shape
 from refdesk.serve.http.sse import PlainResponse
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
@@ -34,25 +33,25 @@ LEVELS: dict[str, Level | None] = {"refdesk": None} | {f"refdesk-{level}": level
 MOST_TOKENS = 100_000  # of the setting answer.max_tokens; clients ask for all that their own models could write
 CORRECTED = "\n\nCorrected answer:\n\n"
 MARKERS = re.compile(r"(?<!\s)\s*\[\d{1,4}(?:, ?\d{1,4})*\]")
-RESPONSES = returns(Completion) | failures(404, 501, 502)
-RESPONSES[200]["content"] |= returns_events({"": CompletionChunk})[200]["content"]
+RESPONSES = returns("Completion") | failures(404, 501, 502)
+RESPONSES[200]["content"] |= returns_events(data="CompletionChunk")[200]["content"]
 
 
-@router.get("/models", summary="One model for each level", responses=returns(ModelList))
+@router.get("/models", **about("List models", "ModelList"))
 async def models(caller: Who) -> Response:
     listed = [{"id": name, "object": "model", "created": 0, "owned_by": OWNER} for name in LEVELS]
     return reply({"object": "list", "data": listed})
 
 
-@router.get("/models/{name}", summary="One of them", responses=returns(Model))
+@router.get("/models/{name}", **about("Get a model", "Model"))
 async def model(caller: Who, name: str) -> Response:
     _level(name)
     return reply({"id": name, "object": "model", "created": 0, "owned_by": OWNER})
 
 
-@router.post("/chat/completions", summary="Ask, as OpenAI's clients do", responses=RESPONSES)
+@router.post("/chat/completions", summary="Ask, in OpenAI's format", responses=RESPONSES)
 async def completions(request: Request, service: Serving, caller: Who, body: CompletionRequest) -> Response:
-    """With `stream` as events. What the library does not know of OpenAI's parameters is left alone."""
+    """With `stream` as events. Unsupported parameters of OpenAI are ignored."""
     text, options = asked(body)
     if not body.stream:
         answer = await ask_once(request, service, caller, text, options)

@@ -18,6 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict
 
 from refdesk.serve.http import responses as shapes
+from refdesk.serve.http.requests import EXAMPLES
 
 PLACE = "#/components/schemas/{model}"
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -74,18 +75,23 @@ PARAMETERS: Mapping[str, str] = {
 # How a route says it
 
 
-def returns(shape: Any, status: int = 200, description: str = "Done") -> Responses:
-    """A JSON response: one of the types of responses.py, or the name of a component."""
-    schema = {"$ref": PLACE.format(model=shape if isinstance(shape, str) else shape.__name__)}
-    return {status: {"description": description, "content": {JSON: {"schema": schema}}}}
+def about(summary: str, shape: str, *statuses: int, tag: str = "", status: int = 200) -> dict[str, Any]:
+    """For a route's decorator: its summary, what it returns, how it may fail beside the usual ways, and its tag."""
+    responses = returns(shape, status, "Accepted" if status == 202 else "Done") | failures(*statuses)
+    return {"summary": summary, "status_code": status, "responses": responses, "tags": [tag] if tag else None}
 
 
-def returns_events(events: Mapping[str, Any]) -> Responses:
-    """A stream: the type of an event's data by the event's name, "" for an event that has none.
+def returns(shape: str, status: int = 200, description: str = "Done") -> Responses:
+    """A JSON response, by the name of its type in responses.py."""
+    return {status: {"description": description, "content": {JSON: {"schema": {"$ref": PLACE.format(model=shape)}}}}}
+
+
+def returns_events(**events: str) -> Responses:
+    """A stream: the type of an event's data by the event's name; `data` stands for events without a name.
 
     OpenAPI 3.1 has no way to describe a stream; the schema is that of one event, as OpenAPI 3.2 has it.
     """
-    schema = {"oneOf": [_event(name, shape.__name__) for name, shape in events.items()]}
+    schema = {"oneOf": [_event("" if name == "data" else name, shape) for name, shape in events.items()]}
     return {200: {"description": "Server-Sent Events; see docs/http.md", "content": {EVENTS: {"schema": schema}}}}
 
 
@@ -128,6 +134,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = schema.setdefault("components", {}).setdefault("schemas", {})
         schemas.update(response_schemas())
+        for name, examples in EXAMPLES.items():
+            schemas[name]["examples"] = examples
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
         schema["components"]["securitySchemes"] = {
@@ -188,7 +196,7 @@ class _Whole(GenerateJsonSchema):
 
 def response_schemas() -> dict[str, Any]:
     """The components `Answer`, `Citation`, `Document`, `Upload` … by name."""
-    beside = {f"{name}+": TypedDict(f"{name}+", fields) for name, fields in shapes.BESIDE.items()}  # type: ignore[operator]
+    beside = {f"{name}+": TypedDict(f"{name}+", fields) for name, fields in shapes.BESIDE.items()}  # type: ignore[misc]
     adapters: Any = [(name, "serialization", TypeAdapter(shape)) for name, shape in (shapes.SHAPES | beside).items()]
     _, found = TypeAdapter.json_schemas(adapters, ref_template=PLACE, schema_generator=_Whole)
     schemas: dict[str, Any] = _untitled(found["$defs"])

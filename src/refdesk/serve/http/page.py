@@ -276,7 +276,7 @@ async def file(version: str, name: str) -> Response:
     """A file of this version of the page; an older page asks for an older one and is told to load anew."""
     data = web().files.get(name)
     if data is None or version != web().version:
-        raise NotFound(f"there is no file '{name}' in this version of the page", hint="load the page again")
+        raise NotFound(f"there is no file '{name}' in this version of the page", hint="reload the page")
     return _file(data, KINDS[Path(name).suffix], A_YEAR)
 
 

@@ -16,9 +16,8 @@ from refdesk.errors import NotFound, UsageError
 from refdesk.serve.http.documents import WITH_IMAGES, is_known, readable
 from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Library, Who
-from refdesk.serve.http.openapi import returns, returns_bytes
+from refdesk.serve.http.openapi import Responses, about, returns_bytes
 from refdesk.serve.http.requests import DocumentId
-from refdesk.serve.http.responses import PageText
 from refdesk.types import Box, Document, Geometry, Page
 
 NARROWEST, WIDEST = 16, 3000  # pixels
@@ -35,13 +34,13 @@ Boxes = Annotated[
         examples=["[[10,41.5,63,1.6]]"],
     ),
 ]
-UNCHANGED = {304: {"description": "The image that the caller has is the newest"}}
+UNCHANGED: Responses = {304: {"description": "Not modified"}}
 
 
 @router.head("/documents/{document_id}/pages/{number}/image", include_in_schema=False)
 @router.get(
     "/documents/{document_id}/pages/{number}/image",
-    summary="A page as an image",
+    summary="Get a page as an image",
     responses=returns_bytes("image/png", "image/webp", description="The image") | UNCHANGED,
 )
 def image(
@@ -54,7 +53,7 @@ def image(
     format: Literal["png", "webp"] = "png",
     boxes: Boxes = "",
 ) -> Response:
-    """PDF pages and pictures; other formats have no images, and their text is shown instead. Kept once it is drawn."""
+    """For PDFs and pictures; other formats have text only."""
     document = readable(desk, caller, document_id)
     if document.format not in WITH_IMAGES:
         raise NotFound(f"{document.name} has no page images", hint="its text can be shown instead")
@@ -68,9 +67,9 @@ def image(
     return Response(data, headers=headers, media_type=f"image/{format}")
 
 
-@router.get("/documents/{document_id}/pages/{number}/text", summary="A page's text", responses=returns(PageText))
+@router.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", "PageText"))
 def text(desk: Library, caller: Who, document_id: DocumentId, number: Number) -> Response:
-    """`start` is the place of the page in the document's text. Words have places where the format has pages."""
+    """With the box of every word where the format has pages."""
     document = readable(desk, caller, document_id)
     page = _page(desk, caller, document, number)
     found = desk.pages(document.id, number, access=caller.access)
@@ -152,11 +151,11 @@ Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of it
 @router.head("/images/{image}", include_in_schema=False)
 @router.get(
     "/images/{image}",
-    summary="A figure of a document",
+    summary="Get a figure",
     responses=returns_bytes("image/png", description="The figure") | UNCHANGED,
 )
 def figure(request: Request, desk: Library, caller: Who, image: Hash) -> Response:
-    """As PNG, for those who may read a document that holds it; for the others it is not there."""
+    """A PNG image that was cut out of a document."""
     path = desk.figure(image, access=caller.access)
     headers = {
         "ETag": f'"{image}"',

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict  # typing's own is not read by pydantic 
 
 from refdesk import access
 from refdesk.answer import Answer, Cached, Citation, Claim, Confidence, Role, Source, Sufficiency, Verification
+from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.types import Box, Document, Kind, Method, Upload
 
 SHAPES: dict[str, Any] = {"Answer": Answer, "Document": Document, "Upload": Upload}
@@ -21,7 +22,7 @@ Share = float | None  # from 0 to 1
 
 def shape(name: str, about: str = "", /, **fields: Any) -> Any:
     """A response: its name in OpenAPI, one sentence about it, and its fields."""
-    made: Any = TypedDict(name, fields)  # type: ignore[operator]
+    made: Any = TypedDict(name, fields)  # type: ignore[misc]
     made.__doc__ = about or None
     SHAPES[name] = made
     return made
@@ -29,6 +30,10 @@ def shape(name: str, about: str = "", /, **fields: Any) -> Any:
 
 def many(item: Any) -> Any:
     return list[item]
+
+
+def by_name(item: Any) -> Any:
+    return dict[str, item]
 
 
 # Documents
@@ -136,7 +141,7 @@ DayFigures = shape(
 Percentiles = shape(
     "Percentiles", "Milliseconds that people waited.", count=int, p50_ms=float | None, p95_ms=float | None
 )
-Latency = shape("Latency", total=Percentiles, not_cached=Percentiles, stages=dict[str, Percentiles])
+Latency = shape("Latency", total=Percentiles, not_cached=Percentiles, stages=by_name(Percentiles))
 CacheFigures = shape(
     "CacheFigures", exact=int, semantic=int, no=int, unknown=int, exact_share=Share, semantic_share=Share
 )
@@ -258,7 +263,9 @@ CompletionProblem = shape(
     "CompletionProblem", "A failure, and the same as OpenAI's clients expect it.", **_PROBLEM, error=CompletionError
 )
 
-# Keys that other designs use for parts of an answer, beside those of `Answer` (docs/seeds.md); seeds.py writes them.
+# The five designs that Refdesk joins (docs/seeds.md) have keys of their own for parts of an answer: they stand beside
+# those of `Answer`. Where two designs use one key for different things (`sources`, `citations`, `confidence`,
+# `metrics`), each entry has the keys of both; where they spell a value differently, a second key has the other one.
 
 SOURCE_CHUNK: dict[str, Any] = {
     **{"doc_name": str, "chunk_id": int, "chunk_sequence": int, "heading_path": str, "page_number": int},
@@ -332,3 +339,130 @@ MEANINGS: dict[str, str] = {
     "Readiness.reason": "Why it is not ready",
     "Extension.notes": "What the reader should know about how it came about",
 }
+
+# How those keys are filled
+
+SNIPPET = 200  # characters (seed 001)
+REFUSED = "none"  # the model of an answer for which nothing was found that is worth reading
+NO_MODEL = (REFUSED, "extractive")
+RETRIEVING = ("retrieve_ms",)
+WRITING = ("generate_ms",)
+
+
+def answer_shape(answer: Answer) -> dict[str, Any]:
+    """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001)."""
+    own = answer.to_dict()
+    own["citations"] = [citation_shape(one) for one in answer.citations]
+    own["sources"] = _sources(answer, own["sources"])
+    own["metrics"] = _metrics(answer)
+    own["confidence"]["label"] = answer.confidence.level.capitalize()
+    sufficiency = own["sufficiency"]
+    return own | {
+        "answer": answer.content,
+        "relatedDocs": _related_docs(answer),
+        "metadata": _metadata(answer),
+        "query_id": answer.id,
+        "session_id": answer.conversation_id,
+        "confidence_score": answer.confidence.score,
+        "confidence_level": answer.confidence.level,
+        "context_sufficiency": sufficiency,
+    }
+
+
+def citation_shape(cited: Citation) -> dict[str, Any]:
+    """A citation as `Answer` has it, and as seeds 001 to 004 call its parts."""
+    return cited.to_dict() | {
+        **dict.fromkeys(("doc_id", "docId"), cited.document_id),
+        **dict.fromkeys(("doc_name", "title"), cited.document_name),
+        "section": " > ".join(cited.heading_path),
+        "similarity": cited.similarity_score,
+        "score": cited.relevance_score,
+        "matched": True,
+        "sourceUrls": [cited.url] if cited.url else [],
+        "page_number": cited.page,
+        "snippet": cited.quote[:SNIPPET],
+        "text": cited.quote,
+        "bbox": _around(cited.boxes),
+    }
+
+
+def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
+    """The smallest box around those on the first page (seed 004's one `bbox`)."""
+    on_page = [box for box in boxes if box.page == boxes[0].page]
+    if not on_page:
+        return None
+    left, top = min(box.x for box in on_page), min(box.y for box in on_page)
+    right, bottom = max(box.x + box.width for box in on_page), max(box.y + box.height for box in on_page)
+    return {"x": left, "y": top, "width": right - left, "height": bottom - top}
+
+
+def _sources(answer: Answer, plain: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cited documents once each, with their first cited chunk as seeds 000 and 001 say it; `chunks` has all."""
+    shaped = []
+    for source, own in zip(answer.sources, plain, strict=True):
+        cited = {one.chunk_id: one for one in reversed(answer.citations) if one.document_id == source.document_id}
+        chunks = [_chunk(one) for one in sorted(cited.values(), key=lambda one: one.marker)]
+        url = next((one.url for one in cited.values() if one.url), "")
+        shaped.append(
+            own | (chunks[0] if chunks else {}) | {"doc_id": source.document_id, "url": url, "chunks": chunks}
+        )
+    return shaped
+
+
+def _chunk(cited: Citation) -> dict[str, Any]:
+    return {
+        "doc_name": cited.document_name,
+        "chunk_id": cited.chunk_id,
+        "chunk_sequence": cited.chunk_sequence,
+        "heading_path": " > ".join(cited.heading_path),
+        "page_number": cited.page,
+        "snippet": cited.quote[:SNIPPET],
+        "relevance_score": cited.relevance_score,
+        "similarity_score": cited.similarity_score,
+    }
+
+
+def _related_docs(answer: Answer) -> list[dict[str, Any]]:
+    """The documents of all chunks that were read, cited or not (seed 002); none where nothing was worth reading."""
+    if answer.model == REFUSED:
+        return []
+    return [
+        {
+            "docId": one.document_id,
+            "document_id": one.document_id,
+            "document_name": one.document_name,
+            "title": one.title or one.document_name,
+            "category": one.collection,
+        }
+        for one in (*answer.sources, *answer.related_documents)
+    ]
+
+
+def _metrics(answer: Answer) -> dict[str, Any]:
+    usage, times = answer.usage, answer.metrics
+    total = usage.prompt_tokens + usage.completion_tokens
+    return dict(times) | {
+        "retrieval_latency_ms": sum(times.get(name, 0.0) for name in RETRIEVING),
+        "llm_latency_ms": sum(times.get(name, 0.0) for name in WRITING),
+        "total_latency_ms": times.get("total_ms", 0.0),
+        "context_length": int(times.get("context_characters", 0)),
+        "chunks_retrieved": int(times.get("chunks_retrieved", 0)),
+        "tokens_used": {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_tokens": total,
+        },
+        "model": answer.model,
+    }
+
+
+def _metadata(answer: Answer) -> dict[str, Any]:
+    usage = answer.usage
+    return {
+        "chunksRetrieved": 0 if answer.model == REFUSED else int(answer.metrics.get("chunks_retrieved", 0)),
+        "chunksUsed": len({one.chunk_id for one in answer.citations}),
+        "model": None if answer.model in NO_MODEL else answer.model,
+        "processingTimeMs": answer.metrics.get("total_ms", 0.0),
+        "usage": {"promptTokens": usage.prompt_tokens, "completionTokens": usage.completion_tokens},
+        "noResults": answer.content.startswith(NOT_IN_DOCUMENTS),
+    }
