@@ -170,7 +170,8 @@ def passages_text(found: PassagesFound) -> str:
 def document_found(document: Document) -> DocumentFound:
     return DocumentFound(
         *(document.id, document.name, document.collection, document.title, document.status, document.format),
-        **{"pages": document.page_count, "chunks": document.chunk_count},
+        pages=document.page_count,
+        chunks=document.chunk_count,
         date=document.date,
         problem=document.error,
     )

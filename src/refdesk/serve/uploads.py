@@ -136,7 +136,7 @@ class Uploads:
         if not self._spool.has_data(upload.id):
             raise UsageError(f"the file of {upload.name} is not kept any more", hint="upload it again")
         # As it was when it was accepted.
-        counts = dict.fromkeys(COUNTS, 0)
+        counts: Any = dict.fromkeys(COUNTS, 0)
         begun = replace(upload, status="pending", outcome="", reason="", seconds_left=None, updated_at="", **counts)
         again = self._spool.write(replace(begun, password=password or None), durable=True)
         self.wake()
@@ -345,7 +345,7 @@ class Uploads:
             return
         pages = document.page_count if document else upload.pages_total
         chunks = document.chunk_count if document else upload.chunks_total
-        counts = dict(zip(COUNTS, (pages, pages, chunks, chunks), strict=True))
+        counts: Any = dict(zip(COUNTS, (pages, pages, chunks, chunks), strict=True))
         self._end(replace(upload, status="ready", outcome=added.outcome, **counts))
 
     def _end(self, upload: Upload) -> None:

@@ -7,19 +7,18 @@ import importlib.util
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from refdesk.access import ROLES
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError, UsageError
-from refdesk.serve.cli.show import AsJson, argument, desk_of, escape, messages, option, out, print_json, styled
-from refdesk.settings import PRESETS, Settings, specs
+from refdesk.serve.cli.show import AsJson, argument, desk_of, escape, messages, option, out, print_json, styled, table
+from refdesk.settings import PRESETS, specs
 from refdesk.types import Finding
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -64,14 +63,12 @@ def list_keys(context: typer.Context, as_json: AsJson = False) -> None:
     elif not found:
         messages.print("There are no keys. Create one: refdesk keys add NAME --role reader")
     else:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in ("name", "role", "collections", "made", "last used", "id"):
-            table.add_column(column, overflow="fold")
+        rows = table("name", "role", "collections", "created", "last used", "id")
         for key in found:
             where = ", ".join(key.collections) if key.collections is not None else "all"
             used = key.last_used[:16].replace("T", " ") or "never"
-            table.add_row(escape(key.name), key.role, escape(where), key.created_at[:10], used, key.id)
-        out.print(table)
+            rows.add_row(escape(key.name), key.role, escape(where), key.created_at[:10], used, key.id)
+        out.print(rows)
 
 
 @app.command("change")
@@ -119,12 +116,12 @@ def _where(collections: Sequence[str] | None) -> str:
 
 # `refdesk settings`: what is set, where it comes from, and how it is changed for good.
 
-settings_command_app = typer.Typer(rich_markup_mode=None, no_args_is_help=False)
+settings_app = typer.Typer(rich_markup_mode=None, no_args_is_help=False)
 
-SettingsCommandName = Annotated[str, argument("NAME", "For example rag.top_k.")]
+SettingName = Annotated[str, argument("NAME", "For example rag.top_k.")]
 
 
-@settings_command_app.callback(invoke_without_command=True)
+@settings_app.callback(invoke_without_command=True)
 def settings(
     context: typer.Context,
     changed: Annotated[bool, typer.Option("--changed", help="Only those that differ from the default.")] = False,
@@ -142,64 +139,58 @@ def settings(
     if not rows:
         messages.print("Every setting is at its default.")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("", "setting", "value", "default", "from", "what it does"):
-        table.add_column(column, overflow="fold")
+    shown = table("", "setting", "value", "default", "from", "what it does")
     for row in rows:
         is_changed = row["from"] != "default"
         default = _written(row["default"]) if is_changed else ""
         place = row["from"] if is_changed else ""
         value = styled((_written(row["value"]), "bold" if is_changed else ""))
-        table.add_row("*" if is_changed else "", row["name"], value, escape(default), place, escape(row["help"]))
-    out.print(table)
+        shown.add_row("*" if is_changed else "", row["name"], value, escape(default), place, escape(row["help"]))
+    out.print(shown)
     for note in notes:
         messages.print(escape(f"{note[0].upper()}{note[1:]}."))
 
 
-@settings_command_app.command("get")
-def get_setting(context: typer.Context, name: SettingsCommandName, as_json: AsJson = False) -> None:
+@settings_app.command("get")
+def get_setting(context: typer.Context, name: SettingName, as_json: AsJson = False) -> None:
     """Print the value of one setting."""
     with desk_of(context) as desk:
         found = [row for row in _rows(desk, context) if row["name"] == name]
     if not found:
-        raise _unknown(name)
+        raise UsageError(f"there is no setting '{name}'", hint="`refdesk settings` shows them all")
     if as_json:
         print_json(found[0])
     else:
         out.print(escape(_written(found[0]["value"])))
 
 
-@settings_command_app.command("set")
+@settings_app.command("set")
 def set_setting(
     context: typer.Context,
-    name: SettingsCommandName,
+    name: SettingName,
     value: Annotated[str, argument("VALUE", "Its new value.")],
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Check first that the provider has the model.")
     ] = True,
 ) -> None:
     """Change a setting of this library."""
-    with desk_of(context) as desk:
-        before = desk.settings_store.current()
+    with desk_of(context) as desk, _changes(desk):
         new = desk.settings.changed({name: value})
         asyncio.run(desk.asking.check_models({name: value}, new, online=check))
         desk.settings_store.set(name, value)
-        _say_changes(before, desk.settings_store.current())
 
 
-@settings_command_app.command("reset")
+@settings_app.command("reset")
 def reset_setting(
     context: typer.Context,
     name: Annotated[str | None, argument("NAME", "Which one; default: all.")] = None,
 ) -> None:
     """Reset one setting or all of them to refdesk.toml or the default."""
-    with desk_of(context) as desk:
-        before = desk.settings_store.current()
+    with desk_of(context) as desk, _changes(desk):
         desk.settings_store.reset(name)
-        _say_changes(before, desk.settings_store.current())
 
 
-@settings_command_app.command("preset")
+@settings_app.command("preset")
 def use_preset(
     context: typer.Context,
     name: Annotated[str, argument("PRESET", "One of " + ", ".join(PRESETS) + ".")],
@@ -208,10 +199,8 @@ def use_preset(
 
     After offline, only balanced turns models on again.
     """
-    with desk_of(context) as desk:
-        before = desk.settings_store.current()
+    with desk_of(context) as desk, _changes(desk):
         desk.settings_store.use_preset(name)
-        _say_changes(before, desk.settings_store.current())
 
 
 def _rows(desk: Refdesk, context: typer.Context) -> list[dict[str, Any]]:
@@ -219,38 +208,28 @@ def _rows(desk: Refdesk, context: typer.Context) -> list[dict[str, Any]]:
     places = dict.fromkeys(desk.config.settings, "refdesk.toml")
     places |= dict.fromkeys(desk.settings_store.load(), "library") | dict.fromkeys(context.obj["settings"], "--set")
     return [
-        {
-            "name": spec.name,
-            "value": values[spec.name],
-            "default": spec.default,
-            "from": places.get(spec.name, "default"),
-            "allowed": spec.allowed,
-            "choices": list(spec.choices),
-            "minimum": spec.minimum,
-            "maximum": spec.maximum,
-            "per_request": spec.per_request,
-            "help": spec.help,
-        }
+        {"name": spec.name, "value": values[spec.name], "from": places.get(spec.name, "default")}
+        | {name: getattr(spec, name) for name in ("default", "allowed", "minimum", "maximum", "per_request", "help")}
+        | {"choices": list(spec.choices)}
         for spec in specs()
     ]
 
 
-def _say_changes(before: Settings, after: Settings) -> None:
-    was = {name: value for name, value, _ in before.items()}
+@contextmanager
+def _changes(desk: Refdesk) -> Iterator[None]:
+    """Prints what has changed in between."""
+    before = {name: value for name, value, _ in desk.settings_store.current().items()}
+    yield
     lines = [
-        f"{name}: {escape(_written(was[name]))} → {escape(_written(value))}"
-        for name, value, _ in after.items()
-        if value != was[name]
+        f"{name}: {escape(_written(before[name]))} → {escape(_written(value))}"
+        for name, value, _ in desk.settings_store.current().items()
+        if value != before[name]
     ]
     messages.print("\n".join(lines) or "Nothing changed.")
 
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _unknown(name: str) -> UsageError:
-    return UsageError(f"there is no setting '{name}'", hint="`refdesk settings` shows them all")
 
 
 # What `refdesk doctor` looks at: versions, models, the data folder, the indexes against SQL, free disk.
@@ -278,8 +257,10 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     )
     yield _rights(desk)
     counts = desk.catalogue.counts(desk.catalogue.standing().space)
-    said = [f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")]
-    yield Finding("documents", True, ", ".join(said) or "none yet")
+    parts = [
+        f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")
+    ]
+    yield Finding("documents", True, ", ".join(parts) or "none yet")
     waiting = counts.get("documents_pending", 0) + counts.get("documents_processing", 0)
     if waiting:
         yield Finding("unfinished", True, f"{waiting} documents are unfinished: `refdesk add --resume` finishes them")
@@ -311,8 +292,8 @@ def _rights(desk: Refdesk) -> Finding:
         text = f"{len(left)} files or folders can be read by others, for example {left[0]}"
         return Finding("rights", False, text, f"run `chmod -R go= {desk.folder}` as their owner")
     closed = desk.closed_to_others
-    said = f"; {closed} files and folders that others could reach were closed just now" if closed else ""
-    return Finding("rights", True, f"only the owner can read the library{said}")
+    note = f"; {closed} files and folders that others could reach were closed just now" if closed else ""
+    return Finding("rights", True, f"only the owner can read the library{note}")
 
 
 def _models(desk: Refdesk) -> Iterator[Finding]:

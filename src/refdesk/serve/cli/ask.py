@@ -306,16 +306,14 @@ def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
 
     Then what was looked at, the best first.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("stage", "ms", "in", "out"):
-        table.add_column(name, justify="right" if name == "ms" else "left", overflow="fold")
+    table = show.table("stage", "ms", "in", "out", right=("ms",))
     for one in trace["stages"]:
         name = f"{'  ' * one['depth']}{one['name']}"
         if one["skipped"] and not one["error"]:
             table.add_row(styled((name, "dim")), "", styled((f"skipped: {one['skipped']}", "dim")), "")
         else:
-            gave = styled((one["error"], "red")) if one["error"] else _pairs(one["output"])
-            table.add_row(styled(name), f"{one['took_ms']:.1f}", _pairs(one["input"]), gave)
+            result = styled((one["error"], "red")) if one["error"] else _pairs(one["output"])
+            table.add_row(styled(name), f"{one['took_ms']:.1f}", _pairs(one["input"]), result)
     out.print(table)
     if trace["passages"]:
         out.print()
@@ -323,9 +321,8 @@ def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
 
 
 def _looked_at(passages: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("passage", "page", "words", "meaning", "score", "use"):
-        table.add_column(name, justify="left" if name in ("passage", "use") else "right", overflow="fold")
+    numbers = ("page", "words", "meaning", "score")
+    table = show.table("passage", *numbers, "use", right=numbers)
     for one in passages:
         place = " › ".join([one["document_name"], *one["heading_path"][-1:]])
         scores = (f"{one['lexical_score']:.1f}", f"{one['cosine']:.2f}", f"{one['score']:.2f}")

@@ -1,4 +1,4 @@
-"""What the commands do: each parses, calls the engine, prints. `commands.py` lists them without importing this.
+"""What the commands do: each parses, calls the engine, prints. `main.py` lists them without importing this.
 
 Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 """
@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from refdesk.desk import DEFAULT_COLLECTION, METHODS, STATUSES, Refdesk
 from refdesk.errors import LibraryError, UsageError
 from refdesk.serve.cli import show
 from refdesk.serve.cli.admin import app as keys_app
-from refdesk.serve.cli.admin import examine
-from refdesk.serve.cli.admin import settings_command_app as settings_app
+from refdesk.serve.cli.admin import examine, settings_app
 from refdesk.serve.cli.ask import ask, chat, run_demo
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
 from refdesk.serve.cli.serving import mcp, serve
@@ -279,7 +277,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         print_json([{"name": f.name, "well": f.well, "text": f.text, "advice": f.advice} for f in findings])
     else:
-        table = Table(box=None, show_header=False, pad_edge=False)
+        table = show.table()
         for finding in findings:
             mark = styled(("ok", "green") if finding.well else ("problem", "red"))
             advice = "" if finding.well or not finding.advice else f"\n→ {escape(finding.advice)}"

@@ -58,7 +58,7 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         limit = formatter.width - 6 - max(map(len, LISTED))  # as click counts it
-        listed = [TyperCommand(name, help=said) for name, said in LISTED.items()]
+        listed = [TyperCommand(name, help=text) for name, text in LISTED.items()]
         with formatter.section("Commands"):
             formatter.write_dl([(str(one.name), one.get_short_help_str(limit)) for one in listed])
 

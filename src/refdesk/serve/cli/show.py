@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import orjson
 import typer
@@ -69,6 +69,15 @@ def styled(*parts: str | tuple[str, str], lines: bool = False) -> Text:
     return made
 
 
+def table(*names: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
+    """Without lines; columns in `right` are numbers, those in `whole` are never folded. No names: no header."""
+    made = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(names))
+    for name in names:
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
+    return made
+
+
 def added(out: Console, results: Sequence[Added]) -> None:
     """One line that sums up; the failures, with reasons, have been shown as they happened."""
     counts = Counter(one.outcome for one in results)
@@ -116,32 +125,29 @@ def best_sentences(text: str, chunk: Chunk, language: str = "en", most: int = _Q
 def documents(out: Console, found: Sequence[Document]) -> None:
     """A table, then the reasons of those that failed; the collection is named where there are several."""
     several = len({one.collection for one in found}) > 1
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "name", "collection", "format", "pages", "chunks", "status"):
-        if name != "collection" or several:
-            is_name = name in ("name", "collection")
-            justify = "right" if name in ("pages", "chunks") else "left"
-            table.add_column(name, justify=justify, overflow="fold", no_wrap=not is_name)  # type: ignore[arg-type]
+    facts = ("format", "pages", "chunks", "status")
+    columns = ("id", "name", *(["collection"] if several else []), *facts)
+    rows = table(*columns, right=("pages", "chunks"), whole=("id", *facts))
     for one in found:
         row = [one.id[:8], one.name, *([one.collection] if several else [])]
         row += [one.format, str(one.page_count), str(one.chunk_count)]
-        table.add_row(*map(styled, row), styled((one.status, _COLOURS[one.status])))
-    out.print(table)
+        rows.add_row(*map(styled, row), styled((one.status, _COLOURS[one.status])))
+    out.print(rows)
     for one in found:
         if one.error:
-            said = "failed" if one.status == "failed" else "kept as it was"  # the new version cannot be read
-            out.print(styled((said, "red"), f"  {one.name}: {one.error}"))
+            label = "failed" if one.status == "failed" else "kept as it was"  # the new version cannot be read
+            out.print(styled((label, "red"), f"  {one.name}: {one.error}"))
 
 
 def document(out: Console, one: Document) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
+    rows = table()
     for name, value in one.to_dict().items():
         if value not in ("", None, (), {}, []):
             shown = "; ".join(value) if isinstance(value, (tuple, list)) else str(value)
             if isinstance(value, dict):
                 shown = "\n".join(f"{key}: {content}" for key, content in value.items())
-            table.add_row(styled((name, "bold")), styled(shown, lines=True))
-    out.print(table)
+            rows.add_row(styled((name, "bold")), styled(shown, lines=True))
+    out.print(rows)
 
 
 def chunks(out: Console, found: Sequence[Chunk]) -> None:
@@ -214,9 +220,9 @@ class AddProgress:
 
     def round_done(self, results: Sequence[Added]) -> None:
         counts = Counter(one.outcome for one in results)
-        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-        if said and not self._quiet:
-            self._console.print(f"{time.strftime('%H:%M:%S')}  {said}")
+        summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        if summary and not self._quiet:
+            self._console.print(f"{time.strftime('%H:%M:%S')}  {summary}")
 
 
 class CountProgress:

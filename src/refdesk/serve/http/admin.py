@@ -1,4 +1,4 @@
-"""Keys over HTTP, for admins; signing in and out; who one is."""
+"""Managing over HTTP: keys and sign-ins, settings, models, health and metrics."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from refdesk.serve.http.guard import COOKIE, Library, Perhaps, Serving, Who, is_
 from refdesk.serve.http.observe import CONTENT_TYPE
 from refdesk.serve.http.openapi import Responses, about, returns
 from refdesk.serve.http.requests import ConnectIn, KeyChange, KeyIn, ModelIn, PresetIn, ProviderIn, SessionIn
+from refdesk.serve.http.responses import RIGHTS
 from refdesk.settings import PRESETS, specs
 from refdesk.trace import aside
 
@@ -42,8 +43,8 @@ def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
     if body.collections == []:  # a program that found none to name does not mean all of them
         raise UsageError("a key without collections opens nothing", hint="leave `collections` out for all of them")
     if not desk.keys.exist() and (body.role != "admin" or body.collections is not None):
-        said = "the first key must be an admin's, for all collections"
-        raise UsageError(said, hint="it closes the library, and only an admin can create more keys")
+        message = "the first key must be an admin's, for all collections"
+        raise UsageError(message, hint="it closes the library, and only an admin can create more keys")
     key, secret = desk.keys.add(body.name, body.role, body.collections)
     return reply({"key": key.to_dict(), "secret": secret}, 201)
 
@@ -56,14 +57,8 @@ def change_key(desk: Library, caller: Who, key_id: str, body: KeyChange) -> Resp
     """
     caller.require("keys")
     every = "collections" in body.model_fields_set and body.collections is None
-    key = desk.keys.change(
-        key_id,
-        name=body.name,
-        role=body.role,
-        collections=body.collections,
-        every_collection=every,
-        keep_owner=True,
-    )
+    fields = body.model_dump()
+    key = desk.keys.change(key_id, **fields, every_collection=every, keep_owner=True)
     return reply({"key": key.to_dict()})
 
 
@@ -110,12 +105,13 @@ def me(desk: Library, caller: Who) -> Response:
 def _me(desk: Refdesk, caller: Caller) -> dict[str, Any]:
     allowed = None if caller.collections is None else list(caller.collections)
     own = {"id": caller.id, "name": caller.name, "role": caller.role, "collections": allowed}
-    may = {name: caller.may(name) for name in ("add", "settings", "keys", "traces", "analytics", "clear_cache")}
+    may = {name: caller.may(name) for name in RIGHTS}
     return own | {"signed_in": bool(caller.id), "may": may, "model": desk.asking.has_model(desk.settings)}
 
 
-# Settings over HTTP, for admins: every one with its help, default and bounds; presets.
+# Settings and presets, for admins
 
+SPEC = ("name", "section", "default", "help", "allowed", "minimum", "maximum", "per_request")
 Check = Annotated[bool, Query(description="Whether to check models with their provider.")]
 Values = Annotated[
     dict[str, bool | int | float | str], Body(examples=[{"rag.top_k": 5}], description="Names and their new values.")
@@ -157,20 +153,13 @@ def listed(desk: Refdesk) -> dict[str, Any]:
     values = {name: value for name, value, _ in desk.settings.items()}
     places = dict.fromkeys(desk.config.settings, "refdesk.toml") | dict.fromkeys(desk.settings_store.load(), "library")
     rows = [
-        {
-            "name": spec.name,
-            "section": spec.section,
+        {name: getattr(spec, name) for name in SPEC}
+        | {
             "value": values[spec.name],
-            "default": spec.default,
             "changed": values[spec.name] != spec.default,
             "from": places.get(spec.name, "default" if values[spec.name] == spec.default else "program"),
-            "help": spec.help,
-            "allowed": spec.allowed,
             "choices": list(spec.choices),
-            "minimum": spec.minimum,
-            "maximum": spec.maximum,
             "kind": type(spec.default).__name__,
-            "per_request": spec.per_request,
         }
         for spec in specs()
     ]
@@ -178,7 +167,7 @@ def listed(desk: Refdesk) -> dict[str, Any]:
     return {"settings": rows, "presets": presets, "notes": list(desk.settings_store.notes)}
 
 
-# Connecting a model over HTTP, for admins: its provider's address and key, the names it lists, a word from it.
+# Connecting a model, for admins: the address and key of its provider
 
 SHOWN_OF_KEY = 4
 LONG_KEY = 16  # characters; of a shorter one, four are too many to show
@@ -292,7 +281,7 @@ def _shown(config: Config, provider: Provider) -> dict[str, Any]:
     }
 
 
-# Is the service alive, and can it answer? And its figures for Prometheus.
+# Health and metrics
 
 logger = logging.getLogger("refdesk.http")
 EXAMPLE = 'refdesk_requests_total{method="POST",route="/api/query",status="200"} 12.0\n'
@@ -324,9 +313,9 @@ def readyz(service: Serving, caller: Perhaps) -> Response:
         desk.catalogue.check()
         standing = desk.reader.refresh()
     except Exception as error:  # whatever it is: it cannot answer
-        said = error.sentence if isinstance(error, RefdeskError) else f"the database does not answer: {error}"
-        logger.warning("not ready: %s", said)
-        return reply({"status": "not ready"} | _details(caller, {"reason": said}), 503)
+        reason = error.sentence if isinstance(error, RefdeskError) else f"the database does not answer: {error}"
+        logger.warning("not ready: %s", reason)
+        return reply({"status": "not ready"} | _details(caller, {"reason": reason}), 503)
     return reply({"status": "ready"} | _details(caller, _library(desk) | {"generation": standing.generation}))
 
 

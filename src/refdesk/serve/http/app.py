@@ -97,13 +97,13 @@ def _on_signals(service: Service) -> Callable[[], None]:
     loop = asyncio.get_running_loop()
     before: dict[int, Any] = {}
 
-    def heard(number: int, frame: Any) -> None:
+    def on_signal(number: int, frame: Any) -> None:
         loop.call_soon_threadsafe(service.streams.stop)
         if callable(before[number]):
             before[number](number, frame)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, heard)
+        before[number] = signal.signal(number, on_signal)
 
     def put_back() -> None:
         for number, handler in before.items():

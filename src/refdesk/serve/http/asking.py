@@ -97,10 +97,10 @@ async def chat_stream(
         return EventResponse(*found)
     lost = last_event_id.rpartition("-")[0]
     options = in_conversation(body.options(), lost)
-    answer = await _finished_soon(service, caller, body.text, options["conversation_id"], lost)
+    answer = await _finished_elsewhere(service, caller, body.text, options["conversation_id"], lost)
     if answer is None:
         return await _stream(request, service, caller, body.text, options, own_id, is_again=True)
-    return EventResponse(service.streams.begin(caller.id, _told_again(answer), request.state.request_id))
+    return EventResponse(service.streams.begin(caller.id, _replayed(answer), request.state.request_id))
 
 
 async def _stream(
@@ -118,8 +118,10 @@ async def _stream(
     return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id, topic))
 
 
-async def _finished_soon(service: Service, caller: Caller, text: str, conversation_id: str, lost: str) -> Answer | None:
-    """Another process goes on for a moment after its reader has left: what it ends in that time is not done twice."""
+async def _finished_elsewhere(
+    service: Service, caller: Caller, text: str, conversation_id: str, lost: str
+) -> Answer | None:
+    """The answer if another process finishes it in a moment: it goes on for `GRACE_S` after its reader has left."""
     until = time.monotonic() + AGAIN_S
     while True:
         answer = await asyncio.to_thread(_finished, service, caller, text, conversation_id, began_at(lost))
@@ -129,21 +131,25 @@ async def _finished_soon(service: Service, caller: Caller, text: str, conversati
 
 
 def _finished(service: Service, caller: Caller, text: str, conversation_id: str, since: float | None) -> Answer | None:
-    """What came of a stream of another process, if it came to its end: the last answer of its conversation."""
+    """The answer of a stream of another process, if it has one: the last of its conversation."""
     asking = service.desk.asking
-    said = asking.conversations.messages(conversation_id, 2, owner=caller.id or None)
-    if since is None or [one.role for one in said] != ["user", "assistant"] or said[0].content.strip() != text.strip():
+    turns = asking.conversations.messages(conversation_id, 2, owner=caller.id or None)
+    if (
+        since is None
+        or [turn.role for turn in turns] != ["user", "assistant"]
+        or turns[0].content.strip() != text.strip()
+    ):
         return None
-    if datetime.fromisoformat(said[1].created_at).timestamp() < since:
+    if datetime.fromisoformat(turns[1].created_at).timestamp() < since:
         return None  # the same was asked before
-    found = asking.answers.get(said[1].answer_id, owner=caller.owner, access=caller.access)
+    found = asking.answers.get(turns[1].answer_id, owner=caller.owner, access=caller.access)
     if found is not None and found[0].get("stopped"):  # nobody was there any more; the reader has come back
-        asking.conversations.take_back(conversation_id, said[1].answer_id, owner=caller.id or None)
+        asking.conversations.take_back(conversation_id, turns[1].answer_id, owner=caller.id or None)
         return None
     return answer_from_dict(found[0]) if found is not None and found[0] else None
 
 
-async def _told_again(answer: Answer) -> AsyncGenerator[Named, None]:
+async def _replayed(answer: Answer) -> AsyncGenerator[Named, None]:
     yield "replace", {"content": answer.content, "reason": "finished"}
     yield "done", _done(answer)
 
@@ -152,7 +158,7 @@ async def _told_again(answer: Answer) -> AsyncGenerator[Named, None]:
 
 
 async def begin(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
-    """The events of a question of this caller: his collections, his conversations, settings of his own question."""
+    """The events of a question, within the collections and conversations of the caller."""
     caller.require("ask")
     if service.streams.is_stopping:
         raise ServerStopping
@@ -163,7 +169,7 @@ async def begin(service: Service, caller: Caller, text: str, options: dict[str, 
 
 
 def _begun(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
-    """In a thread: settings, conversations and the documents that are named are looked up."""
+    """In a thread: reads settings, conversations and documents."""
     if settings := options.get("settings"):
         service.desk.settings.for_request(settings)
     if (known := options.get("conversation_id")) and caller.id:
@@ -174,7 +180,7 @@ def _begun(service: Service, caller: Caller, text: str, options: dict[str, Any])
 async def begin_stream(
     service: Service, caller: Caller, text: str, options: dict[str, Any]
 ) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
-    """The same, and what to call when the last event is sent: until then it counts among the caller's questions."""
+    """The same, and what to call after the last event: until then it counts as one of the caller's questions."""
     end = service.limits.begin(caller, await aside(lambda: service.desk.settings))
     try:
         return await begin(service, caller, text, options), end
@@ -184,7 +190,7 @@ async def begin_stream(
 
 
 def _own_conversation(service: Service, conversation_id: str, caller: Caller) -> None:
-    """Said before the work begins: a conversation of someone else is not there."""
+    """Before the work begins: other people's conversations do not exist for the caller."""
     conversations = service.desk.asking.conversations
     try:
         found = conversations.conversation(conversation_id)
@@ -195,14 +201,14 @@ def _own_conversation(service: Service, conversation_id: str, caller: Caller) ->
 
 
 def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
-    """A conversation that begins with a stream has the stream's id: whoever comes back to it says which one it is."""
+    """A new conversation has the id of its stream, so that a client can find it again."""
     return options if options.get("conversation_id") else options | {"conversation_id": new}
 
 
 async def ask_once(request: Request, service: Service, caller: Caller, text: str, options: dict[str, Any]) -> Answer:
     with service.limits.asking(caller, await aside(lambda: service.desk.settings)):
         events = await begin(service, caller, text, options)
-        return await unless_gone(request, service.streams, _collected(request, service, events))
+        return await unless_disconnected(request, service.streams, _collected(request, service, events))
 
 
 async def _collected(request: Request, service: Service, events: AsyncGenerator[Event, None]) -> Answer:
@@ -215,8 +221,8 @@ async def _collected(request: Request, service: Service, events: AsyncGenerator[
     raise RefdeskError("the stream ended without an answer")
 
 
-async def unless_gone(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """The work's result; when the client leaves or the server ends, the work is cancelled."""
+async def unless_disconnected(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """The result, unless the client leaves or the server stops: then the work is cancelled."""
     task = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(disconnected(request.receive))
     streams.answering.add(task)
@@ -264,7 +270,7 @@ async def _spans(request: Request, service: Service, answer_id: str) -> None:
 async def named_events(
     request: Request, service: Service, events: AsyncGenerator[Event, None], is_again: bool = False
 ) -> AsyncGenerator[Named, None]:
-    """(name, data) of each event, as seed 004 names them. `is_again`: what the reader heard before is void."""
+    """(name, data) of each event, as seed 004 names them. `is_again`: the reader forgets what came before."""
     if is_again:
         yield "replace", {"content": "", "reason": "begun_again"}
     async with aclosing(counted(request, service, events)) as stream:
@@ -278,15 +284,15 @@ async def named_events(
             elif isinstance(event, Failed):
                 yield "error", problem(event.error, request.state.request_id) | {"trace_id": event.trace_id}
             else:
-                said = event.to_dict()
-                yield said["type"], said["data"]
+                fields = event.to_dict()
+                yield fields["type"], fields["data"]
 
 
 def _done(answer: Answer) -> dict[str, Any]:
     return {"answer": answer_shape(answer), "traceUrl": f"/api/traces/{answer.trace_id}"}
 
 
-# Searching over HTTP: the passages that fit best, each with its text, its place and its true scores; no answer.
+# Searching
 
 Several = Annotated[list[Name] | None, Query(max_length=100)]
 
@@ -311,13 +317,13 @@ async def search_address(
     date_to: Annotated[str, Query(max_length=40, description="Only documents of this day or earlier.")] = "",
 ) -> Response:
     """The same with GET; pages and metadata need POST."""
-    said = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
-    wanted = SearchRequest.model_validate(said | {"date_from": date_from, "date_to": date_to})
+    fields = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
+    wanted = SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
     return reply(await search_for(service, caller, wanted))
 
 
 async def search_for(service: Service, caller: Caller, wanted: SearchRequest) -> dict[str, Any]:
-    """The hits for this caller. A key's searches take turns: those of the others do not wait for them."""
+    """The hits for this caller. A key's searches take turns, so that other keys do not wait."""
     caller.require("search")
     if not wanted.text.strip():
         raise UsageError("there is nothing to search for", hint="put it in `q`")
@@ -334,7 +340,7 @@ async def search_for(service: Service, caller: Caller, wanted: SearchRequest) ->
 
 
 def hit_shape(hit: Hit) -> dict[str, Any]:
-    """`Hit`, with where its lines stand and where its page can be looked at."""
+    """`Hit`, with the places of its lines and the addresses of its page."""
     document, chunk = hit.document, hit.chunk
     place = f"/api/documents/{document.id}/pages/{hit.page}"
     return hit.to_dict() | {
@@ -352,10 +358,10 @@ def hit_shape(hit: Hit) -> dict[str, Any]:
 
 
 def _marked(hit: Hit) -> str:
-    """`?boxes=…` that marks its lines on the page; nothing when they are too many for an address."""
+    """`?boxes=…` that marks its lines on the page; empty if there are too many for an address."""
     boxes = [[one.x, one.y, one.width, one.height] for one in hit.boxes if one.page == hit.page]
-    said = orjson.dumps(boxes).decode()
-    return f"?boxes={quote(said)}" if 0 < len(boxes) <= MOST_BOXES and len(said) <= LONGEST_BOXES else ""
+    text = orjson.dumps(boxes).decode()
+    return f"?boxes={quote(text)}" if 0 < len(boxes) <= MOST_BOXES and len(text) <= LONGEST_BOXES else ""
 
 
 # Conversations: a caller's own, their messages and titles
@@ -364,7 +370,7 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 def _owner(caller: Caller) -> str | None:
-    """A key sees its own; whoever sits at the machine sees all."""
+    """A key sees its own; whoever is at the machine sees all."""
     return caller.id or None
 
 
@@ -424,7 +430,7 @@ def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
     return reply({"deleted": conversation_id})
 
 
-# Answers that were given, how they came about, what people said of them, and all of it in figures.
+# Answers, their traces, feedback, and analytics
 
 
 @router.get("/api/answers", name="recent", **about("List the latest questions", "AskedList", tag="answers"))
@@ -440,8 +446,8 @@ def answer(desk: Library, caller: Who, answer_id: str) -> Response:
     found = desk.asking.answers.get(answer_id, owner=caller.owner, access=caller.access)
     if found is None or not found[0]:
         raise NotFound(f"there is no answer '{answer_id}'")
-    said = desk.feedback.of(answer_id, caller=caller)
-    return reply(answer_shape(answer_from_dict(found[0])) | {"feedback": said})
+    feedback_given = desk.feedback.of(answer_id, caller=caller)
+    return reply(answer_shape(answer_from_dict(found[0])) | {"feedback": feedback_given})
 
 
 @router.get("/api/traces/{answer_id}", **about("Get the trace of an answer", "Trace", tag="answers"))

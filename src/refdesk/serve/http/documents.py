@@ -233,8 +233,8 @@ def _is_range(header: str, size: int) -> bool:
     if first is not None and last is not None and first > last:
         return False
     if (first is not None and first >= size) or (first is None and last == 0):
-        said = f"the file has only {size:,} bytes"
-        raise HTTPException(416, said, {"Content-Range": f"bytes */{size}"})
+        message = f"the file has only {size:,} bytes"
+        raise HTTPException(416, message, {"Content-Range": f"bytes */{size}"})
     return True
 
 
@@ -378,11 +378,11 @@ def add_examples(
     until = time.monotonic() + (LONGEST_WAIT_S if wait else 0.0)
     uploads = queue.wait_for(uploads, until)
     waiting = sum(one.status not in ("ready", "failed") for one in uploads)
-    said = {
+    result = {
         "added": sum(one.status == "ready" for one in uploads),
         "failed": [{"name": one.name, "reason": one.reason} for one in uploads if one.status == "failed"],
         "waiting": waiting,
         "collection": COLLECTION,
         "uploads": [upload_json(one) for one in uploads],
     }
-    return reply(said, 202 if waiting else 200)
+    return reply(result, 202 if waiting else 200)

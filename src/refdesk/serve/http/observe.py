@@ -263,14 +263,14 @@ def route_of(scope: Scope) -> str:
 def _log(scope: Scope, status: int, seconds: float) -> None:
     if not logger.isEnabledFor(logging.INFO):
         return
-    said = {
+    fields = {
         "method": scope["method"],
         "path": scope["path"],
         "status": status,
         "ms": round(seconds * 1000, 1),
         "caller": getattr(scope["state"].get("caller"), "name", ""),
     }
-    logger.info("request", extra=said)
+    logger.info("request", extra=fields)
 
 
 def log_question(text: str) -> None:

@@ -142,8 +142,8 @@ async def _chunks(
                     if with_usage:
                         yield b"data: %s\n\n" % json_bytes(head | {"choices": [], "usage": _usage(event.answer)})
     except RefdeskError as error:
-        said = problem(error, request.state.request_id)
-        yield b"data: %s\n\n" % json_bytes(said | {"error": said | {"type": "api_error"}})
+        failure = problem(error, request.state.request_id)
+        yield b"data: %s\n\n" % json_bytes(failure | {"error": failure | {"type": "api_error"}})
     yield b"data: [DONE]\n\n"
 
 

@@ -196,7 +196,7 @@ class _Whole(GenerateJsonSchema):
 
 def response_schemas() -> dict[str, Any]:
     """The components `Answer`, `Citation`, `Document`, `Upload` … by name."""
-    beside = {f"{name}+": TypedDict(f"{name}+", fields) for name, fields in shapes.BESIDE.items()}  # type: ignore[misc]
+    beside = {f"{name}+": TypedDict(f"{name}+", fields) for name, fields in shapes.BESIDE.items()}  # type: ignore[operator]
     adapters: Any = [(name, "serialization", TypeAdapter(shape)) for name, shape in (shapes.SHAPES | beside).items()]
     _, found = TypeAdapter.json_schemas(adapters, ref_template=PLACE, schema_generator=_Whole)
     schemas: dict[str, Any] = _untitled(found["$defs"])

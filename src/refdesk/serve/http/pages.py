@@ -139,8 +139,8 @@ def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
 
 
 def _tag(document: Document, number: int, width: int, format: str, boxes: tuple[Box, ...]) -> str:
-    said = f"{document.content_hash} {number} {width} {format} {boxes}"
-    return f'"{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}"'
+    parts = f"{document.content_hash} {number} {width} {format} {boxes}"
+    return f'"{hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()}"'
 
 
 # Figures over HTTP: the pictures that were cut out of documents, at the address that passages give a model.
