@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import ipaddress
 import os
@@ -67,6 +66,8 @@ def _is_dead(folder: Path, state: os.stat_result) -> bool:
     return True
 
 
+# `refdesk serve`
+
 APP = "refdesk.serve.http.app:app"  # imported by uvicorn, so that other commands do not wait for it
 PROTOCOL = "refdesk.serve.http.limits:BoundedProtocol"
 LOGGING = "refdesk.serve.http.observe"
@@ -91,13 +92,7 @@ def serve(
         is_empty = not desk.collections()
         check_key(desk, host, insecure)
     is_local = is_loopback(host)
-    options = {
-        "library": str(folder),
-        "settings": context.obj["settings"],
-        "insecure": insecure,
-        "is_local": is_local,
-        "shared": "",
-    }
+    options = {"library": str(folder), "settings": context.obj["settings"], "insecure": insecure, "is_local": is_local}
     listening = listen(host, port, workers)
     shown = f"[{host}]" if ":" in host else host
     who = "everyone with a key" if has_keys else "this machine" if is_local else "everyone, without a key"
@@ -109,8 +104,7 @@ def serve(
     with shared_folder() as shared:
         if workers > 1:
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", shared)
-            options["shared"] = shared
-        os.environ[VARIABLE] = orjson.dumps(options).decode()
+        os.environ[VARIABLE] = orjson.dumps(options | {"shared": shared if workers > 1 else ""}).decode()
         _run(listening, workers)
 
 
@@ -129,7 +123,7 @@ def _run(listening: list[socket.socket], workers: int) -> None:
         timeout_worker_healthcheck=HEALTH_S,
         timeout_keep_alive=75,  # longer than most proxies keep theirs, so that they close first
     )
-    with contextlib.suppress(KeyboardInterrupt):  # the usual end of a server; uvicorn has closed everything before
+    with suppress(KeyboardInterrupt):  # the usual end of a server; uvicorn has closed everything before
         if workers > 1:
             # For the one line that says that a process has died and another one takes its place.
             import_module(LOGGING).set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
@@ -190,14 +184,13 @@ def _bound(found: Any, address: Any, *, is_shared: bool = False) -> socket.socke
 # `refdesk mcp`: the library as tools for a model, over stdio or HTTP.
 
 # Loaded by name when called: the SDK takes a second to import, and no other command shall wait for it.
-SERVER, HTTP = "refdesk.serve.mcp", "refdesk.serve.mcp"
+SERVER = "refdesk.serve.mcp"
 
 
 def mcp(
     context: typer.Context,
     http: Annotated[
-        int | None,
-        option("PORT", "Serve over HTTP on this port, at /mcp; 0: a free one.", min=0, max=65535),
+        int | None, option("PORT", "Serve over HTTP on this port, at /mcp; 0: a free one.", min=0, max=65535)
     ] = None,
     host: Annotated[str, option("ADDRESS", "Address to listen on, with --http.")] = "127.0.0.1",
     insecure: Annotated[bool, typer.Option("--insecure", help="With --http: let everyone in without a key.")] = False,
@@ -212,7 +205,7 @@ def mcp(
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/mcp"
         messages.print(f"Serving {escape(str(desk.folder))} on {address}. Press Ctrl-C to stop.", soft_wrap=True)
-        import_module(HTTP).serve_http(
+        import_module(SERVER).serve_http(
             desk,
             listening,
             is_local=is_loopback(host) and not insecure,

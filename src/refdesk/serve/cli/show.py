@@ -8,8 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import orjson
 import typer
@@ -165,7 +164,23 @@ def _indented(out: Console, text: Text) -> None:
 # Progress in the terminal: documents, pages, chunks a second, time left.
 
 
-class AddProgress:
+class _Progress:
+    """Bars on the screen while a block runs."""
+
+    _bars: Bars
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._bars.stop()
+
+
+class AddProgress(_Progress):
     """Bars while an add runs, failures as they happen; silent when nobody looks or JSON is wanted."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
@@ -180,33 +195,18 @@ class AddProgress:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
-        self._documents = self._bars.add_task("documents", total=None, more="")
-        self._pages = self._bars.add_task("pages", total=None, more="")
-        self._chunks = self._bars.add_task("chunks", total=None, more="")
-
-    def __enter__(self) -> AddProgress:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
-
-    def stop(self) -> None:
-        self._bars.stop()
+        self._tasks = [self._bars.add_task(name, total=None, more="") for name in ("documents", "pages", "chunks")]
 
     def update(self, state: State) -> None:
         left = "" if state.seconds_left is None else f"about {_duration(state.seconds_left)} left"
         names = ", ".join(state.working_on)
-        self._bars.update(self._documents, completed=state.documents_done, total=state.documents_total, more=left)
-        self._bars.update(self._pages, completed=state.pages_done, total=state.pages_total, more=escape(names[:60]))
-        self._bars.update(
-            self._chunks,
-            completed=state.chunks_done,
-            total=state.chunks_total,
-            more=f"{state.chunks_per_second:.0f} a second",
+        rows = (
+            (state.documents_done, state.documents_total, left),
+            (state.pages_done, state.pages_total, escape(names[:60])),
+            (state.chunks_done, state.chunks_total, f"{state.chunks_per_second:.0f} a second"),
         )
+        for task, (done, total, more) in zip(self._tasks, rows, strict=True):
+            self._bars.update(task, completed=done, total=total, more=more)
 
     def added(self, one: Added) -> None:
         if self._quiet:
@@ -225,7 +225,7 @@ class AddProgress:
             self._console.print(f"{time.strftime('%H:%M:%S')}  {summary}")
 
 
-class CountProgress:
+class CountProgress(_Progress):
     """One bar for work that knows how much there is."""
 
     def __init__(self, console: Console, title: str, unit: str) -> None:
@@ -240,15 +240,6 @@ class CountProgress:
             disable=not console.is_terminal,
         )
         self._task = self._bars.add_task(title, total=None)
-
-    def __enter__(self) -> CountProgress:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
 
     def update(self, done: int, total: int) -> None:
         self._bars.update(self._task, completed=done, total=total)
@@ -279,10 +270,7 @@ def argument(metavar: str, text: str) -> Any:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 Collection = Annotated[str | None, option("PATH", "Only this collection and those inside it.", "--collection", "-c")]
-DocumentNames = Annotated[
-    list[str] | None,
-    option("DOCUMENT", "Only this document; repeatable.", "--document", "-d"),
-]
+DocumentNames = Annotated[list[str] | None, option("DOCUMENT", "Only this document; repeatable.", "--document", "-d")]
 TopK = Annotated[int | None, option("K", "How many passages; default: the setting rag.top_k.", "-k")]
 
 
@@ -292,9 +280,6 @@ def desk_of(context: typer.Context) -> Refdesk:
 
 
 def print_json(value: Any) -> None:
-    """Control characters that JSON lets stand (DEL, C1) and those that turn text about are written as `\\u009b`.
-
-    The value is the same; the terminal is not steered by what a document says.
-    """
+    """Control characters are written as `\\u009b`: no document can steer the terminal; the value is the same."""
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
