@@ -1,8 +1,8 @@
-"""How do files that were handed in become documents? One thread of one process adds them, the others look on.
+"""How do uploaded files become documents? One thread of one process adds them, the others look on.
 
     receive -> accept (from here on nothing is lost) -> pending -> processing -> ready, or failed with the reason
 
-The spool folder is the truth: a client may leave, a process may be killed, and whoever starts next goes on.
+The spool folder is the truth: clients may leave and processes may be killed; whoever starts next resumes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ logger = logging.getLogger("refdesk.uploads")
 
 
 class Stopped(BaseException):
-    """Ends an add when the server stops; what it had begun is begun again by the next one."""
+    """Ends an add when the server stops; the next one starts it again."""
 
 
 class Uploads:
@@ -61,13 +61,13 @@ class Uploads:
         self._failed: dict[str, Upload] = {}  # as they were when the work began: reading all records takes a while
 
     def start(self) -> None:
-        """Goes on with what was accepted before; returns at once."""
+        """Resumes what was accepted before; returns at once."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="refdesk-uploads", daemon=True)
             self._thread.start()
 
     def stop(self, patience_s: float = 20.0) -> None:
-        """Puts the work down; what is not finished is gone on with at the next start."""
+        """Cancels the work; the next start resumes what is not finished."""
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:
@@ -77,14 +77,14 @@ class Uploads:
         """Something was accepted."""
         self._wake.set()
 
-    # what a caller sees: the own ones, and an admin everyone's, as far as the collections reach
+    # what a caller sees: their own uploads; admins see everyone's in their collections
 
     @staticmethod
     def _visible(upload: Upload, caller: Caller) -> bool:
         return (upload.owner == caller.id or caller.role == "admin") and caller.may("read", upload.collection)
 
     def listed(self, caller: Caller) -> list[Upload]:
-        """The newest first."""
+        """Newest first."""
         return [one for one in reversed(self._spool.all().values()) if self._visible(one, caller)]
 
     def get(self, upload_id: str, caller: Caller) -> Upload:
@@ -94,7 +94,7 @@ class Uploads:
         return found
 
     def of_document(self, source: str) -> Upload | None:
-        """The upload that a document came from, as long as it is remembered."""
+        """The upload that a document came from, while it is listed."""
         return self._spool.all().get(source.removeprefix("upload:")) if source.startswith("upload:") else None
 
     # what a caller does
@@ -108,7 +108,7 @@ class Uploads:
         return self._again(upload, password)
 
     def retry_document(self, document: Document, caller: Caller, password: str | None = None) -> Upload:
-        """Queues a document that could not be read: from the upload it came in, or from its place on this machine."""
+        """Queues a document that could not be read: from its upload, or from its place on this machine."""
         caller.require("retry", document.collection)
         if not document.error:
             raise UsageError(f"{document.name} has not failed: it is {document.status}")
@@ -121,7 +121,7 @@ class Uploads:
             raise UsageError(f"{document.name} is attached to another document", hint="try that one again")
         path = Path(document.source)
         if not document.source or document.source.startswith("upload:") or not path.is_file():
-            raise UsageError(f"the file of {document.name} is not kept any more", hint="add it again")
+            raise UsageError(f"the file of {document.name} is no longer there", hint="add it again")
         copied = self._copied(
             *(path, document.name, document.collection, caller),
             size=document.size,
@@ -134,7 +134,7 @@ class Uploads:
 
     def _again(self, upload: Upload, password: str | None) -> Upload:
         if not self._spool.has_data(upload.id):
-            raise UsageError(f"the file of {upload.name} is not kept any more", hint="upload it again")
+            raise UsageError(f"the file of {upload.name} is no longer there", hint="upload it again")
         # As it was when it was accepted.
         counts: Any = dict.fromkeys(COUNTS, 0)
         begun = replace(upload, status="pending", outcome="", reason="", seconds_left=None, updated_at="", **counts)
@@ -149,7 +149,7 @@ class Uploads:
         return accepted
 
     def wait_for(self, uploads: Sequence[Upload], until: float) -> list[Upload]:
-        """How they stand once none of them waits any more, or at that time (of `time.monotonic`)."""
+        """The uploads once all are finished, or at that time (of `time.monotonic`)."""
         while True:
             known = self._spool.all()
             now = [known.get(one.id, one) for one in uploads]
@@ -163,7 +163,7 @@ class Uploads:
             return self._spool.accept(new_upload(upload_id, name, collection, caller, **options), file)
 
     def forget(self, upload_id: str, caller: Caller) -> Upload:
-        """Takes back one that waits or is being added, or a finished one off the list; its document stays."""
+        """Cancels an unfinished upload, or removes a finished one from the list; its document stays."""
         upload = self.get(upload_id, caller)
         caller.require("delete", upload.collection)
         if upload.status in UNFINISHED:
@@ -174,26 +174,26 @@ class Uploads:
         return upload
 
     def waiting_for(self, documents: Iterable[Document]) -> list[Upload]:
-        """What is about to bring one of these documents, or a new version of it."""
+        """Unfinished uploads of these documents, or of new versions of them."""
         own = {one.source for one in documents}
         places = {(one.collection, one.name) for one in documents if one.source.startswith("upload:")}
         return [one for one in self._waiting() if one.source in own or (one.collection, one.name) in places]
 
     def waiting_in(self, collection: str) -> list[Upload]:
-        """What is about to be added to a collection or to one inside it."""
+        """Unfinished uploads to a collection or to one inside it."""
         return [one for one in self._waiting() if f"{one.collection}/".startswith(f"{collection}/")]
 
     def _waiting(self) -> list[Upload]:
         return [one for one in self._spool.all().values() if one.status in UNFINISHED]
 
     def cancel(self, uploads: Iterable[Upload]) -> None:
-        """Stops the adding of these, whether they wait or are at work."""
+        """Cancels these, waiting or running."""
         for one in uploads:
             self._spool.take_back(one.id)
         self.wake()
 
     def documents_removed(self, sources: Iterable[str]) -> None:
-        """Documents are gone: so are the files that waited for another try."""
+        """Forgets the uploads of removed documents."""
         known = self._spool.all()
         for source in sources:
             upload = known.get(source.removeprefix("upload:"))
@@ -205,8 +205,7 @@ class Uploads:
     async def changes(self, caller: Caller) -> AsyncGenerator[list[Upload], None]:
         """All uploads that the caller sees, then those that have changed, about four times a second; `[]` is none.
 
-        One that was taken back or off the list comes a last time, as `gone`. Any number may look on: they read what
-        is kept, and none of them can hold the work up.
+        One that was removed comes a last time, as `gone`. Any number may follow; none can hold the work up.
         """
         seen: dict[str, Upload] = {}
         before: dict[str, Upload] | None = None
@@ -253,7 +252,7 @@ class Uploads:
             self._spool.clear({status: (now - age).isoformat(timespec="milliseconds") for status, age in KEEP.items()})
 
     def _work(self) -> bool:
-        """Adds what waits; says whether there was anything for this process to do."""
+        """Adds what waits; returns whether there was anything to do for this process."""
         waits = any(one.status in UNFINISHED for one in self._spool.all().values())
         if not (waits or self._spool.taken_back() or not self._has_resumed):
             return False
@@ -312,7 +311,7 @@ class Uploads:
             self._end(replace(upload, status="failed", reason="it was not taken in; try again"))
 
     def _handed(self, upload: Upload) -> Handed:
-        """The file as the engine takes it; a second try of a file on this machine keeps the place it came from."""
+        """The file as the engine takes it; a retried file of this machine keeps its original place."""
         document = self._desk.shelves.visible(upload.document_id, EVERYTHING) if upload.document_id else None
         path, metadata = self._spool.data(upload.id), dict(upload.metadata)
         if document is not None and document.source and not document.source.startswith("upload:"):
@@ -349,7 +348,7 @@ class Uploads:
         self._end(replace(upload, status="ready", outcome=added.outcome, **counts))
 
     def _end(self, upload: Upload) -> None:
-        """Writes down how it ended; the file of a failed one is kept for another try."""
+        """Stores the outcome; the file of a failed one is kept for a retry."""
         for other in list(self._failed.values()):  # an earlier try under the same name is settled by this one
             same = (other.collection, other.name) == (upload.collection, upload.name)
             if same and other.id != upload.id and other.created_at < upload.created_at:

@@ -29,7 +29,7 @@ from uvicorn.supervisors.multiprocess import Process
 
 from refdesk import __version__
 from refdesk.desk import Refdesk
-from refdesk.serve.http import admin, asking, documents, openai, page, pages, uploads
+from refdesk.serve.http import admin, asking, documents, openai, page, uploads
 from refdesk.serve.http.errors import add_handlers
 from refdesk.serve.http.guard import Guard, Service
 from refdesk.serve.http.limits import Limits
@@ -38,7 +38,7 @@ from refdesk.serve.http.openapi import describe
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
-ROUTERS = tuple(module.router for module in (asking, documents, pages, uploads, admin, openai, page))
+ROUTERS = tuple(module.router for module in (asking, documents, uploads, admin, openai, page))
 
 
 def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, shared: Path | None = None) -> FastAPI:

@@ -20,12 +20,11 @@ from refdesk.answer import Answer, answer_from_dict
 from refdesk.arguments import checked_title
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
-from refdesk.serve.http.documents import WITH_IMAGES
+from refdesk.serve.http.documents import LONGEST_BOXES, MOST_BOXES, WITH_IMAGES
 from refdesk.serve.http.errors import ServerStopping, problem, reply
 from refdesk.serve.http.guard import Library, Service, Serving, Who
 from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.openapi import about, failures, returns_events
-from refdesk.serve.http.pages import LONGEST_BOXES, MOST_BOXES
 from refdesk.serve.http.requests import (
     LONGEST_SEARCH,
     MOST_HITS,
