@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from refdesk import Refdesk
-from refdesk.serve.cli.main import app
+from refdesk.serve.cli.documents import app
 from refdesk.serve.http.app import create_app
 from refdesk.settings import PRESETS, specs
 

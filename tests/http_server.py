@@ -30,7 +30,7 @@ from fastapi import FastAPI
 
 from refdesk import Refdesk
 from refdesk.serve.http.app import create_app
-from refdesk.serve.http.protocol import BoundedProtocol
+from refdesk.serve.http.limits import BoundedProtocol
 from timing import PATIENCE_S
 
 REFDESK = Path(sys.executable).with_name("refdesk")

@@ -12,7 +12,7 @@ import pytest
 
 from http_server import Server, served, serving
 from refdesk import Refdesk
-from refdesk.serve.http.protocol import MOST_BYTES, MOST_HEADERS, BoundedProtocol
+from refdesk.serve.http.limits import MOST_BYTES, MOST_HEADERS, BoundedProtocol
 
 PIECE = b"a" * 65536
 BUFFERS = 16 << 20  # what both kernels may hold of what was sent and never read

@@ -288,8 +288,8 @@ def test_a_defect_keeps_its_words_to_the_log(examples_folder: Path, tmp_path: Pa
     ("error", "status", "message"),
     [
         (LibraryError("/srv/lib/files cannot be written", hint="check /srv/lib"), 500, "something went wrong on"),
-        (LibraryDamaged("the database in /srv/lib is damaged"), 500, "something went wrong on the server's side"),
-        (ModelError("/srv/models/tiny.onnx does not open"), 500, "something went wrong on the server's side"),
+        (LibraryDamaged("the database in /srv/lib is damaged"), 500, "something went wrong on the server"),
+        (ModelError("/srv/models/tiny.onnx does not open"), 500, "something went wrong on the server"),
         (AskError("/srv/lib failed", stage="retrieve"), 500, "the stage 'retrieve' failed"),
         (DiskFull("the disk that holds /srv/lib is full"), 507, "the server's disk is full"),
     ],

@@ -150,7 +150,7 @@ def test_an_answer_is_described_to_its_last_part(server: Server) -> None:
     assert set(answer["citations"][0]["boxes"][0] if answer["citations"][0]["boxes"] else parts["Box"]["required"]) == {
         *("page", "x", "y", "width", "height")
     }
-    assert set(answer["metadata"]) == set(parts["Answer"]["properties"]["metadata"]["properties"])
+    assert set(answer["metadata"]) == set(parts["AnswerMetadata"]["properties"])
     assert set(answer["confidence"]) == set(parts["Confidence"]["properties"])
     stream = schema["paths"]["/api/chat/stream"]["post"]
     assert [one["name"] for one in stream["parameters"]] == ["Last-Event-ID"]

@@ -60,7 +60,7 @@ def test_insecure_lets_everyone_in(own_folder: Path) -> None:
 def test_a_port_in_use_is_one_sentence(own_folder: Path, there: str, then: str) -> None:
     with served(own_folder, "--workers", there) as server:
         done = run_refdesk("--library", own_folder, "serve", "--port", str(server.port), "--workers", then)
-    assert done.returncode == 2 and "cannot be listened on" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "cannot be used" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_termination_ends_it_cleanly(own_folder: Path) -> None:

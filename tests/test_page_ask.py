@@ -230,7 +230,7 @@ def test_a_cited_document_that_was_deleted(browser: Browser, tmp_path: Path) -> 
 
 def test_an_address_written_by_hand(browser: Browser, server: Server) -> None:
     with tab(browser, f"{server.url}/#/ask/%", allowed=("404",)) as page:
-        expect(page.get_by_role("heading", name="This conversation is not here")).to_be_visible()
+        expect(page.get_by_role("heading", name="This conversation does not exist")).to_be_visible()
 
 
 def test_formats_without_pages_show_their_text(page: Page) -> None:

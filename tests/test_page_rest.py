@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from browser import ask, browsing, tab
 from http_server import Server, serving
@@ -96,7 +96,7 @@ def test_a_setting_that_was_not_saved_is_saved_by_another_try(browser: Browser, 
         row.get_by_role("button", name="Reset to default").click()
         expect(row.get_by_text("Changed")).to_have_count(0)
         page.get_by_label("Find a setting").fill("no such word")
-        expect(page.get_by_text("No setting fits.")).to_be_visible()
+        expect(page.get_by_text("No setting matches.")).to_be_visible()
 
 
 def test_a_period_while_the_service_is_away(browser: Browser, server: Server) -> None:
@@ -176,6 +176,22 @@ def test_traces_and_analytics(page: Page) -> None:
     expect(page.get_by_role("img", name="questions in 30 days")).to_be_visible()
 
 
+@pytest.mark.parametrize(("view", "path"), [("Traces", "**/api/answers?*"), ("Analytics", "**/api/analytics?*")])
+def test_a_view_that_arrives_late_does_not_draw_over_another(page: Page, view: str, path: str) -> None:
+    waiting: list[Route] = []
+    page.route(path, lambda route: waiting.append(route))
+    with page.expect_request(path):
+        page.get_by_role("link", name=view).click()
+    page.get_by_role("link", name="Documents").click()
+    expect(page.get_by_label("Search by name")).to_be_visible()
+    with page.expect_response(path) as response:
+        waiting[0].continue_()
+    response.value.finished()
+    page.evaluate("() => new Promise((done) => setTimeout(done, 50))")  # time to draw
+    expect(page.get_by_role("heading", name="Documents")).to_be_visible()
+    expect(page.get_by_role("heading", name=view)).to_have_count(0)
+
+
 def test_a_question_that_failed_is_seen_in_traces_and_analytics(browser: Browser, tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         with pytest.raises(UsageError):
@@ -221,7 +237,7 @@ def test_signing_in_as_a_reader(browser: Browser, own_folder: Path) -> None:
             page.wait_for_url("**/sign-in")
 
 
-def test_a_key_is_made_changed_and_withdrawn(browser: Browser, tmp_path: Path) -> None:
+def test_a_key_is_made_changed_and_revoked(browser: Browser, tmp_path: Path) -> None:
     with Refdesk(tmp_path / "library") as desk:
         _, secret = desk.keys.add("Ada", "admin")
         with serving(desk) as server, tab(browser, server.url, allowed=("400", "401")) as page:
@@ -252,9 +268,9 @@ def test_a_key_is_made_changed_and_withdrawn(browser: Browser, tmp_path: Path) -
             expect(page.get_by_role("row", name="Rita")).to_contain_text("editorfinance, hr/2024")
             me = server.get("/api/me", key=made).json()
             assert (me["name"], me["role"], me["collections"]) == ("Rita", "editor", ["finance", "hr/2024"])
-            page.get_by_role("button", name="Withdraw Rita").click()
-            page.get_by_role("button", name="Withdraw", exact=True).click()
-            expect(page.get_by_role("button", name="Withdraw Rita")).to_have_count(0)
+            page.get_by_role("button", name="Revoke Rita").click()
+            page.get_by_role("button", name="Revoke", exact=True).click()
+            expect(page.get_by_role("button", name="Revoke Rita")).to_have_count(0)
             expect(page.get_by_role("button", name="New key")).to_be_focused()
             assert server.get("/api/me", key=made).status_code == 401
 

@@ -150,7 +150,7 @@ def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "refdesk.toml").write_text('[settings]\n"rag.rrf_k" = 31\n')
     assert said(tmp_path, "settings", "get", "rag.top_k") == ("10\n", "")
     assert said(tmp_path, "settings", "set", "rag.top_k", "5") == ("", "rag.top_k: 10 → 5\n")
-    assert said(tmp_path, "settings", "set", "rag.top_k", "5") == ("", "Nothing has changed.\n")
+    assert said(tmp_path, "settings", "set", "rag.top_k", "5") == ("", "Nothing changed.\n")
     rows = json.loads(said(tmp_path, "--set", "rag.top_k=6", "settings", "--changed", "--json")[0])
     assert [(row["name"], row["value"], row["default"], row["from"]) for row in rows] == [
         ("rag.top_k", 6, 10, "--set"),

@@ -1,15 +1,14 @@
 """The library as tools for a model (Model Context Protocol): ask, search, list_documents, read_passage.
 
-Over stdio the caller is whoever started the program; over HTTP it is the key in the Authorization header, or whoever
-sits at the machine when the library has no keys. mcp_command.py loads this file when it is needed: the SDK takes a
-second to import.
+Over stdio the caller is whoever started the program; over HTTP the holder of the key in the Authorization header, or
+whoever is at the machine when the library has no keys. Loaded when needed: the SDK takes a second to import.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -30,13 +29,12 @@ from refdesk.errors import AskError, NotFound, NotSignedIn, RefdeskError, UsageE
 from refdesk.events import Done, Failed, Thinking
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.guard import caller_by_key
-from refdesk.serve.http.limits import Limits, bounded
-from refdesk.serve.http.protocol import BoundedProtocol
+from refdesk.serve.http.limits import BoundedProtocol, Limits, bounded
 from refdesk.settings import Settings
 from refdesk.trace import aside
 from refdesk.types import Document, Hit
 
-# What do the tools of the MCP server give? Plain values, and the same as text for a model to read.
+# What do the tools return? Plain values, and the same as text for a model to read.
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,10 @@ class PassageRead:
     text: str
 
 
+def heading_of(path: Sequence[str]) -> str:
+    return " › ".join(path)
+
+
 def answer_found(answer: Answer) -> AnswerFound:
     return AnswerFound(
         answer=answer.content,
@@ -127,19 +129,15 @@ def answer_found(answer: Answer) -> AnswerFound:
         reason=answer.confidence.reason,
         citations=[
             CitationFound(
-                marker=one.marker,
-                document=one.document_name,
-                document_id=one.document_id,
-                page=one.page,
-                quote=one.quote,
-                heading=" › ".join(one.heading_path),
-                chunk=one.chunk_sequence,
+                *(cited.marker, cited.document_name, cited.document_id, cited.page, cited.quote),
+                heading=heading_of(cited.heading_path),
+                chunk=cited.chunk_sequence,
             )
-            for one in answer.citations
+            for cited in answer.citations
         ],
         missing=list(answer.sufficiency.missing_aspects),
-        conflicts=[one.text for one in answer.sufficiency.conflicts],
-        unsupported=[one.text for one in answer.claims if one.verdict in ("unsupported", "contradicted")],
+        conflicts=[conflict.text for conflict in answer.sufficiency.conflicts],
+        unsupported=[claim.text for claim in answer.claims if claim.verdict in ("unsupported", "contradicted")],
         answer_id=answer.id,
     )
 
@@ -147,47 +145,31 @@ def answer_found(answer: Answer) -> AnswerFound:
 def answer_text(found: AnswerFound) -> str:
     """The answer, then what its markers point at, one line each."""
     lines = [found.answer, ""]
-    lines += [f"[{one.marker}] {one.document}, page {one.page}: “{one.quote}”" for one in found.citations]
-    lines += [f"Not in the documents: {one}" for one in found.missing]
-    lines += [f"The documents disagree: {one}" for one in found.conflicts]
-    lines += [f"Not proved by the documents: {one}" for one in found.unsupported]
-    lines.append(
-        f"Confidence: {found.confidence} ({found.reason})" if found.reason else f"Confidence: {found.confidence}"
-    )
+    lines += [f"[{cited.marker}] {cited.document}, page {cited.page}: “{cited.quote}”" for cited in found.citations]
+    lines += [f"Not in the documents: {text}" for text in found.missing]
+    lines += [f"The documents disagree: {text}" for text in found.conflicts]
+    lines += [f"Not proved by the documents: {text}" for text in found.unsupported]
+    lines.append(f"Confidence: {found.confidence}" + (f" ({found.reason})" if found.reason else ""))
     return "\n".join(lines).strip()
 
 
 def passage_found(hit: Hit) -> PassageFound:
-    return PassageFound(
-        document=hit.document.name,
-        document_id=hit.document.id,
-        collection=hit.document.collection,
-        chunk=hit.chunk.sequence,
-        page=hit.page,
-        heading=" › ".join(hit.heading_path),
-        score=round(hit.score, 4),
-        text=hit.chunk.text,
-    )
+    document, chunk = hit.document, hit.chunk
+    place = (document.name, document.id, document.collection, chunk.sequence, hit.page)
+    return PassageFound(*place, heading=heading_of(hit.heading_path), score=round(hit.score, 4), text=chunk.text)
 
 
 def passages_text(found: PassagesFound) -> str:
-    if not found.passages:
-        return "Nothing was found."
     parts = []
-    for one in found.passages:
-        place = f"{one.document}, page {one.page}" + (f", {one.heading}" if one.heading else "")
-        parts.append(f"{place} (chunk {one.chunk})\n{one.text}")
-    return "\n\n".join(parts)
+    for passage in found.passages:
+        heading = f", {passage.heading}" if passage.heading else ""
+        parts.append(f"{passage.document}, page {passage.page}{heading} (chunk {passage.chunk})\n{passage.text}")
+    return "\n\n".join(parts) or "Nothing was found."
 
 
 def document_found(document: Document) -> DocumentFound:
     return DocumentFound(
-        id=document.id,
-        name=document.name,
-        collection=document.collection,
-        title=document.title,
-        status=document.status,
-        format=document.format,
+        *(document.id, document.name, document.collection, document.title, document.status, document.format),
         pages=document.page_count,
         chunks=document.chunk_count,
         date=document.date,
@@ -196,17 +178,14 @@ def document_found(document: Document) -> DocumentFound:
 
 
 def documents_text(found: DocumentsFound) -> str:
-    if not found.documents:
-        return "There are no such documents."
-    lines = [
-        f"{one.name} ({one.collection}, {one.pages} page{'s' * (one.pages != 1)}"
-        + (f", {one.status}" if one.status != "ready" else "")
-        + f", id {one.id})"
-        for one in found.documents
-    ]
-    if found.total > len(found.documents):
-        lines.append(f"These are {len(found.documents)} of {found.total}; `offset` shows others, `name` narrows them.")
-    return "\n".join(lines)
+    lines = []
+    for document in found.documents:
+        status = f", {document.status}" if document.status != "ready" else ""
+        pages = f"{document.pages} page{'s' * (document.pages != 1)}"
+        lines.append(f"{document.name} ({document.collection}, {pages}{status}, id {document.id})")
+    if found.total > len(lines) > 0:
+        lines.append(f"These are {len(lines)} of {found.total}; `offset` shows others, `name` narrows them.")
+    return "\n".join(lines) or "There are no such documents."
 
 
 INSTRUCTIONS = (
@@ -239,8 +218,8 @@ def make_server(
         (tools.list_documents, "List the documents"),
         (tools.read_passage, "Read a page or a chunk"),
     ):
-        said = " ".join((tool.__doc__ or "").split())  # a model pays for indentation too
-        server.add_tool(tool, title=title, description=said, annotations=READS_ONLY)
+        description = " ".join((tool.__doc__ or "").split())  # a model pays for indentation too
+        server.add_tool(tool, title=title, description=description, annotations=READS_ONLY)
     return server
 
 
@@ -252,9 +231,9 @@ class Server(MCPServer[Any]):
     ) -> CallToolResult | InputRequiredResult:
         for tool in await self.list_tools():
             takes = list(tool.input_schema["properties"])
-            strange = [one for one in arguments if one not in takes]
-            if tool.name == name and strange:  # left out in silence, a filter would seem to have been kept to
-                raise ToolError(f"{name} takes {', '.join(takes)}; there is no '{strange[0][:100]}'")
+            unknown = [field for field in arguments if field not in takes]
+            if tool.name == name and unknown:  # ignored in silence, a filter would seem to have worked
+                raise ToolError(f"{name} takes {', '.join(takes)}; there is no '{unknown[0][:100]}'")
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError:
@@ -269,8 +248,8 @@ def _sentence(error: ToolError) -> str:
     if not isinstance(cause, ValidationError):
         return str(cause or error)
     first = cause.errors()[0]
-    place, said = ".".join(str(part) for part in first["loc"]), first["msg"].removeprefix("Input ")
-    return f"{place}: {said[:1].lower()}{said[1:]}"
+    place, message = ".".join(str(part) for part in first["loc"]), first["msg"].removeprefix("Input ")
+    return f"{place}: {message[:1].lower()}{message[1:]}"
 
 
 def caller_of(desk: Refdesk, headers: Mapping[str, str] | None) -> Caller:
@@ -303,9 +282,9 @@ class Tools:
         async def work(caller: Caller) -> CallToolResult:
             with await aside(self._place, caller):  # which reads the settings
                 found = answer_found(await self._answer(question, caller, collection, document, context))
-            return _given(found, answer_text(found))
+            return _result(found, answer_text(found))
 
-        return await self._said(context, work)
+        return await self._call(context, work)
 
     async def search(
         self,
@@ -323,9 +302,9 @@ class Tools:
                 query, k=k, collection=collection or None, document=document or None, access=caller.access
             )
             found = PassagesFound([passage_found(hit) for hit in hits])
-            return _given(found, passages_text(found))
+            return _result(found, passages_text(found))
 
-        return await self._said(context, _in_a_thread(work))
+        return await self._call(context, _in_a_thread(work))
 
     async def list_documents(
         self,
@@ -341,9 +320,9 @@ class Tools:
             scope = self._desk.scope(collection or None, access=caller.access)
             listed, total = self._desk.shelves.page(scope, None, name, limit, offset)
             found = DocumentsFound([document_found(one) for one in listed], total)
-            return _given(found, documents_text(found))
+            return _result(found, documents_text(found))
 
-        return await self._said(context, _in_a_thread(work))
+        return await self._call(context, _in_a_thread(work))
 
     async def read_passage(
         self,
@@ -359,9 +338,9 @@ class Tools:
 
         def work(caller: Caller) -> CallToolResult:
             found = self._read(document, caller, page, chunk)
-            return _given(found, f"{found.document}, page {found.page} of {found.pages}\n\n{found.text}")
+            return _result(found, f"{found.document}, page {found.page} of {found.pages}\n\n{found.text}")
 
-        return await self._said(context, _in_a_thread(work))
+        return await self._call(context, _in_a_thread(work))
 
     # the engine
 
@@ -393,7 +372,7 @@ class Tools:
                 raise NotFound(f"{document.name} has chunks 1 to {document.chunk_count}, not {chunk}")
             if page is not None and page not in found.pages:
                 raise UsageError(f"chunk {chunk} of {document.name} is not on page {page}", hint="name one of the two")
-            heading, number, text = " › ".join(found.heading_path), page or found.page, found.text
+            heading, number, text = heading_of(found.heading_path), page or found.page, found.text
         else:
             pages = self._desk.pages(document.id, number, access=caller.access)
             if not pages:
@@ -402,7 +381,7 @@ class Tools:
         counts = {"pages": document.page_count, "chunks": document.chunk_count}
         return PassageRead(document.name, document.id, number, label, chunk, heading, text=text, **counts)
 
-    async def _said(self, context: Request, work: Callable[[Caller], Awaitable[CallToolResult]]) -> CallToolResult:
+    async def _call(self, context: Request, work: Callable[[Caller], Awaitable[CallToolResult]]) -> CallToolResult:
         """Does the work for whoever calls; an error is one sentence."""
         try:
             return await work(await aside(caller_of, self._desk, context.headers))
@@ -416,7 +395,7 @@ def _in_a_thread(work: Callable[[Caller], CallToolResult]) -> Callable[[Caller],
     return lambda caller: asyncio.to_thread(work, caller)
 
 
-def _given(value: Any, text: str) -> CallToolResult:
+def _result(value: Any, text: str) -> CallToolResult:
     """The same twice: as text for a model, and as a value for a program."""
     plain = TypeAdapter(type(value)).dump_python(value, mode="json")
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=plain)
@@ -442,7 +421,6 @@ class KeyRequired:
         with ExitStack() as stack:
             try:
                 caller, settings = await aside(self._admitted, headers)
-                self._limits.count(caller, settings)
                 stack.enter_context(self._limits.opened(caller, settings))
             except RefdeskError as error:
                 await refusal(error, secrets.token_hex(8))(scope, receive, send)
@@ -450,10 +428,12 @@ class KeyRequired:
             await self.app(scope, bounded(receive), send)
 
     def _admitted(self, headers: Mapping[str, str]) -> tuple[Caller, Settings]:
-        """In a thread: keys and settings are read from the database."""
+        """In a thread: keys, settings and counts are in databases."""
         if self._needs_key and not self._desk.keys.exist():
             raise NotSignedIn("this library has no key any more", hint="`refdesk keys add NAME` makes one")
-        return caller_of(self._desk, headers), self._desk.settings
+        caller, settings = caller_of(self._desk, headers), self._desk.settings
+        self._limits.count(caller, settings)
+        return caller, settings
 
 
 def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIApp:

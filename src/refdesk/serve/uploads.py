@@ -1,8 +1,8 @@
-"""How do files that were handed in become documents? One thread of one process adds them, the others look on.
+"""How do uploaded files become documents? One thread of one process adds them, the others look on.
 
     receive -> accept (from here on nothing is lost) -> pending -> processing -> ready, or failed with the reason
 
-The spool folder is the truth: a client may leave, a process may be killed, and whoever starts next goes on.
+The spool folder is the truth: clients may leave and processes may be killed; whoever starts next resumes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from refdesk.access import Caller
 from refdesk.arguments import sound
@@ -36,12 +37,13 @@ KEEP = {
 }
 CLEAR_S = 3600.0
 LONGEST_NAME = 255
+COUNTS = ("pages_done", "pages_total", "chunks_done", "chunks_total")
 
 logger = logging.getLogger("refdesk.uploads")
 
 
 class Stopped(BaseException):
-    """Ends an add when the server stops; what it had begun is begun again by the next one."""
+    """Ends an add when the server stops; the next one starts it again."""
 
 
 class Uploads:
@@ -59,13 +61,13 @@ class Uploads:
         self._failed: dict[str, Upload] = {}  # as they were when the work began: reading all records takes a while
 
     def start(self) -> None:
-        """Goes on with what was accepted before; returns at once."""
+        """Resumes what was accepted before; returns at once."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="refdesk-uploads", daemon=True)
             self._thread.start()
 
     def stop(self, patience_s: float = 20.0) -> None:
-        """Puts the work down; what is not finished is gone on with at the next start."""
+        """Cancels the work; the next start resumes what is not finished."""
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:
@@ -75,27 +77,24 @@ class Uploads:
         """Something was accepted."""
         self._wake.set()
 
-    # what a caller sees: the own ones, and an admin everyone's, as far as the collections reach
+    # what a caller sees: their own uploads; admins see everyone's in their collections
 
-    def visible(self, caller: Caller) -> Callable[[Upload], bool]:
-        def holds(upload: Upload) -> bool:
-            mine = upload.owner == caller.id or caller.role == "admin"
-            return mine and caller.may("read", upload.collection)
-
-        return holds
+    @staticmethod
+    def _visible(upload: Upload, caller: Caller) -> bool:
+        return (upload.owner == caller.id or caller.role == "admin") and caller.may("read", upload.collection)
 
     def listed(self, caller: Caller) -> list[Upload]:
-        """The newest first."""
-        return [one for one in reversed(self._spool.all().values()) if self.visible(caller)(one)]
+        """Newest first."""
+        return [one for one in reversed(self._spool.all().values()) if self._visible(one, caller)]
 
     def get(self, upload_id: str, caller: Caller) -> Upload:
         found = self._spool.all().get(upload_id)
-        if found is None or not self.visible(caller)(found):
+        if found is None or not self._visible(found, caller):
             raise NotFound(f"there is no upload '{sound(upload_id)}'")
         return found
 
     def of_document(self, source: str) -> Upload | None:
-        """The upload that a document came from, as long as it is remembered."""
+        """The upload that a document came from, while it is listed."""
         return self._spool.all().get(source.removeprefix("upload:")) if source.startswith("upload:") else None
 
     # what a caller does
@@ -109,7 +108,7 @@ class Uploads:
         return self._again(upload, password)
 
     def retry_document(self, document: Document, caller: Caller, password: str | None = None) -> Upload:
-        """Queues a document that could not be read: from the upload it came in, or from its place on this machine."""
+        """Queues a document that could not be read: from its upload, or from its place on this machine."""
         caller.require("retry", document.collection)
         if not document.error:
             raise UsageError(f"{document.name} has not failed: it is {document.status}")
@@ -122,29 +121,35 @@ class Uploads:
             raise UsageError(f"{document.name} is attached to another document", hint="try that one again")
         path = Path(document.source)
         if not document.source or document.source.startswith("upload:") or not path.is_file():
-            raise UsageError(f"the file of {document.name} is not kept any more", hint="add it again")
-        return self._copied(path, document, caller, password)
+            raise UsageError(f"the file of {document.name} is no longer there", hint="add it again")
+        copied = self._copied(
+            *(path, document.name, document.collection, caller),
+            size=document.size,
+            metadata=document.metadata,
+            password=password,
+            document_id=document.id,
+        )
+        self.wake()
+        return copied
 
     def _again(self, upload: Upload, password: str | None) -> Upload:
         if not self._spool.has_data(upload.id):
-            raise UsageError(f"the file of {upload.name} is not kept any more", hint="upload it again")
-        again = self._spool.write(_begun(upload, password), durable=True)
+            raise UsageError(f"the file of {upload.name} is no longer there", hint="upload it again")
+        # As it was when it was accepted.
+        counts: Any = dict.fromkeys(COUNTS, 0)
+        begun = replace(upload, status="pending", outcome="", reason="", seconds_left=None, updated_at="", **counts)
+        again = self._spool.write(replace(begun, password=password or None), durable=True)
         self.wake()
         return again
 
-    def hand_in(self, paths: Iterable[Path], collection: str, caller: Caller) -> list[Upload]:
+    def add_copies(self, paths: Iterable[Path], collection: str, caller: Caller) -> list[Upload]:
         """Queues copies of files on this machine."""
-        accepted = []
-        for path in paths:
-            with self._spool.receiving() as (upload_id, file), path.open("rb") as original:
-                shutil.copyfileobj(original, file)
-                upload = new_upload(upload_id, path.name, collection, caller, size=path.stat().st_size)
-                accepted.append(self._spool.accept(upload, file))
+        accepted = [self._copied(path, path.name, collection, caller, size=path.stat().st_size) for path in paths]
         self.wake()
         return accepted
 
-    def settled(self, uploads: Sequence[Upload], until: float) -> list[Upload]:
-        """How they stand once none of them waits any more, or at that time (of `time.monotonic`)."""
+    def wait_for(self, uploads: Sequence[Upload], until: float) -> list[Upload]:
+        """The uploads once all are finished, or at that time (of `time.monotonic`)."""
         while True:
             known = self._spool.all()
             now = [known.get(one.id, one) for one in uploads]
@@ -152,24 +157,13 @@ class Uploads:
             if not waits or time.monotonic() >= until or self._stopping.wait(LOOK_S):
                 return now
 
-    def _copied(self, path: Path, document: Document, caller: Caller, password: str | None) -> Upload:
+    def _copied(self, path: Path, name: str, collection: str, caller: Caller, **options: Any) -> Upload:
         with self._spool.receiving() as (upload_id, file), path.open("rb") as original:
             shutil.copyfileobj(original, file)
-            upload = new_upload(
-                upload_id,
-                document.name,
-                document.collection,
-                caller,
-                size=document.size,
-                metadata=document.metadata,
-                password=password,
-            )
-            accepted = self._spool.accept(replace(upload, document_id=document.id), file)
-        self.wake()
-        return accepted
+            return self._spool.accept(new_upload(upload_id, name, collection, caller, **options), file)
 
     def forget(self, upload_id: str, caller: Caller) -> Upload:
-        """Takes back one that waits or is being added, or a finished one off the list; its document stays."""
+        """Cancels an unfinished upload, or removes a finished one from the list; its document stays."""
         upload = self.get(upload_id, caller)
         caller.require("delete", upload.collection)
         if upload.status in UNFINISHED:
@@ -180,29 +174,29 @@ class Uploads:
         return upload
 
     def waiting_for(self, documents: Iterable[Document]) -> list[Upload]:
-        """What is about to bring one of these documents, or a new version of it."""
+        """Unfinished uploads of these documents, or of new versions of them."""
         own = {one.source for one in documents}
         places = {(one.collection, one.name) for one in documents if one.source.startswith("upload:")}
         return [one for one in self._waiting() if one.source in own or (one.collection, one.name) in places]
 
     def waiting_in(self, collection: str) -> list[Upload]:
-        """What is about to be added to a collection or to one inside it."""
+        """Unfinished uploads to a collection or to one inside it."""
         return [one for one in self._waiting() if f"{one.collection}/".startswith(f"{collection}/")]
 
     def _waiting(self) -> list[Upload]:
         return [one for one in self._spool.all().values() if one.status in UNFINISHED]
 
-    def put_down(self, uploads: Iterable[Upload]) -> None:
-        """Stops the adding of these, whether they wait or are at work."""
+    def cancel(self, uploads: Iterable[Upload]) -> None:
+        """Cancels these, waiting or running."""
         for one in uploads:
             self._spool.take_back(one.id)
         self.wake()
 
     def documents_removed(self, sources: Iterable[str]) -> None:
-        """Documents are gone: so are the files that waited for another try."""
+        """Forgets the uploads of removed documents."""
         known = self._spool.all()
         for source in sources:
-            upload = known.get(source.removeprefix("upload:")) if source.startswith("upload:") else None
+            upload = known.get(source.removeprefix("upload:"))
             if upload is not None and upload.status not in UNFINISHED:
                 self._spool.remove(upload.id)
 
@@ -211,8 +205,7 @@ class Uploads:
     async def changes(self, caller: Caller) -> AsyncGenerator[list[Upload], None]:
         """All uploads that the caller sees, then those that have changed, about four times a second; `[]` is none.
 
-        One that was taken back or off the list comes a last time, as `gone`. Any number may look on: they read what
-        is kept, and none of them can hold the work up.
+        One that was removed comes a last time, as `gone`. Any number may follow; none can hold the work up.
         """
         seen: dict[str, Upload] = {}
         before: dict[str, Upload] | None = None
@@ -222,7 +215,7 @@ class Uploads:
                 now = await asyncio.to_thread(self._spool.all)
             changed: list[Upload] = []
             if now is not before:
-                mine = {one.id: one for one in now.values() if self.visible(caller)(one)}
+                mine = {one.id: one for one in now.values() if self._visible(one, caller)}
                 changed = [one for one in mine.values() if seen.get(one.id) != one]
                 changed += [replace(one, status="gone") for one in seen.values() if one.id not in mine]
                 seen, before = mine, now
@@ -259,7 +252,7 @@ class Uploads:
             self._spool.clear({status: (now - age).isoformat(timespec="milliseconds") for status, age in KEEP.items()})
 
     def _work(self) -> bool:
-        """Adds what waits; says whether there was anything for this process to do."""
+        """Adds what waits; returns whether there was anything to do for this process."""
         waits = any(one.status in UNFINISHED for one in self._spool.all().values())
         if not (waits or self._spool.taken_back() or not self._has_resumed):
             return False
@@ -318,7 +311,7 @@ class Uploads:
             self._end(replace(upload, status="failed", reason="it was not taken in; try again"))
 
     def _handed(self, upload: Upload) -> UploadedFile:
-        """The file as the engine takes it; a second try of a file on this machine keeps the place it came from."""
+        """The file as the engine takes it; a retried file of this machine keeps its original place."""
         document = self._desk.shelves.visible(upload.document_id, EVERYTHING) if upload.document_id else None
         path, metadata = self._spool.data(upload.id), dict(upload.metadata)
         if document is not None and document.source and not document.source.startswith("upload:"):
@@ -331,15 +324,8 @@ class Uploads:
             if before is None:
                 continue
             left = None if progress.seconds_left is None else round(progress.seconds_left, 1)
-            now = replace(
-                before,
-                status="processing",
-                pages_done=one.pages_done,
-                pages_total=one.pages_total,
-                chunks_done=one.chunks_done,
-                chunks_total=one.chunks_total,
-                seconds_left=left,
-            )
+            counts = {name: getattr(one, name) for name in COUNTS}
+            now = replace(before, status="processing", seconds_left=left, **counts)
             if now != before:
                 known[one.source] = self._spool.write(now)
 
@@ -352,25 +338,17 @@ class Uploads:
             self._desk.remove_found([document])  # finished in the moment in which it was taken back
             self._spool.remove(upload.id)
             return
+        upload = replace(upload, reason=added.reason, document_id=document.id if document else "")
+        if added.outcome == "failed":
+            self._end(replace(upload, status="failed", outcome=""))
+            return
         pages = document.page_count if document else upload.pages_total
         chunks = document.chunk_count if document else upload.chunks_total
-        failed = added.outcome == "failed"
-        self._end(
-            replace(
-                upload,
-                status="failed" if failed else "ready",
-                outcome="" if failed else added.outcome,
-                reason=added.reason,
-                document_id=document.id if document else "",
-                pages_done=upload.pages_done if failed else pages,
-                pages_total=upload.pages_total if failed else pages,
-                chunks_done=upload.chunks_done if failed else chunks,
-                chunks_total=upload.chunks_total if failed else chunks,
-            )
-        )
+        counts: Any = dict(zip(COUNTS, (pages, pages, chunks, chunks), strict=True))
+        self._end(replace(upload, status="ready", outcome=added.outcome, **counts))
 
     def _end(self, upload: Upload) -> None:
-        """Writes down how it ended; the file of a failed one is kept for another try."""
+        """Stores the outcome; the file of a failed one is kept for a retry."""
         for other in list(self._failed.values()):  # an earlier try under the same name is settled by this one
             same = (other.collection, other.name) == (upload.collection, upload.name)
             if same and other.id != upload.id and other.created_at < upload.created_at:
@@ -392,19 +370,11 @@ def new_upload(
     size: int,
     metadata: Mapping[str, str] | None = None,
     password: str | None = None,
-    url: str = "",
+    **fields: str,
 ) -> Upload:
     """An upload as it is accepted."""
-    return Upload(
-        id=upload_id,
-        name=label(name),
-        collection=collection,
-        owner=caller.id,
-        size=size,
-        url=url,
-        metadata=dict(metadata or {}),
-        password=password or None,
-    )
+    own: Any = fields | {"size": size, "metadata": dict(metadata or {}), "password": password or None}
+    return Upload(upload_id, label(name), collection, owner=caller.id, **own)
 
 
 def label(name: str) -> str:
@@ -417,23 +387,6 @@ def label(name: str) -> str:
 
 def _is_drive(part: str) -> bool:
     return len(part) == 2 and part[1] == ":" and part[0].isalpha()
-
-
-def _begun(upload: Upload, password: str | None) -> Upload:
-    """As it was when it was accepted."""
-    return Upload(
-        id=upload.id,
-        name=upload.name,
-        collection=upload.collection,
-        owner=upload.owner,
-        size=upload.size,
-        url=upload.url,
-        metadata=upload.metadata,
-        password=password or None,
-        content_hash=upload.content_hash,
-        document_id=upload.document_id,
-        created_at=upload.created_at,
-    )
 
 
 def _batch(waiting: Iterable[Upload]) -> list[Upload]:

@@ -7,52 +7,50 @@ import importlib.util
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from refdesk.access import ROLES
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError, UsageError
-from refdesk.serve.cli.show import AsJson, desk_of, escape, messages, out, print_json, styled
-from refdesk.settings import PRESETS, Settings, specs
+from refdesk.serve.cli.show import AsJson, argument, desk_of, escape, messages, option, out, print_json, styled, table
+from refdesk.settings import PRESETS, specs
 from refdesk.types import Finding
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.", show_default=False)]
+Name = Annotated[str, argument("NAME", "Who the key is for.")]
 
 
 @app.callback()
 def keys() -> None:
-    """Say who may use the library when it is served. Without a key it is open, on this machine alone."""
+    """Manage the keys to the library over the network. Without a key, only this machine can use it."""
 
 
 @app.command("add")
 def add_key(
     context: typer.Context,
     name: Name,
-    role: Annotated[str, typer.Option(metavar="ROLE", help="One of " + ", ".join(ROLES) + ".")] = "reader",
+    role: Annotated[str, option("ROLE", "One of " + ", ".join(ROLES) + ".")] = "reader",
     collection: Annotated[
         list[str] | None,
-        typer.Option("--collection", "-c", metavar="PATH", help="Only this one and below; may be repeated."),
+        option("PATH", "Only this collection and those inside it; repeatable.", "--collection", "-c"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key. Its secret is shown this once."""
+    """Create a key. Its secret is shown only once."""
     with desk_of(context) as desk:
         key, secret = desk.keys.add(name, role, collection)
     if as_json:
         print_json(key.to_dict() | {"secret": secret})
     else:
         out.print(secret, soft_wrap=True, highlight=False)
-        messages.print(
-            f"The key of {escape(key.name)}, {role} of {escape(_where(key.collections))}. It is not shown again."
-        )
+        owner = f"{escape(key.name)}, {role} of {escape(_where(key.collections))}"
+        messages.print(f"The key of {owner}. It is shown only this once.")
 
 
 @app.command("list")
@@ -63,32 +61,30 @@ def list_keys(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         print_json([key.to_dict() for key in found])
     elif not found:
-        messages.print("There are no keys: refdesk keys add NAME --role reader")
+        messages.print("There are no keys. Create one: refdesk keys add NAME --role reader")
     else:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in ("name", "role", "collections", "made", "last used", "id"):
-            table.add_column(column, overflow="fold")
+        rows = table("name", "role", "collections", "created", "last used", "id")
         for key in found:
             where = ", ".join(key.collections) if key.collections is not None else "all"
             used = key.last_used[:16].replace("T", " ") or "never"
-            table.add_row(escape(key.name), key.role, escape(where), key.created_at[:10], used, key.id)
-        out.print(table)
+            rows.add_row(escape(key.name), key.role, escape(where), key.created_at[:10], used, key.id)
+        out.print(rows)
 
 
 @app.command("change")
 def change_key(
     context: typer.Context,
-    key: Annotated[str, typer.Argument(metavar="NAME", help="Its name or id.", show_default=False)],
-    role: Annotated[str | None, typer.Option(metavar="ROLE", help="One of " + ", ".join(ROLES) + ".")] = None,
+    key: Annotated[str, argument("NAME", "Its name or id.")],
+    role: Annotated[str | None, option("ROLE", "One of " + ", ".join(ROLES) + ".")] = None,
     collection: Annotated[
         list[str] | None,
-        typer.Option("--collection", "-c", metavar="PATH", help="From now on only this one and below; repeatable."),
+        option("PATH", "Only this collection and those inside it; repeatable.", "--collection", "-c"),
     ] = None,
-    every_collection: Annotated[bool, typer.Option("--every-collection", help="From now on all of them.")] = False,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="What it is called from now on.")] = None,
+    every_collection: Annotated[bool, typer.Option("--every-collection", help="All collections.")] = False,
+    name: Annotated[str | None, option("NAME", "New name.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a key's role, collections or name. Its secret and what belongs to it stay."""
+    """Change a key's role, collections or name. Its secret stays the same."""
     with desk_of(context) as desk:
         changed = desk.keys.change(
             key, name=name, role=role, collections=collection or None, every_collection=every_collection
@@ -102,10 +98,10 @@ def change_key(
 @app.command("revoke")
 def revoke_key(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name or id.", show_default=False)],
+    name: Annotated[str, argument("NAME", "Its name or id.")],
     as_json: AsJson = False,
 ) -> None:
-    """Take a key back. Nobody gets in with it from now on."""
+    """Revoke a key. It stops working at once."""
     with desk_of(context) as desk:
         key = desk.keys.revoke(name)
     if as_json:
@@ -120,18 +116,18 @@ def _where(collections: Sequence[str] | None) -> str:
 
 # `refdesk settings`: what is set, where it comes from, and how it is changed for good.
 
-settings_command_app = typer.Typer(rich_markup_mode=None, no_args_is_help=False)
+settings_app = typer.Typer(rich_markup_mode=None, no_args_is_help=False)
 
-SettingsCommandName = Annotated[str, typer.Argument(metavar="NAME", help="For example rag.top_k.", show_default=False)]
+SettingName = Annotated[str, argument("NAME", "For example rag.top_k.")]
 
 
-@settings_command_app.callback(invoke_without_command=True)
+@settings_app.callback(invoke_without_command=True)
 def settings(
     context: typer.Context,
-    changed: Annotated[bool, typer.Option("--changed", help="Only those that are not at their default.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only those that differ from the default.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the settings, or change them for this library. Programs that run see a change at their next question."""
+    """Show the settings of this library, or change them. Changes apply to the next question."""
     if context.invoked_subcommand is not None:
         return
     with desk_of(context) as desk:
@@ -143,80 +139,68 @@ def settings(
     if not rows:
         messages.print("Every setting is at its default.")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("", "setting", "value", "default", "from", "what it does"):
-        table.add_column(column, overflow="fold")
+    shown = table("", "setting", "value", "default", "from", "what it does")
     for row in rows:
         is_changed = row["from"] != "default"
         default = _written(row["default"]) if is_changed else ""
         place = row["from"] if is_changed else ""
         value = styled((_written(row["value"]), "bold" if is_changed else ""))
-        table.add_row("*" if is_changed else "", row["name"], value, escape(default), place, escape(row["help"]))
-    out.print(table)
+        shown.add_row("*" if is_changed else "", row["name"], value, escape(default), place, escape(row["help"]))
+    out.print(shown)
     for note in notes:
         messages.print(escape(f"{note[0].upper()}{note[1:]}."))
 
 
-@settings_command_app.command("get")
-def get_setting(context: typer.Context, name: SettingsCommandName, as_json: AsJson = False) -> None:
+@settings_app.command("get")
+def get_setting(context: typer.Context, name: SettingName, as_json: AsJson = False) -> None:
     """Print the value of one setting."""
     with desk_of(context) as desk:
         found = [row for row in _rows(desk, context) if row["name"] == name]
     if not found:
-        raise _unknown(name)
+        raise UsageError(f"there is no setting '{name}'", hint="`refdesk settings` shows them all")
     if as_json:
         print_json(found[0])
     else:
         out.print(escape(_written(found[0]["value"])))
 
 
-@settings_command_app.command("set")
+@settings_app.command("set")
 def set_setting(
     context: typer.Context,
-    name: SettingsCommandName,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.", show_default=False)],
+    name: SettingName,
+    value: Annotated[str, argument("VALUE", "Its new value.")],
     check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Whether a model is looked for at its provider first.")
+        bool, typer.Option("--check/--no-check", help="Check first that the provider has the model.")
     ] = True,
 ) -> None:
-    """Change a setting of this library for good."""
-    with desk_of(context) as desk:
-        before = desk.settings_store.current()
+    """Change a setting of this library."""
+    with desk_of(context) as desk, _changes(desk):
         new = desk.settings.changed({name: value})
         asyncio.run(desk.models.check_settings({name: value}, new, online=check))
         desk.settings_store.set(name, value)
-        _say_changes(before, desk.settings_store.current())
 
 
-@settings_command_app.command("reset")
+@settings_app.command("reset")
 def reset_setting(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which one; all of them if not said.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "Which one; default: all.")] = None,
 ) -> None:
-    """Reset one setting, or all, to what refdesk.toml says, else to the default."""
-    with desk_of(context) as desk:
-        before = desk.settings_store.current()
+    """Reset one setting or all of them to refdesk.toml or the default."""
+    with desk_of(context) as desk, _changes(desk):
         desk.settings_store.reset(name)
-        _say_changes(before, desk.settings_store.current())
 
 
-@settings_command_app.command("preset")
+@settings_app.command("preset")
 def use_preset(
     context: typer.Context,
-    name: Annotated[
-        str, typer.Argument(metavar="PRESET", help="One of " + ", ".join(PRESETS) + ".", show_default=False)
-    ],
+    name: Annotated[str, argument("PRESET", "One of " + ", ".join(PRESETS) + ".")],
 ) -> None:
-    """Change several settings at once. What other presets set is reset, the rest stays.
+    """Change several settings at once. Settings of other presets are reset, the rest stays.
 
-    Only balanced resets llm.enabled: no other preset lets models be asked again after offline.
+    After offline, only balanced turns models on again.
     """
-    with desk_of(context) as desk:
-        before = desk.settings_store.current()
+    with desk_of(context) as desk, _changes(desk):
         desk.settings_store.use_preset(name)
-        _say_changes(before, desk.settings_store.current())
 
 
 def _rows(desk: Refdesk, context: typer.Context) -> list[dict[str, Any]]:
@@ -224,38 +208,28 @@ def _rows(desk: Refdesk, context: typer.Context) -> list[dict[str, Any]]:
     places = dict.fromkeys(desk.config.settings, "refdesk.toml")
     places |= dict.fromkeys(desk.settings_store.load(), "library") | dict.fromkeys(context.obj["settings"], "--set")
     return [
-        {
-            "name": spec.name,
-            "value": values[spec.name],
-            "default": spec.default,
-            "from": places.get(spec.name, "default"),
-            "allowed": spec.allowed,
-            "choices": list(spec.choices),
-            "minimum": spec.minimum,
-            "maximum": spec.maximum,
-            "per_request": spec.per_request,
-            "help": spec.help,
-        }
+        {"name": spec.name, "value": values[spec.name], "from": places.get(spec.name, "default")}
+        | {name: getattr(spec, name) for name in ("default", "allowed", "minimum", "maximum", "per_request", "help")}
+        | {"choices": list(spec.choices)}
         for spec in specs()
     ]
 
 
-def _say_changes(before: Settings, after: Settings) -> None:
-    was = {name: value for name, value, _ in before.items()}
+@contextmanager
+def _changes(desk: Refdesk) -> Iterator[None]:
+    """Prints what has changed in between."""
+    before = {name: value for name, value, _ in desk.settings_store.current().items()}
+    yield
     lines = [
-        f"{name}: {escape(_written(was[name]))} → {escape(_written(value))}"
-        for name, value, _ in after.items()
-        if value != was[name]
+        f"{name}: {escape(_written(before[name]))} → {escape(_written(value))}"
+        for name, value, _ in desk.settings_store.current().items()
+        if value != before[name]
     ]
-    messages.print("\n".join(lines) or "Nothing has changed.")
+    messages.print("\n".join(lines) or "Nothing changed.")
 
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _unknown(name: str) -> UsageError:
-    return UsageError(f"there is no setting '{name}'", hint="`refdesk settings` shows them all")
 
 
 # What `refdesk doctor` looks at: versions, models, the data folder, the indexes against SQL, free disk.
@@ -265,7 +239,7 @@ _PACKAGES = ("sqlalchemy", "tantivy", "usearch", "onnxruntime", "tokenizers", "p
 
 
 def examine(desk: Refdesk) -> Iterator[Finding]:
-    """Every finding, the most general first; nothing is changed."""
+    """Every finding, the most general first; changes nothing."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
     yield _embedder(desk)
@@ -287,9 +261,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     yield Finding("documents", True, ", ".join(said) or "none yet")
     waiting = counts.get("documents_pending", 0) + counts.get("documents_processing", 0)
     if waiting:
-        yield Finding(
-            "unfinished", True, f"{waiting} documents wait: `refdesk add --resume` finishes what a killed run began"
-        )
+        yield Finding("unfinished", True, f"{waiting} documents are unfinished: `refdesk add --resume` finishes them")
     try:
         yield from desk.maintenance.check()
         yield from desk.maintenance.check_files(desk.spool)
@@ -305,21 +277,21 @@ def _embedder(desk: Refdesk) -> Finding:
         return Finding("embedder", False, error.sentence, error.hint)
     space = desk.state().space
     if space not in ("", desk.embedder.name):
-        text = f"the library was made with '{space}', the embedder is '{desk.embedder.name}'"
+        text = f"the library was built with '{space}', the embedder is '{desk.embedder.name}'"
         return Finding("embedder", False, text, "run `refdesk reindex`, or name the old embedder in REFDESK_EMBEDDER")
     return Finding(
-        "embedder", well, f"{desk.embedder.name}, {desk.embedder.dimensions} dimensions", "install Refdesk anew"
+        "embedder", well, f"{desk.embedder.name}, {desk.embedder.dimensions} dimensions", "reinstall Refdesk"
     )
 
 
 def _rights(desk: Refdesk) -> Finding:
     """Who else may read the library: opening it has closed what could be closed."""
     if left := desk.open_to_others():
-        text = f"{len(left)} files or folders can be reached by others, {left[0]} for one"
+        text = f"{len(left)} files or folders can be read by others, for example {left[0]}"
         return Finding("rights", False, text, f"run `chmod -R go= {desk.folder}` as their owner")
     closed = desk.closed_to_others
-    said = f"; {closed} files and folders that others could reach were closed just now" if closed else ""
-    return Finding("rights", True, f"only the owner can read the library{said}")
+    note = f"; {closed} files and folders that others could reach were closed just now" if closed else ""
+    return Finding("rights", True, f"only the owner can read the library{note}")
 
 
 def _models(desk: Refdesk) -> Iterator[Finding]:

@@ -7,18 +7,25 @@ import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
 
-from refdesk.answer import Answer
+from refdesk.answer import Answer, Citation, Claim
 from refdesk.arguments import LEVELS
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError, UsageError
-from refdesk.serve.cli import answers, show
+from refdesk.events import Content, Done, Event, Failed, Replace, Thinking, Verifying
+from refdesk.serve.cli import show
 from refdesk.serve.cli.main import DONE, NOTHING
 from refdesk.serve.cli.show import (
     AddProgress,
@@ -26,32 +33,37 @@ from refdesk.serve.cli.show import (
     Collection,
     DocumentNames,
     TopK,
+    argument,
     desk_of,
     escape,
     messages,
+    option,
     out,
     print_json,
     styled,
 )
 
 LevelName = Annotated[
-    str | None, typer.Option("--level", metavar="LEVEL", help="How much is done: " + ", ".join(LEVELS) + ".")
+    str | None,
+    option("LEVEL", "How much work goes into the answer: " + ", ".join(LEVELS) + ".", "--level"),
 ]
 ModeName = Annotated[
     str | None,
-    typer.Option("--mode", metavar="MODE", help="How much is checked: quick, standard, thorough; or general."),
+    option("MODE", "How the answer is checked: quick, standard or thorough; general asks the model alone.", "--mode"),
 ]
-Verbatim = Annotated[bool, typer.Option("--verbatim", help="Search for the very words: no correction, no rewriting.")]
+Verbatim = Annotated[
+    bool, typer.Option("--verbatim", help="Search for exactly these words: no spelling correction, no rewriting.")
+]
 ConversationId = Annotated[
     str,
-    typer.Option("--conversation", metavar="ID", help="Go on with this conversation, or begin one under this name."),
+    option("ID", "Continue this conversation, or start one with this id.", "--conversation"),
 ]
-HELP = "/open N shows the page of citation N, /new begins anew, /quit ends (so does Ctrl-D)"
+HELP = "/open N shows the page of citation N, /new starts over, /quit or Ctrl-D quits"
 
 
 def ask(
     context: typer.Context,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you want to know.", show_default=False)],
+    question: Annotated[str, argument("QUESTION", "Your question.")],
     k: TopK = None,
     level: LevelName = None,
     mode: ModeName = None,
@@ -59,25 +71,25 @@ def ask(
     document: DocumentNames = None,
     verbatim: Verbatim = False,
     conversation: ConversationId = "",
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not answer from the cache.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not use the cache.")] = False,
     open_image: Annotated[
-        bool, typer.Option("--open", help="Show the page of the first citation as an image, its lines marked.")
+        bool, typer.Option("--open", help="Show the page of the first citation, with its lines marked.")
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Show what each stage took and gave, and every passage that was looked at.")
+        bool, typer.Option("--trace", help="Show every stage and every passage that was considered.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question, every sentence with page and lines. The exit code is 3 when the documents do not say it."""
+    """Answer a question, with page and lines for every sentence. Exits with 3 if the documents do not say."""
     with desk_of(context) as desk:
         options = {"level": level, "mode": mode, "collection": collection, "document": document, "verbatim": verbatim}
         answer = ask_once(desk, question, k=k, conversation_id=conversation, cache=not no_cache, **options)
         if as_json:
             print_json(answer.to_dict() | ({"trace": desk.trace(answer.id)} if trace else {}))
         else:
-            answers.show(out, answer)
+            show_answer(out, answer)
             if trace:
-                answers.show_trace(out, desk.trace(answer.id))
+                show_trace(out, desk.trace(answer.id))
         if open_image and answer.citations:
             open_page(desk, answer, answer.citations[0].marker)
     raise typer.Exit(DONE if answer.is_answered or answer.route != "needs_retrieval" else NOTHING)
@@ -92,15 +104,15 @@ def chat(
     document: DocumentNames = None,
     verbatim: Verbatim = False,
 ) -> None:
-    """Ask one question after another. Each may lean on those before; Ctrl-C stops an answer, Ctrl-D ends."""
+    """Ask one question after another. Each may refer to earlier ones. Ctrl-C stops an answer, Ctrl-D quits."""
     options = {"level": level, "mode": mode, "collection": collection, "document": document, "verbatim": verbatim}
     with desk_of(context) as desk:
         converse(desk, conversation, options)
 
 
 def ask_once(desk: Refdesk, question: str, **options: Any) -> Answer:
-    """Asks and shows the stages on the terminal; Ctrl-C ends the work and says so."""
-    return asyncio.run(answers.follow(desk.ask(question, **options), messages, live=messages.is_terminal))
+    """Asks and shows the stages on the terminal; Ctrl-C stops it."""
+    return asyncio.run(follow(desk.ask(question, **options), messages, live=messages.is_terminal))
 
 
 def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
@@ -121,7 +133,7 @@ def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
 
 
 def converse(desk: Refdesk, conversation_id: str, options: Mapping[str, Any]) -> None:
-    """A conversation: each question may lean on those before; it can be gone on with by its id."""
+    """A conversation: each question may refer to earlier ones; it can be continued by its id."""
     conversation_id = conversation_id or uuid.uuid4().hex
     messages.print(styled((HELP, "dim")))
     last: Answer | None = None
@@ -146,7 +158,7 @@ def converse(desk: Refdesk, conversation_id: str, options: Mapping[str, Any]) ->
         elif line:
             last = _answered(desk, line, conversation_id, options) or last
     messages.print()
-    messages.print(styled((f"Go on with it later: refdesk chat --conversation {conversation_id}", "dim")))
+    messages.print(styled((f"Continue later: refdesk chat --conversation {conversation_id}", "dim")))
 
 
 def _answered(desk: Refdesk, line: str, conversation_id: str, options: Mapping[str, Any]) -> Answer | None:
@@ -158,7 +170,7 @@ def _answered(desk: Refdesk, line: str, conversation_id: str, options: Mapping[s
     except RefdeskError as error:
         messages.print(styled((f"{error.sentence}.", "red")), soft_wrap=True)
         return None
-    answers.show(out, answer)
+    show_answer(out, answer)
     return answer
 
 
@@ -167,6 +179,160 @@ def _opened(desk: Refdesk, answer: Answer, marker: int) -> None:
         open_page(desk, answer, marker)
     except RefdeskError as error:
         messages.print(styled((f"{error.sentence}.", "red")), soft_wrap=True)
+
+
+# How an answer looks in a terminal: live stages, the text as it comes, then a table of what proves it
+
+_LEVELS = {"high": "green", "medium": "yellow", "low": "red"}
+_VERDICTS = {"partly": "yellow", "unsupported": "red", "contradicted": "red"}
+_QUOTE = 160  # characters of a quote in the table; `--json` has it whole
+_FRAMES = 12  # a second
+
+
+async def follow(events: AsyncGenerator[Event, None], messages: Console, *, live: bool) -> Answer:
+    """Shows the stages and the text as they come; returns the answer or raises the error."""
+    view = _View()
+    async with aclosing(events) as stream:
+        if not live:
+            async for event in stream:
+                view.take(event)
+        else:
+            with Live(view, console=messages, refresh_per_second=_FRAMES, transient=True):
+                async for event in stream:
+                    view.take(event)
+    assert view.answer is not None, "a stream ends with an answer or an error"
+    return view.answer
+
+
+class _View:
+    """What is on the screen until the answer is complete."""
+
+    def __init__(self) -> None:
+        self.answer: Answer | None = None
+        self._content = ""
+        self._step = Spinner("dots", "…", style="dim")
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Thinking(step, text):
+                self._step.update(text=Text(f"{text or step} …", style="dim"))
+            case Content(token):
+                self._content += token
+            case Replace(content, reason):
+                self._content = content
+                self._step.update(text=Text(f"{reason} …", style="dim"))
+            case Verifying(status):
+                self._step.update(text=Text(f"{status} …", style="dim"))
+            case Done(answer):
+                self.answer = answer
+            case Failed(error):
+                raise error
+
+    def __rich__(self) -> RenderableType:
+        return Group(styled(self._content, lines=True), self._step) if self._content else self._step
+
+
+def show_answer(out: Console, answer: Answer) -> None:
+    """The whole answer: what was searched for, the text with doubtful sentences marked, what proves it."""
+    if answer.corrected_question:
+        note = f"Searched for “{answer.corrected_question}” instead of “{answer.question}” (--verbatim prevents this)."
+        out.print(styled((f"{note}\n", "dim"), lines=True))
+    elif answer.standalone_question and answer.standalone_question != answer.question:
+        out.print(styled((f"Searched for “{answer.standalone_question}”.\n", "dim"), lines=True))
+    out.print(_marked(answer.content, answer.claims))
+    if answer.citations:
+        out.print()
+        out.print(_sources(answer.citations, out.is_terminal))
+    out.print()
+    for line in _remarks(answer):
+        out.print(line)
+
+
+def _marked(content: str, claims: Sequence[Claim]) -> Text:
+    """The content, its markers bold, sentences that are not proved in colour and with the reason after them."""
+    text, position = Text(), 0
+    for claim in claims:
+        text.append(escape(content[position : claim.start], lines=True))
+        style = _VERDICTS.get(claim.verdict, "")
+        text.append(escape(content[claim.start : claim.end], lines=True), style=style)
+        if style:
+            text.append(f" ⟨{claim.verdict}{': ' + escape(claim.note) if claim.note else ''}⟩", style="dim")
+        position = claim.end
+    text.append(escape(content[position:], lines=True))
+    text.highlight_regex(r"\[\d+\]", "bold cyan")
+    return text
+
+
+def _sources(citations: Sequence[Citation], is_terminal: bool) -> RenderableType:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=40 if is_terminal else None)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for one in citations:
+        quote = " ".join(one.quote.split())
+        shown = quote if len(quote) <= _QUOTE or not is_terminal else quote[: _QUOTE - 1] + "…"
+        place = f"page {one.page}" + ("" if one.located else ", lines not located")
+        marker = styled((f"[{one.marker}]", "bold cyan"))
+        table.add_row(marker, styled(one.document_name), place, styled(f"“{shown}”"))
+    return table
+
+
+def _remarks(answer: Answer) -> list[RenderableType]:
+    level = answer.confidence.level
+    reason = f": {answer.confidence.reason}" if answer.confidence.reason else ""
+    lines: list[RenderableType] = [styled((note, "yellow")) for note in answer.notes]
+    if answer.route == "needs_retrieval":
+        score = f" ({answer.confidence.score:.2f}){reason}"
+        lines.append(styled((f"{level} confidence", _LEVELS[level]), (score, "dim")))
+    lines += [styled(("the sources differ:", "yellow"), f" {one.text}") for one in answer.sufficiency.conflicts]
+    if answer.is_answered and answer.sufficiency.missing_aspects:
+        lines.append(styled(("not covered:", "yellow"), f" {', '.join(answer.sufficiency.missing_aspects)}"))
+    if answer.verification.status in ("disputed", "failed", "reconciled"):
+        lines.append(styled((f"verification: {answer.verification.status}", "yellow")))
+        notes = [styled((note, "dim")) for note in answer.verification.notes]
+        lines += [Padding(note, (0, 0, 0, 2), expand=False) for note in notes]
+    if answer.suggested_questions:
+        lines.append(styled((f"Ask next: {' · '.join(answer.suggested_questions)}", "dim")))
+    took = answer.metrics.get("total_ms", 0.0)
+    cost = f", ${answer.usage.cost_usd:.4f}" if answer.usage.cost_usd else ""
+    cached = f", {answer.cached} cache" if answer.cached != "no" else ""
+    lines.append(styled((f"{answer.model}, {took / 1000:.2f} s{cost}{cached}", "dim")))
+    return lines
+
+
+def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
+    """The stages of an answer, those within another one indented, with what each took, gave or skipped.
+
+    Then what was looked at, the best first.
+    """
+    table = show.table("stage", "ms", "in", "out", right=("ms",))
+    for one in trace["stages"]:
+        name = f"{'  ' * one['depth']}{one['name']}"
+        if one["skipped"] and not one["error"]:
+            table.add_row(styled((name, "dim")), "", styled((f"skipped: {one['skipped']}", "dim")), "")
+        else:
+            result = styled((one["error"], "red")) if one["error"] else _pairs(one["output"])
+            table.add_row(styled(name), f"{one['took_ms']:.1f}", _pairs(one["input"]), result)
+    out.print(table)
+    if trace["passages"]:
+        out.print()
+        out.print(_looked_at(trace["passages"]))
+
+
+def _looked_at(passages: Sequence[Mapping[str, Any]]) -> Table:
+    numbers = ("page", "words", "meaning", "score")
+    table = show.table("passage", *numbers, "use", right=numbers)
+    for one in passages:
+        place = " › ".join([one["document_name"], *one["heading_path"][-1:]])
+        scores = (f"{one['lexical_score']:.1f}", f"{one['cosine']:.2f}", f"{one['score']:.2f}")
+        style = "dim" if one["use"] in ("kept", "dropped") else None
+        table.add_row(styled(place), str(one["page"]), *scores, one["use"], style=style)
+    return table
+
+
+def _pairs(sizes: Mapping[str, Any]) -> Text:
+    return styled(", ".join(f"{name} {value}" for name, value in sizes.items()))
 
 
 # `refdesk demo`: the example documents, three questions, and answers in which every sentence is proved.
@@ -189,7 +355,7 @@ def example_folder() -> Path:
 
 
 def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | None) -> int:
-    """Adds and asks; gives the exit code."""
+    """Adds and asks; returns the exit code."""
     folder = documents or example_folder()
     messages.print(f"Adding {escape(str(folder))} to {escape(str(desk.folder))} …")
     with AddProgress(messages, quiet=False) as progress:
@@ -197,7 +363,7 @@ def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | N
     show.added(out, results)
     for question in QUESTIONS:
         out.print(styled("\n", (question, "bold"), "\n", lines=True))
-        answers.show(out, desk.ask_sync(question, collection=COLLECTION, cache=False))
+        show_answer(out, desk.ask_sync(question, collection=COLLECTION, cache=False))
     # As it was called: after `make demo` the program is .venv/bin/refdesk.
-    out.print(f'\nNow yours:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} ask "…"')
+    out.print(f'\nNow ask your own:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} ask "…"')
     return 1 if any(one.outcome == "failed" for one in results) else 0

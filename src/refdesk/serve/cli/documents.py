@@ -1,4 +1,4 @@
-"""What the commands do: each parses, calls the engine, prints. `commands.py` lists them without importing this.
+"""What the commands do: each parses, calls the engine, prints. `main.py` lists them without importing this.
 
 Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 """
@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from refdesk.arguments import METHODS, STATUSES
 from refdesk.desk import DEFAULT_COLLECTION, Refdesk
 from refdesk.errors import LibraryError, UsageError
 from refdesk.serve.cli import show
 from refdesk.serve.cli.admin import app as keys_app
-from refdesk.serve.cli.admin import examine
-from refdesk.serve.cli.admin import settings_command_app as settings_app
+from refdesk.serve.cli.admin import examine, settings_app
 from refdesk.serve.cli.ask import ask, chat, run_demo
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
 from refdesk.serve.cli.serving import mcp, serve
@@ -29,9 +27,11 @@ from refdesk.serve.cli.show import (
     CountProgress,
     DocumentNames,
     TopK,
+    argument,
     desk_of,
     escape,
     messages,
+    option,
     out,
     print_json,
     styled,
@@ -40,38 +40,36 @@ from refdesk.types import Document
 
 # `refdesk rename`, `move` and `remove`: what is done to documents and collections that are there.
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="DOCUMENT", help="Names or ids.", show_default=False)]
+Names = Annotated[list[str] | None, argument("DOCUMENT", "Names or ids.")]
 Whole = Annotated[
     str | None,
-    typer.Option(
-        "--collection", "-c", metavar="NAME", help="A whole collection, with those inside it.", show_default=False
-    ),
+    option("NAME", "A whole collection and those inside it.", "--collection", "-c", show_default=False),
 ]
 
 
 def rename(
     context: typer.Context,
-    document: Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its name or id.", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it shall be called.", show_default=False)],
+    document: Annotated[str, argument("DOCUMENT", "Its name or id.")],
+    name: Annotated[str, argument("NAME", "New name.")],
     as_json: AsJson = False,
 ) -> None:
-    """Give a document another name."""
+    """Rename a document."""
     with desk_of(context) as desk:
         found = desk.rename(document, name)
     if as_json:
         print_json(found.to_dict())
     else:
-        out.print(f"it is called {escape(found.name)}")
+        out.print(f"renamed to {escape(found.name)}")
 
 
 def move(
     context: typer.Context,
-    to: Annotated[str, typer.Option("--to", metavar="NAME", help="The collection they go to.", show_default=False)],
+    to: Annotated[str, option("NAME", "The new collection.", "--to", show_default=False)],
     names: Names = None,
     collection: Whole = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put documents into another collection, or give a collection another name. All go, or none when one cannot."""
+    """Move documents to another collection, or rename a collection. All move, or none."""
     _one_of_both(names, collection)
     with desk_of(context) as desk:
         moved = desk.rename_collection(collection, to) if collection else desk.move_all(names or [], to)
@@ -82,10 +80,10 @@ def remove(
     context: typer.Context,
     names: Names = None,
     collection: Whole = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a whole collection goes.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before removing a whole collection.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove documents, and what was attached to them. The files that they were added from stay."""
+    """Remove documents and their attachments. The original files stay."""
     _one_of_both(names, collection)
     with desk_of(context) as desk:
         if collection and not yes:
@@ -99,7 +97,7 @@ def remove(
 
 def _one_of_both(names: list[str] | None, collection: str | None) -> None:
     if bool(names) == bool(collection):
-        raise UsageError("name documents, or a collection", hint="`refdesk list` shows what there is")
+        raise UsageError("name either documents or a collection", hint="`refdesk list` shows what there is")
 
 
 def _say(done: str, documents: list[Document], as_json: bool) -> None:
@@ -120,39 +118,35 @@ app.command()(mcp)
 app.add_typer(settings_app, name="settings")
 app.add_typer(keys_app, name="keys")
 
-DocumentName = Annotated[
-    str, typer.Argument(metavar="DOCUMENT", help="Its name or id, or the beginning of the id.", show_default=False)
-]
+DocumentName = Annotated[str, argument("DOCUMENT", "Its name or id, or the beginning of the id.")]
 
 
 @app.command()
 def add(
     context: typer.Context,
-    paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATHS", help="Files and folders.", show_default=False)
-    ] = None,
+    paths: Annotated[list[Path] | None, argument("PATHS", "Files and folders.")] = None,
     collection: Annotated[
-        str, typer.Option("--collection", "-c", metavar="PATH", help="Where the documents live, e.g. finance/2024.")
+        str, option("PATH", "Where to put the documents, e.g. finance/2024.", "--collection", "-c")
     ] = DEFAULT_COLLECTION,
     metadata: Annotated[
-        list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Metadata of all of them; may be repeated.")
+        list[str] | None, option("NAME=VALUE", "Metadata for all of them; repeatable.", "--meta")
     ] = None,
-    password: Annotated[str | None, typer.Option(metavar="TEXT", help="Opens encrypted PDFs.")] = None,
+    password: Annotated[str | None, option("TEXT", "Opens encrypted PDFs.")] = None,
     sync: Annotated[
-        bool, typer.Option("--sync", help="Also remove documents whose file is gone from these folders.")
+        bool, typer.Option("--sync", help="Also remove documents whose file was deleted from these folders.")
     ] = False,
     follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Also add what symbolic links lead to outside of these folders.")
+        bool, typer.Option("--follow-links", help="Also follow symbolic links out of these folders.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow every change (Ctrl-C ends it).")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Finish what a run that was killed had begun.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running and add every change until Ctrl-C.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish what an interrupted run began.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add files and folders. What is unchanged is left alone; one bad file does not stop the others."""
+    """Add files and folders. Unchanged files are skipped; a bad file does not stop the others."""
     if not paths and (watch or not resume):
-        raise UsageError("nothing to add", hint="name files or folders, or say --resume")
+        raise UsageError("nothing to add", hint="name files or folders, or use --resume")
     with desk_of(context) as desk, AddProgress(messages, quiet=as_json) as progress:
-        desk.writer.on_wait = lambda: messages.print("Another process is adding; waiting for it …")
+        desk.writer.on_wait = lambda: messages.print("Another process is adding documents; waiting for it …")
         options: dict[str, Any] = {
             "collection": collection,
             "metadata": pairs(metadata or [], "--meta"),
@@ -168,7 +162,7 @@ def add(
             results = desk.add(*(paths or []), sync=sync, **options)
         except KeyboardInterrupt:
             progress.stop()
-            messages.print("Stopped. What was finished is in the library; the rest is not.")
+            messages.print("Stopped. Finished documents are in the library, the rest is not.")
             raise typer.Exit(130) from None
     if as_json:
         print_json([one.to_dict() for one in results])
@@ -180,25 +174,19 @@ def add(
 @app.command()
 def search(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.", show_default=False)],
+    text: Annotated[str, argument("TEXT", "What to look for.")],
     k: TopK = None,
-    method: Annotated[str, typer.Option(metavar="METHOD", help="One of " + ", ".join(METHODS) + ".")] = "hybrid",
+    method: Annotated[str, option("METHOD", "One of " + ", ".join(METHODS) + ".")] = "hybrid",
     collection: Collection = None,
     document: DocumentNames = None,
-    kind: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help="Only text, table, list, code, figure …; may be repeated.")
-    ] = None,
-    pages: Annotated[str | None, typer.Option(metavar="PAGES", help="Only these pages: 7, or 3-12.")] = None,
-    date_from: Annotated[
-        str, typer.Option(metavar="DATE", help="Only documents of this day or later: 2024-01-31.")
-    ] = "",
-    date_to: Annotated[str, typer.Option(metavar="DATE", help="Only documents of this day or earlier.")] = "",
-    metadata: Annotated[
-        list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="Only documents with this.")
-    ] = None,
+    kind: Annotated[list[str] | None, option("KIND", "Only text, table, list, code, figure …; repeatable.")] = None,
+    pages: Annotated[str | None, option("PAGES", "Only these pages: 7, or 3-12.")] = None,
+    date_from: Annotated[str, option("DATE", "Only documents of this day or later: 2024-01-31.")] = "",
+    date_to: Annotated[str, option("DATE", "Only documents of this day or earlier.")] = "",
+    metadata: Annotated[list[str] | None, option("NAME=VALUE", "Only documents with this metadata.", "--meta")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the chunks that fit best, with page and lines. The exit code is 3 when there are none."""
+    """Find the passages that match best, with page and lines. Exits with 3 if there are none."""
     with desk_of(context) as desk:
         hits = desk.search(
             text,
@@ -218,7 +206,7 @@ def search(
             show.hits(out, text, hits)
         else:
             is_empty = not desk.documents(status="ready")
-            messages.print("The library is empty: refdesk add FILE …" if is_empty else "Nothing was found.")
+            messages.print("The library is empty: refdesk add FILE …" if is_empty else "Nothing found.")
     raise typer.Exit(DONE if hits else NOTHING)
 
 
@@ -226,9 +214,7 @@ def search(
 def list_documents(
     context: typer.Context,
     collection: Collection = None,
-    status: Annotated[
-        str | None, typer.Option(metavar="STATUS", help="Only those that are " + ", ".join(STATUSES) + ".")
-    ] = None,
+    status: Annotated[str | None, option("STATUS", "Only those that are " + ", ".join(STATUSES) + ".")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the documents."""
@@ -248,14 +234,12 @@ def list_documents(
 def show_document(
     context: typer.Context,
     name: DocumentName,
-    page: Annotated[int | None, typer.Option("--page", "-p", metavar="NUMBER", help="Show this page's text.")] = None,
-    image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the page as a PNG image to this file.")
-    ] = None,
-    chunks: Annotated[bool, typer.Option("--chunks", help="Show how it was cut into chunks.")] = False,
+    page: Annotated[int | None, option("NUMBER", "Show this page's text.", "--page", "-p")] = None,
+    image: Annotated[Path | None, option("FILE", "Write the page as a PNG image to this file.")] = None,
+    chunks: Annotated[bool, typer.Option("--chunks", help="Show its chunks.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a document: what is known of it, a page, or its chunks."""
+    """Show a document, one of its pages, or its chunks."""
     with desk_of(context) as desk:
         document = desk.document(name)
         if image is not None:
@@ -288,15 +272,15 @@ app.command()(remove)
 
 @app.command()
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check that everything is well. Says what to do where it is not."""
+    """Check the installation and the library. Says how to fix problems."""
     with desk_of(context) as desk:
         findings = list(examine(desk))
     if as_json:
         print_json([{"name": f.name, "well": f.well, "text": f.text, "advice": f.advice} for f in findings])
     else:
-        table = Table(box=None, show_header=False, pad_edge=False)
+        table = show.table()
         for finding in findings:
-            mark = styled(("well", "green") if finding.well else ("ill ", "red"))
+            mark = styled(("ok", "green") if finding.well else ("problem", "red"))
             advice = "" if finding.well or not finding.advice else f"\n→ {escape(finding.advice)}"
             table.add_row(mark, finding.name, escape(finding.text) + advice)
         out.print(table)
@@ -305,46 +289,42 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command()
 def reindex(context: typer.Context) -> None:
-    """Build the search indexes anew. With another embedder, the vectors too."""
+    """Rebuild the search indexes. After a change of embedder, the vectors too."""
     with desk_of(context) as desk, CountProgress(messages, "reindexing", "chunks") as progress:
         count = desk.reindex(progress.update)
-    messages.print(f"{count} chunks are indexed.")
+    messages.print(f"Indexed {count} chunks.")
 
 
 @app.command()
 def backup(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
+    file: Annotated[Path, argument("FILE", "The file to write.")],
 ) -> None:
-    """Write the whole library into one file. Others may go on using it meanwhile."""
+    """Write the whole library to one file. It can be used meanwhile."""
     damaged: list[str] = []
     with desk_of(context) as desk:
         written = desk.backup(file, on_damage=damaged.append)
-    messages.print(f"The library is in {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
+    messages.print(f"Saved to {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
     for one in damaged:
-        messages.print(f"[red]damaged[/]   {escape(one)}: the backup does not hold it as it came", soft_wrap=True)
+        messages.print(f"damaged  {escape(one)}: the backup does not have its original", soft_wrap=True)
     raise typer.Exit(FAILED if damaged else DONE)
 
 
 @app.command()
 def restore(
     context: typer.Context,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A file that `refdesk backup` has written.", show_default=False)
-    ],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the library that is there.")] = False,
+    file: Annotated[Path, argument("FILE", "A file written by `refdesk backup`.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the existing library.")] = False,
 ) -> None:
-    """Make a library from a backup."""
+    """Restore a library from a backup."""
     folder = Refdesk.restore(file, context.obj["library"], replace=replace)
-    messages.print(f"The library is restored in {escape(str(folder))}.")
+    messages.print(f"Restored to {escape(str(folder))}.")
 
 
 @app.command()
 def demo(
     context: typer.Context,
-    documents: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder of documents to use instead of the examples.")
-    ] = None,
+    documents: Annotated[Path | None, option("DIR", "Use the documents of this folder instead.")] = None,
 ) -> None:
     """Add the example documents and ask three questions about them."""
     with desk_of(context) as desk:

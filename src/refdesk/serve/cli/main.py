@@ -21,24 +21,24 @@ COMMANDS, COMMON = "refdesk.serve.cli.documents", "refdesk.serve.cli.show"
 
 # As their own help begins, which a test compares.
 LISTED = {
-    "ask": "Answer a question, every sentence with page and lines.",
+    "ask": "Answer a question, with page and lines for every sentence.",
     "chat": "Ask one question after another.",
     "serve": "Serve the library over HTTP.",
-    "mcp": "Offer the library to a model as tools (Model Context Protocol), over stdio.",
+    "mcp": "Offer the library to models as tools (Model Context Protocol), over stdio.",
     "add": "Add files and folders.",
-    "search": "Find the chunks that fit best, with page and lines.",
+    "search": "Find the passages that match best, with page and lines.",
     "list": "List the documents.",
-    "show": "Show a document: what is known of it, a page, or its chunks.",
-    "rename": "Give a document another name.",
-    "move": "Put documents into another collection, or give a collection another name.",
-    "remove": "Remove documents, and what was attached to them.",
-    "doctor": "Check that everything is well.",
-    "reindex": "Build the search indexes anew.",
-    "backup": "Write the whole library into one file.",
-    "restore": "Make a library from a backup.",
+    "show": "Show a document, one of its pages, or its chunks.",
+    "rename": "Rename a document.",
+    "move": "Move documents to another collection, or rename a collection.",
+    "remove": "Remove documents and their attachments.",
+    "doctor": "Check the installation and the library.",
+    "reindex": "Rebuild the search indexes.",
+    "backup": "Write the whole library to one file.",
+    "restore": "Restore a library from a backup.",
     "demo": "Add the example documents and ask three questions about them.",
-    "settings": "Show the settings, or change them for this library.",
-    "keys": "Say who may use the library when it is served.",
+    "settings": "Show the settings of this library, or change them.",
+    "keys": "Manage the keys to the library over the network.",
 }
 
 
@@ -58,7 +58,7 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         limit = formatter.width - 6 - max(map(len, LISTED))  # as click counts it
-        listed = [TyperCommand(name, help=said) for name, said in LISTED.items()]
+        listed = [TyperCommand(name, help=text) for name, text in LISTED.items()]
         with formatter.section("Commands"):
             formatter.write_dl([(str(one.name), one.get_short_help_str(limit)) for one in listed])
 
@@ -95,14 +95,18 @@ def options(
     library: Annotated[
         Path | None,
         typer.Option(
-            "--library", "-l", metavar="DIR", envvar="REFDESK_LIBRARY", help="The library's folder, else ~/.refdesk."
+            "--library",
+            "-l",
+            metavar="DIR",
+            envvar="REFDESK_LIBRARY",
+            help="Folder of the library; default: ~/.refdesk.",
         ),
     ] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting for this run; may be repeated.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting for this run; repeatable.")
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and stop.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     context.obj = {"library": library, "settings": pairs(setting or [], "--set")}

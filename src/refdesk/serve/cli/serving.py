@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import ipaddress
 import os
@@ -24,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from refdesk.desk import Refdesk
 from refdesk.errors import ExtraMissing, UsageError
-from refdesk.serve.cli.show import desk_of, escape, messages
+from refdesk.serve.cli.show import desk_of, escape, messages, option
 
 # A temporary folder that the processes of one server share; what a killed server has left goes at the next start.
 
@@ -67,8 +66,10 @@ def _is_dead(folder: Path, state: os.stat_result) -> bool:
     return True
 
 
+# `refdesk serve`
+
 APP = "refdesk.serve.http.app:app"  # imported by uvicorn, so that other commands do not wait for it
-PROTOCOL = "refdesk.serve.http.protocol:BoundedProtocol"
+PROTOCOL = "refdesk.serve.http.limits:BoundedProtocol"
 LOGGING = "refdesk.serve.http.observe"
 WORKERS = "refdesk.serve.http.app"
 VARIABLE = "REFDESK_SERVE"
@@ -80,41 +81,30 @@ MOST_WORKERS = 64
 
 def serve(
     context: typer.Context,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 is everywhere.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="PORT", help="Which port; 0 takes a free one.", min=0, max=65535)] = 8080,
-    workers: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Processes that serve the library.", min=1, max=MOST_WORKERS)
-    ] = 1,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let everyone in who can reach the address, without a key.")
-    ] = False,
+    host: Annotated[str, option("ADDRESS", "Address to listen on; 0.0.0.0: all.")] = "127.0.0.1",
+    port: Annotated[int, option("PORT", "Port to listen on; 0: a free one.", min=0, max=65535)] = 8080,
+    workers: Annotated[int, option("NUMBER", "Number of processes.", min=1, max=MOST_WORKERS)] = 1,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Let everyone in without a key.")] = False,
 ) -> None:
-    """Serve the library over HTTP. On other addresses than this machine's own it needs a key (see refdesk keys)."""
+    """Serve the library over HTTP. Other machines need a key (see refdesk keys)."""
     with desk_of(context) as desk:
         folder, has_keys = desk.folder, desk.keys.exist()
         is_empty = not desk.collections()
         check_key(desk, host, insecure)
     is_local = is_loopback(host)
-    options = {
-        "library": str(folder),
-        "settings": context.obj["settings"],
-        "insecure": insecure,
-        "is_local": is_local,
-        "shared": "",
-    }
+    options = {"library": str(folder), "settings": context.obj["settings"], "insecure": insecure, "is_local": is_local}
     listening = listen(host, port, workers)
     shown = f"[{host}]" if ":" in host else host
-    who = "everyone who has a key" if has_keys else "this machine" if is_local else "everyone, without a key"
+    who = "everyone with a key" if has_keys else "this machine" if is_local else "everyone, without a key"
     what = f"{folder}, which is empty," if is_empty else str(folder)  # perhaps another one was meant
     messages.print(
-        f"Serving {escape(what)} on http://{shown}:{listening[0].getsockname()[1]} for {who}. Ctrl-C ends it.",
+        f"Serving {escape(what)} on http://{shown}:{listening[0].getsockname()[1]} for {who}. Press Ctrl-C to stop.",
         soft_wrap=True,
     )
     with shared_folder() as shared:
         if workers > 1:
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", shared)
-            options["shared"] = shared
-        os.environ[VARIABLE] = orjson.dumps(options).decode()
+        os.environ[VARIABLE] = orjson.dumps(options | {"shared": shared if workers > 1 else ""}).decode()
         _run(listening, workers)
 
 
@@ -126,14 +116,14 @@ def _run(listening: list[socket.socket], workers: int) -> None:
         factory=True,
         http=PROTOCOL,
         workers=workers,
-        log_config=None,  # worker.py sets up the logs
+        log_config=None,  # `app` sets up the logs
         access_log=False,  # observe.py writes a line a request
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
         timeout_worker_healthcheck=HEALTH_S,
         timeout_keep_alive=75,  # longer than most proxies keep theirs, so that they close first
     )
-    with contextlib.suppress(KeyboardInterrupt):  # the usual end of a server; uvicorn has closed everything before
+    with suppress(KeyboardInterrupt):  # the usual end of a server; uvicorn has closed everything before
         if workers > 1:
             # For the one line that says that a process has died and another one takes its place.
             import_module(LOGGING).set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
@@ -146,8 +136,8 @@ def _run(listening: list[socket.socket], workers: int) -> None:
 def check_key(desk: Refdesk, host: str, insecure: bool) -> None:
     if not (is_loopback(host) or insecure or desk.keys.exist()):
         raise UsageError(
-            f"serving on {host} lets others in, and there is no key",
-            hint="make one with `refdesk keys add NAME --role admin`, or say --insecure",
+            f"others could reach {host}, and there is no key",
+            hint="create one with `refdesk keys add NAME --role admin`, or use --insecure",
         )
 
 
@@ -176,7 +166,7 @@ def listen(host: str, port: int, workers: int = 1) -> list[socket.socket]:
             one.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
     except OSError as error:
         raise UsageError(
-            f"{host}:{port} cannot be listened on: {error.strerror or error}", hint="name another --host or --port"
+            f"{host}:{port} cannot be used: {error.strerror or error}", hint="choose another --host or --port"
         ) from error
     return listening
 
@@ -208,17 +198,12 @@ def _mcp_server() -> Any:
 def mcp(
     context: typer.Context,
     http: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT", help="Serve over HTTP on this port, at /mcp; 0 takes a free one.", min=0, max=65535
-        ),
+        int | None, option("PORT", "Serve over HTTP on this port, at /mcp; 0: a free one.", min=0, max=65535)
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen, with --http.")] = "127.0.0.1",
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="With --http: let everyone in who can reach the address, without a key.")
-    ] = False,
+    host: Annotated[str, option("ADDRESS", "Address to listen on, with --http.")] = "127.0.0.1",
+    insecure: Annotated[bool, typer.Option("--insecure", help="With --http: let everyone in without a key.")] = False,
 ) -> None:
-    """Offer the library to a model as tools (Model Context Protocol), over stdio. With --http, over the network."""
+    """Offer the library to models as tools (Model Context Protocol), over stdio. With --http, over the network."""
     server = _mcp_server()
     with desk_of(context) as desk, desk.at_work():
         if http is None:
@@ -228,7 +213,7 @@ def mcp(
         (listening,) = listen(host, http)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/mcp"
-        messages.print(f"Serving {escape(str(desk.folder))} on {address}. Ctrl-C ends it.", soft_wrap=True)
+        messages.print(f"Serving {escape(str(desk.folder))} on {address}. Press Ctrl-C to stop.", soft_wrap=True)
         server.serve_http(
             desk,
             listening,

@@ -8,8 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import orjson
 import typer
@@ -69,6 +68,15 @@ def styled(*parts: str | tuple[str, str], lines: bool = False) -> Text:
     return made
 
 
+def table(*names: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
+    """Without lines; columns in `right` are numbers, those in `whole` are never folded. No names: no header."""
+    made = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(names))
+    for name in names:
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
+    return made
+
+
 def added(out: Console, results: Sequence[Added]) -> None:
     """One line that sums up; the failures, with reasons, have been shown as they happened."""
     counts = Counter(one.outcome for one in results)
@@ -116,32 +124,29 @@ def best_sentences(text: str, chunk: Chunk, language: str = "en", most: int = _Q
 def documents(out: Console, found: Sequence[Document]) -> None:
     """A table, then the reasons of those that failed; the collection is named where there are several."""
     several = len({one.collection for one in found}) > 1
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "name", "collection", "format", "pages", "chunks", "status"):
-        if name != "collection" or several:
-            is_name = name in ("name", "collection")
-            justify = "right" if name in ("pages", "chunks") else "left"
-            table.add_column(name, justify=justify, overflow="fold", no_wrap=not is_name)  # type: ignore[arg-type]
+    facts = ("format", "pages", "chunks", "status")
+    columns = ("id", "name", *(["collection"] if several else []), *facts)
+    rows = table(*columns, right=("pages", "chunks"), whole=("id", *facts))
     for one in found:
         row = [one.id[:8], one.name, *([one.collection] if several else [])]
         row += [one.format, str(one.page_count), str(one.chunk_count)]
-        table.add_row(*map(styled, row), styled((one.status, _COLOURS[one.status])))
-    out.print(table)
+        rows.add_row(*map(styled, row), styled((one.status, _COLOURS[one.status])))
+    out.print(rows)
     for one in found:
         if one.error:
-            said = "failed" if one.status == "failed" else "kept as it was"  # the new version cannot be read
-            out.print(styled((said, "red"), f"  {one.name}: {one.error}"))
+            label = "failed" if one.status == "failed" else "kept as it was"  # the new version cannot be read
+            out.print(styled((label, "red"), f"  {one.name}: {one.error}"))
 
 
 def document(out: Console, one: Document) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
+    rows = table()
     for name, value in one.to_dict().items():
         if value not in ("", None, (), {}, []):
             shown = "; ".join(value) if isinstance(value, (tuple, list)) else str(value)
             if isinstance(value, dict):
                 shown = "\n".join(f"{key}: {content}" for key, content in value.items())
-            table.add_row(styled((name, "bold")), styled(shown, lines=True))
-    out.print(table)
+            rows.add_row(styled((name, "bold")), styled(shown, lines=True))
+    out.print(rows)
 
 
 def chunks(out: Console, found: Sequence[Chunk]) -> None:
@@ -159,7 +164,23 @@ def _indented(out: Console, text: Text) -> None:
 # Progress in the terminal: documents, pages, chunks a second, time left.
 
 
-class AddProgress:
+class _Progress:
+    """Bars on the screen while a block runs."""
+
+    _bars: Bars
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._bars.stop()
+
+
+class AddProgress(_Progress):
     """Bars while an add runs, failures as they happen; silent when nobody looks or JSON is wanted."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
@@ -174,33 +195,18 @@ class AddProgress:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
-        self._documents = self._bars.add_task("documents", total=None, more="")
-        self._pages = self._bars.add_task("pages", total=None, more="")
-        self._chunks = self._bars.add_task("chunks", total=None, more="")
-
-    def __enter__(self) -> AddProgress:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
-
-    def stop(self) -> None:
-        self._bars.stop()
+        self._tasks = [self._bars.add_task(name, total=None, more="") for name in ("documents", "pages", "chunks")]
 
     def update(self, state: State) -> None:
         left = "" if state.seconds_left is None else f"about {_duration(state.seconds_left)} left"
         names = ", ".join(state.working_on)
-        self._bars.update(self._documents, completed=state.documents_done, total=state.documents_total, more=left)
-        self._bars.update(self._pages, completed=state.pages_done, total=state.pages_total, more=escape(names[:60]))
-        self._bars.update(
-            self._chunks,
-            completed=state.chunks_done,
-            total=state.chunks_total,
-            more=f"{state.chunks_per_second:.0f} a second",
+        rows = (
+            (state.documents_done, state.documents_total, left),
+            (state.pages_done, state.pages_total, escape(names[:60])),
+            (state.chunks_done, state.chunks_total, f"{state.chunks_per_second:.0f} a second"),
         )
+        for task, (done, total, more) in zip(self._tasks, rows, strict=True):
+            self._bars.update(task, completed=done, total=total, more=more)
 
     def added(self, one: Added) -> None:
         if self._quiet:
@@ -214,12 +220,12 @@ class AddProgress:
 
     def round_done(self, results: Sequence[Added]) -> None:
         counts = Counter(one.outcome for one in results)
-        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-        if said and not self._quiet:
-            self._console.print(f"{time.strftime('%H:%M:%S')}  {said}")
+        summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        if summary and not self._quiet:
+            self._console.print(f"{time.strftime('%H:%M:%S')}  {summary}")
 
 
-class CountProgress:
+class CountProgress(_Progress):
     """One bar for work that knows how much there is."""
 
     def __init__(self, console: Console, title: str, unit: str) -> None:
@@ -234,15 +240,6 @@ class CountProgress:
             disable=not console.is_terminal,
         )
         self._task = self._bars.add_task(title, total=None)
-
-    def __enter__(self) -> CountProgress:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
 
     def update(self, done: int, total: int) -> None:
         self._bars.update(self._task, completed=done, total=total)
@@ -262,15 +259,19 @@ __all__ = ["DONE", "FAILED", "NOTHING", "USAGE", "escape", "styled"]
 out = console()
 messages = console(stderr=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else on standard output.")]
-Collection = Annotated[
-    str | None, typer.Option("--collection", "-c", metavar="PATH", help="Only this collection and those below it.")
-]
-DocumentNames = Annotated[
-    list[str] | None,
-    typer.Option("--document", "-d", metavar="DOCUMENT", help="Only this document; may be repeated."),
-]
-TopK = Annotated[int | None, typer.Option("-k", metavar="K", help="How many chunks; rag.top_k, 10, if not said.")]
+
+def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def argument(metavar: str, text: str) -> Any:
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+Collection = Annotated[str | None, option("PATH", "Only this collection and those inside it.", "--collection", "-c")]
+DocumentNames = Annotated[list[str] | None, option("DOCUMENT", "Only this document; repeatable.", "--document", "-d")]
+TopK = Annotated[int | None, option("K", "How many passages; default: the setting rag.top_k.", "-k")]
 
 
 def desk_of(context: typer.Context) -> Refdesk:
@@ -279,9 +280,6 @@ def desk_of(context: typer.Context) -> Refdesk:
 
 
 def print_json(value: Any) -> None:
-    """Control characters that JSON lets stand (DEL, C1) and those that turn text about are written as `\\u009b`.
-
-    The value is the same; the terminal is not steered by what a document says.
-    """
+    """Control characters are written as `\\u009b`: no document can steer the terminal; the value is the same."""
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")

@@ -1,117 +1,74 @@
-"""Keys over HTTP, for admins; signing in and out; who one is."""
+"""Managing over HTTP: keys and sign-ins, settings, models, health and metrics."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
+from refdesk import __version__
 from refdesk.access import Caller
 from refdesk.config import IN_SETTINGS, Entered
 from refdesk.desk import Refdesk
-from refdesk.errors import NotFound, NotSignedIn, UsageError
+from refdesk.errors import NotFound, NotSignedIn, RefdeskError, UsageError
 from refdesk.models import PROVIDERS, Provider
-from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import COOKIE, Who, is_counted
-from refdesk.serve.http.openapi import failures, gives
+from refdesk.serve.http.errors import ServerStopping, reply
+from refdesk.serve.http.guard import COOKIE, Library, Perhaps, Serving, Who, is_counted
+from refdesk.serve.http.observe import CONTENT_TYPE
+from refdesk.serve.http.openapi import Responses, about, returns
 from refdesk.serve.http.requests import ConnectIn, KeyChange, KeyIn, ModelIn, PresetIn, ProviderIn, SessionIn
-from refdesk.serve.http.responses import (
-    ChangedKey,
-    Key,
-    KeyList,
-    Me,
-    ModelNames,
-    ModelReply,
-    ModelState,
-    NewKey,
-    ProviderState,
-    RevokedKey,
-    Setting,
-    SettingList,
-    SignedOut,
-)
-from refdesk.serve.http.service import Library, Serving
+from refdesk.serve.http.responses import RIGHTS
 from refdesk.settings import PRESETS, specs
 from refdesk.trace import aside
 
-router = APIRouter(prefix="/api", tags=["access"])
-KEY: Key = {
-    "id": "3c9a1f",
-    "name": "anna",
-    "role": "reader",
-    "collections": ["finance"],
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-    "last_used": "",
-}
-ME: Me = {
-    "id": "3c9a1f",
-    "name": "anna",
-    "role": "reader",
-    "collections": ["finance"],
-    "signed_in": True,
-    "may": {
-        "add": False,
-        "settings": False,
-        "keys": False,
-        "traces": False,
-        "analytics": False,
-        "clear_cache": False,
-    },
-    "model": True,
-}
+router = APIRouter()
 
 
-@router.get("/keys", summary="Every key, without its secret", responses=gives(KeyList, {"keys": [KEY]}))
+@router.get("/api/keys", **about("List the keys", "KeyList", tag="access"))
 def keys(desk: Library, caller: Who) -> Response:
     caller.require("keys")
     return reply({"keys": [one.to_dict() for one in desk.keys.list()]})
 
 
-@router.post(
-    "/keys", status_code=201, summary="Make a key", responses=gives(NewKey, {"key": KEY, "secret": "rd_…"}, 201)
-)
+@router.post("/api/keys", **about("Create a key", "NewKey", tag="access", status=201))
 def add_key(desk: Library, caller: Who, body: KeyIn) -> Response:
-    """The secret is in this answer and nowhere else."""
+    """The secret is returned only once."""
     caller.require("keys")
     if body.collections == []:  # a program that found none to name does not mean all of them
-        raise UsageError("a key without any collection opens nothing", hint="leave `collections` out for all of them")
+        raise UsageError("a key without collections opens nothing", hint="leave `collections` out for all of them")
     if not desk.keys.exist() and (body.role != "admin" or body.collections is not None):
-        said = "the first key must be that of an admin of every collection"
-        raise UsageError(said, hint="with it the library is closed, and only an admin can make more keys")
+        message = "the first key must be an admin's, for all collections"
+        raise UsageError(message, hint="it closes the library, and only an admin can create more keys")
     key, secret = desk.keys.add(body.name, body.role, body.collections)
     return reply({"key": key.to_dict(), "secret": secret}, 201)
 
 
-@router.patch("/keys/{key_id}", summary="Change a key", responses=gives(ChangedKey, {"key": KEY}) | failures(404))
+@router.patch("/api/keys/{key_id}", **about("Change a key", "ChangedKey", tag="access"))
 def change_key(desk: Library, caller: Who, key_id: str, body: KeyChange) -> Response:
-    """Its name, its role or its collections; `null` is every collection. In force at once, for sign-ins with it too.
+    """Its name, role or collections (`null`: all). Applies at once, also to running sign-ins.
 
-    Its secret stays, and so do the conversations and answers of whoever holds it.
+    Its secret stays the same, and so do the holder's conversations and answers.
     """
     caller.require("keys")
     every = "collections" in body.model_fields_set and body.collections is None
-    key = desk.keys.change(
-        key_id,
-        name=body.name,
-        role=body.role,
-        collections=body.collections,
-        every_collection=every,
-        keep_owner=True,
-    )
+    fields = body.model_dump()
+    key = desk.keys.change(key_id, **fields, every_collection=every, keep_owner=True)
     return reply({"key": key.to_dict()})
 
 
-@router.delete("/keys/{key_id}", summary="Revoke a key", responses=gives(RevokedKey, {"revoked": KEY}) | failures(404))
+@router.delete("/api/keys/{key_id}", **about("Revoke a key", "RevokedKey", tag="access"))
 def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
-    """From now on nobody gets in with it, nor with a sign-in that used it."""
+    """It stops working at once, and so do sign-ins made with it."""
     caller.require("keys")
     return reply({"revoked": desk.keys.revoke(key_id, keep_owner=True).to_dict()})
 
 
-@router.post("/session", summary="Sign in with a key", responses=gives(Me, ME))
+@router.post("/api/session", **about("Sign in with a key", "Me", tag="access"))
 async def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     """Sets a cookie that no script can read and no other site can send."""
     desk = service.desk
@@ -130,7 +87,7 @@ async def sign_in(request: Request, service: Serving, body: SessionIn) -> Respon
     return answer
 
 
-@router.delete("/session", summary="Sign out", responses=gives(SignedOut, {"signed_in": False}))
+@router.delete("/api/session", **about("Sign out", "SignedOut", tag="access"))
 def sign_out(request: Request, desk: Library) -> Response:
     if token := request.cookies.get(COOKIE):
         desk.sessions.end(token)
@@ -139,7 +96,7 @@ def sign_out(request: Request, desk: Library) -> Response:
     return answer
 
 
-@router.get("/me", summary="The caller: name, role and rights", responses=gives(Me, ME))
+@router.get("/api/me", **about("Who am I, and what may I do?", "Me", tag="access"))
 def me(desk: Library, caller: Who) -> Response:
     return reply(_me(desk, caller))
 
@@ -147,46 +104,28 @@ def me(desk: Library, caller: Who) -> Response:
 def _me(desk: Refdesk, caller: Caller) -> dict[str, Any]:
     allowed = None if caller.collections is None else list(caller.collections)
     own = {"id": caller.id, "name": caller.name, "role": caller.role, "collections": allowed}
-    may = {name: caller.may(name) for name in ("add", "settings", "keys", "traces", "analytics", "clear_cache")}
+    may = {name: caller.may(name) for name in RIGHTS}
     return own | {"signed_in": bool(caller.id), "may": may, "model": desk.models.is_answering(desk.settings)}
 
 
-# Settings over HTTP, for admins: every one with its help, default and bounds; presets.
+# Settings and presets, for admins
 
-settings_router = APIRouter(prefix="/api", tags=["settings"])
-SETTING: Setting = {
-    "name": "rag.top_k",
-    "section": "rag",
-    "value": 5,
-    "default": 10,
-    "changed": True,
-    "from": "library",
-    "help": "Chunks that a search gives",
-    "allowed": "1 to 1000",
-    "choices": [],
-    "minimum": 1,
-    "maximum": 1000,
-    "kind": "int",
-    "per_request": True,
-}
-SETTINGS: SettingList = {"settings": [SETTING], "presets": {"speed": {"rag.top_k": 5}}, "notes": []}
-Check = Annotated[bool, Query(description="Whether a model that is named is looked for at its provider.")]
+SPEC = ("name", "section", "default", "help", "allowed", "minimum", "maximum", "per_request")
+Check = Annotated[bool, Query(description="Whether to check models with their provider.")]
 Values = Annotated[
     dict[str, bool | int | float | str], Body(examples=[{"rag.top_k": 5}], description="Names and their new values.")
 ]
 
 
-@settings_router.get("/settings", summary="Every setting", responses=gives(SettingList, SETTINGS))
+@router.get("/api/settings", **about("List the settings", "SettingList", tag="settings"))
 def settings(desk: Library, caller: Who) -> Response:
     caller.require("settings")
     return reply(listed(desk))
 
 
-@settings_router.patch(
-    "/settings", summary="Change some, or none when one is wrong", responses=gives(SettingList, SETTINGS)
-)
+@router.patch("/api/settings", **about("Change settings", "SettingList", tag="settings"))
 async def change(desk: Library, caller: Who, values: Values, check: Check = True) -> Response:
-    """A model is looked for at its provider first; `check=false` saves a name that cannot be reached now."""
+    """All or none. A model is checked with its provider first; `check=false` skips that."""
     caller.require("settings")
     current = await asyncio.to_thread(lambda: desk.settings)
     await desk.models.check_settings(values, current.changed(values), online=check)
@@ -194,16 +133,14 @@ async def change(desk: Library, caller: Who, values: Values, check: Check = True
     return reply(await asyncio.to_thread(listed, desk))
 
 
-@settings_router.post("/settings/preset", summary="Change several at once", responses=gives(SettingList, SETTINGS))
+@router.post("/api/settings/preset", **about("Apply a preset", "SettingList", tag="settings"))
 def preset(desk: Library, caller: Who, body: PresetIn) -> Response:
     caller.require("settings")
     desk.settings_store.use_preset(body.name)
     return reply(listed(desk))
 
 
-@settings_router.delete(
-    "/settings/{name}", summary="Reset one to its default", responses=gives(SettingList, SETTINGS) | failures(404)
-)
+@router.delete("/api/settings/{name}", **about("Reset a setting", "SettingList", tag="settings"))
 def reset(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
     desk.settings_store.reset(name)
@@ -215,20 +152,13 @@ def listed(desk: Refdesk) -> dict[str, Any]:
     values = {name: value for name, value, _ in desk.settings.items()}
     places = dict.fromkeys(desk.config.settings, "refdesk.toml") | dict.fromkeys(desk.settings_store.load(), "library")
     rows = [
-        {
-            "name": spec.name,
-            "section": spec.section,
+        {name: getattr(spec, name) for name in SPEC}
+        | {
             "value": values[spec.name],
-            "default": spec.default,
             "changed": values[spec.name] != spec.default,
             "from": places.get(spec.name, "default" if values[spec.name] == spec.default else "program"),
-            "help": spec.help,
-            "allowed": spec.allowed,
             "choices": list(spec.choices),
-            "minimum": spec.minimum,
-            "maximum": spec.maximum,
             "kind": type(spec.default).__name__,
-            "per_request": spec.per_request,
         }
         for spec in specs()
     ]
@@ -236,34 +166,21 @@ def listed(desk: Refdesk) -> dict[str, Any]:
     return {"settings": rows, "presets": presets, "notes": list(desk.settings_store.notes)}
 
 
-# Connecting a model over HTTP, for admins: its provider's address and key, the names it lists, a word from it.
+# Connecting a model, for admins: the address and key of its provider
 
-models_router = APIRouter(prefix="/api/models", tags=["settings"])
-PROVIDER: ProviderState = {
-    "name": "openai",
-    "base_url": "https://api.openai.com/v1",
-    "default_base_url": "https://api.openai.com/v1",
-    "address_from": "provider",
-    "needs_key": True,
-    "key": "…4f2a",
-    "key_from": "settings",
-}
-STATE: ModelState = {"answer": "openai:gpt-4o-mini", "enabled": True, "providers": [PROVIDER], "problems": []}
 SHOWN_OF_KEY = 4
 LONG_KEY = 16  # characters; of a shorter one, four are too many to show
 
 
-@models_router.get("", summary="Which model writes, and which providers are known", responses=gives(ModelState, STATE))
+@router.get("/api/models", **about("The model and the providers", "ModelState", tag="settings"))
 def models(desk: Library, caller: Who) -> Response:
     caller.require("settings")
     return reply(_state(desk))
 
 
-@models_router.post(
-    "/list", summary="The models of a provider", responses=gives(ModelNames, {"models": ["gpt-4o"], "is_listed": True})
-)
+@router.post("/api/models/list", **about("List a provider's models", "ModelNames", tag="settings"))
 async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
-    """As it is saved, or at an address and with a key that are not saved yet."""
+    """With the saved address and key, or with others."""
     caller.require("settings")
     _require_enabled(desk)
     provider = _provider(body.provider)
@@ -271,11 +188,9 @@ async def list_models(desk: Library, caller: Who, body: ProviderIn) -> Response:
     return reply({"models": found or [], "is_listed": found is not None})
 
 
-@models_router.post(
-    "/connect", summary="Save a provider's address and key, and a model", responses=gives(ModelState, STATE)
-)
+@router.post("/api/models/connect", **about("Connect a model", "ModelState", tag="settings"))
 async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
-    """Nothing is saved when the provider cannot be reached, refuses the key or does not list the model."""
+    """Saves a provider's address and key, and a model, if the provider accepts the key and lists the model."""
     caller.require("settings")
     _require_enabled(desk)
     provider, model = _provider(body.provider), body.model.strip()
@@ -292,10 +207,9 @@ async def connect(desk: Library, caller: Who, body: ConnectIn) -> Response:
     return reply(await asyncio.to_thread(save))
 
 
-@models_router.delete(
-    "/providers/{name}",
-    summary="Forget the address and key that were entered for a provider",
-    responses=gives(ModelState, STATE) | failures(404),
+@router.delete(
+    "/api/models/providers/{name}",
+    **about("Forget a provider's address and key", "ModelState", tag="settings"),
 )
 def forget(desk: Library, caller: Who, name: str) -> Response:
     caller.require("settings")
@@ -303,13 +217,9 @@ def forget(desk: Library, caller: Who, name: str) -> Response:
     return reply(_state(desk))
 
 
-@models_router.post(
-    "/test",
-    summary="Ask a model for one word",
-    responses=gives(ModelReply, {"model": "ollama:qwen2.5:14b", "reply": "Ready", "ms": 412.0}) | failures(502),
-)
+@router.post("/api/models/test", **about("Test a model", "ModelReply", 502, tag="settings"))
 async def test_model(desk: Library, caller: Who, body: ModelIn) -> Response:
-    """Also one that is being skipped after failures; when it answers, it is asked again from now on."""
+    """Asks it for one word. If it answers, it is used again even after failures."""
     caller.require("settings")
     provider = PROVIDERS.get(body.model.partition(":")[0].strip())
     entered = _entered(desk, provider, body.base_url, body.api_key) if provider else None
@@ -347,7 +257,7 @@ def _state(desk: Refdesk) -> dict[str, Any]:
     }
 
 
-def _shown(desk: Refdesk, provider: Provider) -> ProviderState:
+def _shown(desk: Refdesk, provider: Provider) -> dict[str, Any]:
     known = desk.models.entered(provider)
     try:
         access = desk.config.access(provider, known)
@@ -364,3 +274,60 @@ def _shown(desk: Refdesk, provider: Provider) -> ProviderState:
         "key": ("…" + key[-SHOWN_OF_KEY:] if len(key) >= LONG_KEY else "…") if key else "",
         "key_from": "" if not key else "settings" if variable == IN_SETTINGS else "environment",
     }
+
+
+# Health and metrics
+
+logger = logging.getLogger("refdesk.http")
+EXAMPLE = 'refdesk_requests_total{method="POST",route="/api/query",status="200"} 12.0\n'
+FIGURES: Responses = {
+    200: {"description": "Figures", "content": {"text/plain": {"schema": {"type": "string"}, "example": EXAMPLE}}}
+}
+
+
+# Some watchers ask with HEAD.
+@router.head("/healthz", include_in_schema=False)
+@router.get("/healthz", **about("Is the process alive?", "Health", tag="health"))
+async def healthz() -> Response:
+    return reply({"status": "ok"})
+
+
+@router.head("/readyz", include_in_schema=False)
+@router.get(
+    "/readyz",
+    tags=["health"],
+    summary="Can it answer?",
+    responses=returns("Readiness") | returns("Readiness", 503, "It cannot answer now"),
+)
+def readyz(service: Serving, caller: Perhaps) -> Response:
+    """Details are for admins of the whole library."""
+    desk = service.desk
+    try:
+        if service.streams.is_stopping:
+            raise ServerStopping
+        desk.catalogue.check()
+        standing = desk.reader.refresh()
+    except Exception as error:  # whatever it is: it cannot answer
+        reason = error.sentence if isinstance(error, RefdeskError) else f"the database does not answer: {error}"
+        logger.warning("not ready: %s", reason)
+        return reply({"status": "not ready"} | _details(caller, {"reason": reason}), 503)
+    return reply({"status": "ready"} | _details(caller, _library(desk) | {"generation": standing.generation}))
+
+
+def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
+    return details if caller is not None and caller.may("settings") else {}
+
+
+def _library(desk: Refdesk) -> dict[str, Any]:
+    return {"version": __version__, "chunks": desk.reader.chunk_count, "process": os.getpid()}
+
+
+@router.get(
+    "/metrics",
+    tags=["health"],
+    summary="Metrics for Prometheus",
+    responses=FIGURES,
+)
+def metrics(service: Serving, caller: Who) -> Response:
+    caller.require("analytics")
+    return Response(service.figures.text(), media_type=CONTENT_TYPE)

@@ -2,7 +2,7 @@
 
     Observe (id, log, figures, the last word)  →  Guard (who asks, how much)  →  the routes
 
-`create_app` takes an open library; worker.py opens one for `refdesk serve`.
+`create_app` takes an open library; `app` opens one for `refdesk serve`.
 """
 
 from __future__ import annotations
@@ -29,44 +29,16 @@ from uvicorn.supervisors.multiprocess import Process
 
 from refdesk import __version__
 from refdesk.desk import Refdesk
-from refdesk.serve.http import admin as keys
-from refdesk.serve.http import admin as models
-from refdesk.serve.http import admin as settings
-from refdesk.serve.http import asking, conversations, documents, health, openai, page, pages, uploads
-from refdesk.serve.http import asking as searching
-from refdesk.serve.http import conversations as traces
-from refdesk.serve.http import documents as changing
-from refdesk.serve.http import documents as collections
-from refdesk.serve.http import documents as examples
-from refdesk.serve.http import pages as images
+from refdesk.serve.http import admin, asking, documents, openai, page, uploads
 from refdesk.serve.http.errors import add_handlers
-from refdesk.serve.http.guard import Guard
+from refdesk.serve.http.guard import Guard, Service
 from refdesk.serve.http.limits import Limits
 from refdesk.serve.http.observe import Observe, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
-from refdesk.serve.http.service import Service
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
-ROUTERS = (
-    asking.router,
-    searching.router,
-    documents.router,
-    changing.changing_router,
-    pages.router,
-    images.images_router,
-    uploads.router,
-    examples.examples_router,
-    collections.collections_router,
-    conversations.router,
-    traces.traces_router,
-    settings.settings_router,
-    models.models_router,
-    keys.router,
-    openai.router,
-    health.router,
-    page.router,
-)
+ROUTERS = tuple(module.router for module in (asking, documents, uploads, admin, openai, page))
 
 
 def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, shared: Path | None = None) -> FastAPI:
@@ -125,13 +97,13 @@ def _on_signals(service: Service) -> Callable[[], None]:
     loop = asyncio.get_running_loop()
     before: dict[int, Any] = {}
 
-    def heard(number: int, frame: Any) -> None:
+    def on_signal(number: int, frame: Any) -> None:
         loop.call_soon_threadsafe(service.streams.stop)
         if callable(before[number]):
             before[number](number, frame)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, heard)
+        before[number] = signal.signal(number, on_signal)
 
     def put_back() -> None:
         for number, handler in before.items():

@@ -1,4 +1,4 @@
-"""Asking over HTTP: one question, a conversation, a stream of events."""
+"""Asking over HTTP: questions, streams of events, searches, conversations, and the answers that were given."""
 
 from __future__ import annotations
 
@@ -17,57 +17,78 @@ from starlette.responses import Response
 
 from refdesk.access import Caller
 from refdesk.answer import Answer, answer_from_dict
+from refdesk.arguments import checked_title
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
-from refdesk.serve.http.documents import WITH_IMAGES
+from refdesk.serve.http.documents import LONGEST_BOXES, MOST_BOXES, WITH_IMAGES
 from refdesk.serve.http.errors import ServerStopping, problem, reply
-from refdesk.serve.http.guard import Who
+from refdesk.serve.http.guard import Library, Service, Serving, Who
 from refdesk.serve.http.observe import log_question
-from refdesk.serve.http.openapi import ANSWER, EVENTS, failures, gives
-from refdesk.serve.http.pages import LONGEST_BOXES, MOST_BOXES
-from refdesk.serve.http.requests import LONGEST_SEARCH, MOST_HITS, ChatRequest, Name, QueryRequest, SearchRequest
-from refdesk.serve.http.responses import Cleared, SearchResult
-from refdesk.serve.http.seeds import answer_shape, citation_shape
-from refdesk.serve.http.service import Service, Serving
-from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, new_id
+from refdesk.serve.http.openapi import about, failures, returns_events
+from refdesk.serve.http.requests import (
+    LONGEST_SEARCH,
+    MOST_HITS,
+    ChatRequest,
+    FeedbackIn,
+    Name,
+    QueryRequest,
+    SearchRequest,
+    TitleIn,
+)
+from refdesk.serve.http.responses import answer_shape, citation_shape
+from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, disconnected, new_id
 from refdesk.trace import aside
 from refdesk.types import EVERYTHING, Hit, Kind, Method
 
-router = APIRouter(tags=["asking"])
+router = APIRouter()
+EVENTS = returns_events(
+    thinking="ThinkingEvent",
+    sources="SourcesEvent",
+    content="ContentEvent",
+    verification="VerificationEvent",
+    replace="ReplaceEvent",
+    done="DoneEvent",
+    error="ErrorEvent",
+)
 AGAIN_S = GRACE_S
 LOOK_S = 0.2
 LastEvent = Annotated[
     str,
-    Header(alias="Last-Event-ID", description="The id of the last event that was heard, to hear what came after it."),
+    Header(alias="Last-Event-ID", description="The id of the last event received; the stream continues after it."),
 ]
 
 
-@router.post("/api/query", summary="Ask one question", responses=ANSWER | failures(404, 501, 502))
+@router.post("/api/query", **about("Ask a question", "Answer", 404, 501, 502, tag="asking"))
 async def query(request: Request, service: Serving, caller: Who, body: QueryRequest) -> Response:
-    """Answers from the documents, with the keys of `Answer` and those of other systems beside them."""
+    """Answers from the documents. Has the keys of `Answer` and those of other systems."""
     answer = await ask_once(request, service, caller, body.text, body.options())
     return reply(answer_shape(answer))
 
 
-@router.post("/api/query/clear-cache", summary="Forget known answers", responses=gives(Cleared, {"cleared": True}))
+@router.post("/api/query/clear-cache", **about("Clear the cache of answers", "Cleared", tag="asking"))
 def clear_cache(service: Serving, caller: Who) -> Response:
     caller.require("clear_cache")
     service.desk.asking.cache.clear()
     return reply({"cleared": True})
 
 
-@router.post("/api/chat", summary="Ask in a conversation", responses=ANSWER | failures(404, 501, 502))
+@router.post("/api/chat", **about("Ask in a conversation", "Answer", 404, 501, 502, tag="asking"))
 async def chat(request: Request, service: Serving, caller: Who, body: ChatRequest) -> Response:
-    """The same, in a conversation: one that is named, or a new one, whose id the answer has."""
+    """The same in a conversation: the one named, or a new one, whose id is in the answer."""
     options = in_conversation(body.options(), new_id())
     return reply(answer_shape(await ask_once(request, service, caller, body.text, options)))
 
 
-@router.post("/api/chat/stream", summary="Ask, and hear the answer as it is made", responses=EVENTS | failures(404))
+@router.post(
+    "/api/chat/stream",
+    tags=["asking"],
+    summary="Ask, and stream the answer",
+    responses=EVENTS | failures(404),
+)
 async def chat_stream(
     request: Request, service: Serving, caller: Who, body: ChatRequest, last_event_id: LastEvent = ""
 ) -> Response:
-    """Events: thinking, sources, content, verification, replace, and last done or error. See docs/http.md."""
+    """Events: thinking, sources, content, verification, replace, then done or error. See docs/http.md."""
     own_id = new_id()
     if not last_event_id:
         return await _stream(request, service, caller, body.text, in_conversation(body.options(), own_id), own_id)
@@ -75,10 +96,10 @@ async def chat_stream(
         return EventResponse(*found)
     lost = last_event_id.rpartition("-")[0]
     options = in_conversation(body.options(), lost)
-    answer = await _finished_soon(service, caller, body.text, options["conversation_id"], lost)
+    answer = await _finished_elsewhere(service, caller, body.text, options["conversation_id"], lost)
     if answer is None:
         return await _stream(request, service, caller, body.text, options, own_id, is_again=True)
-    return EventResponse(service.streams.begin(caller.id, _told_again(answer), request.state.request_id))
+    return EventResponse(service.streams.begin(caller.id, _replayed(answer), request.state.request_id))
 
 
 async def _stream(
@@ -92,12 +113,14 @@ async def _stream(
 ) -> Response:
     events, end = await begin_stream(service, caller, text, options)
     named = named_events(request, service, events, is_again)
-    about = (str(options["conversation_id"]), text)
-    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id, about))
+    topic = (str(options["conversation_id"]), text)
+    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id, topic))
 
 
-async def _finished_soon(service: Service, caller: Caller, text: str, conversation_id: str, lost: str) -> Answer | None:
-    """Another process goes on for a moment after its reader has left: what it ends in that time is not done twice."""
+async def _finished_elsewhere(
+    service: Service, caller: Caller, text: str, conversation_id: str, lost: str
+) -> Answer | None:
+    """The answer if another process finishes it in a moment: it goes on for `GRACE_S` after its reader has left."""
     until = time.monotonic() + AGAIN_S
     while True:
         answer = await asyncio.to_thread(_finished, service, caller, text, conversation_id, began_at(lost))
@@ -107,21 +130,25 @@ async def _finished_soon(service: Service, caller: Caller, text: str, conversati
 
 
 def _finished(service: Service, caller: Caller, text: str, conversation_id: str, since: float | None) -> Answer | None:
-    """What came of a stream of another process, if it came to its end: the last answer of its conversation."""
+    """The answer of a stream of another process, if it has one: the last of its conversation."""
     asking = service.desk.asking
-    said = asking.conversations.messages(conversation_id, 2, owner=caller.id or None)
-    if since is None or [one.role for one in said] != ["user", "assistant"] or said[0].content.strip() != text.strip():
+    turns = asking.conversations.messages(conversation_id, 2, owner=caller.id or None)
+    if (
+        since is None
+        or [turn.role for turn in turns] != ["user", "assistant"]
+        or turns[0].content.strip() != text.strip()
+    ):
         return None
-    if datetime.fromisoformat(said[1].created_at).timestamp() < since:
+    if datetime.fromisoformat(turns[1].created_at).timestamp() < since:
         return None  # the same was asked before
-    found = asking.answers.get(said[1].answer_id, owner=caller.owner, access=caller.access)
+    found = asking.answers.get(turns[1].answer_id, owner=caller.owner, access=caller.access)
     if found is not None and found[0].get("stopped"):  # nobody was there any more; the reader has come back
-        asking.conversations.take_back(conversation_id, said[1].answer_id, owner=caller.id or None)
+        asking.conversations.take_back(conversation_id, turns[1].answer_id, owner=caller.id or None)
         return None
     return answer_from_dict(found[0]) if found is not None and found[0] else None
 
 
-async def _told_again(answer: Answer) -> AsyncGenerator[Named, None]:
+async def _replayed(answer: Answer) -> AsyncGenerator[Named, None]:
     yield "replace", {"content": answer.content, "reason": "finished"}
     yield "done", _done(answer)
 
@@ -130,18 +157,18 @@ async def _told_again(answer: Answer) -> AsyncGenerator[Named, None]:
 
 
 async def begin(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
-    """The events of a question of this caller: his collections, his conversations, settings of his own question."""
+    """The events of a question, within the collections and conversations of the caller."""
     caller.require("ask")
     if service.streams.is_stopping:
         raise ServerStopping
     if not text.strip():
-        raise UsageError("there is no question", hint="say it in `question`, `message`, or a message of the user")
+        raise UsageError("there is no question", hint="put it in `question`, `message`, or a user message")
     log_question(text)
     return await aside(_begun, service, caller, text, options)
 
 
 def _begun(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
-    """In a thread: settings, conversations and the documents that are named are looked up."""
+    """In a thread: reads settings, conversations and documents."""
     if settings := options.get("settings"):
         service.desk.settings.for_request(settings)
     if (known := options.get("conversation_id")) and caller.id:
@@ -152,7 +179,7 @@ def _begun(service: Service, caller: Caller, text: str, options: dict[str, Any])
 async def begin_stream(
     service: Service, caller: Caller, text: str, options: dict[str, Any]
 ) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
-    """The same, and what to call when the last event is sent: until then it counts among the caller's questions."""
+    """The same, and what to call after the last event: until then it counts as one of the caller's questions."""
     end = service.limits.begin(caller, await aside(lambda: service.desk.settings))
     try:
         return await begin(service, caller, text, options), end
@@ -162,7 +189,7 @@ async def begin_stream(
 
 
 def _own_conversation(service: Service, conversation_id: str, caller: Caller) -> None:
-    """Said before the work begins: a conversation of someone else is not there."""
+    """Before the work begins: other people's conversations do not exist for the caller."""
     conversations = service.desk.asking.conversations
     try:
         found = conversations.conversation(conversation_id)
@@ -173,14 +200,14 @@ def _own_conversation(service: Service, conversation_id: str, caller: Caller) ->
 
 
 def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
-    """A conversation that begins with a stream has the stream's id: whoever comes back to it says which one it is."""
+    """A new conversation has the id of its stream, so that a client can find it again."""
     return options if options.get("conversation_id") else options | {"conversation_id": new}
 
 
 async def ask_once(request: Request, service: Service, caller: Caller, text: str, options: dict[str, Any]) -> Answer:
     with service.limits.asking(caller, await aside(lambda: service.desk.settings)):
         events = await begin(service, caller, text, options)
-        return await unless_gone(request, service.streams, _collected(request, service, events))
+        return await unless_disconnected(request, service.streams, _collected(request, service, events))
 
 
 async def _collected(request: Request, service: Service, events: AsyncGenerator[Event, None]) -> Answer:
@@ -193,10 +220,10 @@ async def _collected(request: Request, service: Service, events: AsyncGenerator[
     raise RefdeskError("the stream ended without an answer")
 
 
-async def unless_gone(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """The work's result; when the client leaves or the server ends, the work is cancelled."""
+async def unless_disconnected(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """The result, unless the client leaves or the server stops: then the work is cancelled."""
     task = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request))
+    leaving = asyncio.ensure_future(disconnected(request.receive))
     streams.answering.add(task)
     try:
         await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -209,11 +236,6 @@ async def unless_gone(request: Request, streams: Streams, work: Coroutine[Any, A
         streams.answering.discard(task)
         leaving.cancel()
         task.cancel()
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def counted(
@@ -247,7 +269,7 @@ async def _spans(request: Request, service: Service, answer_id: str) -> None:
 async def named_events(
     request: Request, service: Service, events: AsyncGenerator[Event, None], is_again: bool = False
 ) -> AsyncGenerator[Named, None]:
-    """(name, data) of each event, as seed 004 names them. `is_again`: what the reader heard before is void."""
+    """(name, data) of each event, as seed 004 names them. `is_again`: the reader forgets what came before."""
     if is_again:
         yield "replace", {"content": "", "reason": "begun_again"}
     async with aclosing(counted(request, service, events)) as stream:
@@ -261,77 +283,49 @@ async def named_events(
             elif isinstance(event, Failed):
                 yield "error", problem(event.error, request.state.request_id) | {"trace_id": event.trace_id}
             else:
-                said = event.to_dict()
-                yield said["type"], said["data"]
+                fields = event.to_dict()
+                yield fields["type"], fields["data"]
 
 
 def _done(answer: Answer) -> dict[str, Any]:
     return {"answer": answer_shape(answer), "traceUrl": f"/api/traces/{answer.trace_id}"}
 
 
-# Searching over HTTP: the passages that fit best, each with its text, its place and its true scores; no answer.
+# Searching
 
-PLACE = "/api/documents/b4f2c6d1a0937e55/pages/2"
-HIT: dict[str, Any] = {
-    "document_id": "b4f2c6d1a0937e55",
-    "document_name": "price-list.pdf",
-    "chunk_id": 17,
-    "chunk_sequence": 3,
-    "kind": "text",
-    "heading_path": ["Prices", "Revision"],
-    "page": 2,
-    "pages": [2],
-    "boxes": [{"page": 2, "x": 10.0, "y": 41.5, "width": 63.0, "height": 1.6}],
-    "text": "The price list is revised every January.",
-    "lexical_score": 7.3,
-    "cosine": 0.83,
-    "score": 0.91,
-    "collection": "finance",
-    "title": "Price list 2026",
-    "date": "2026-01-31",
-    "lines": [
-        {"start": 0, "end": 40, "page": 2, "box": {"page": 2, "x": 10.0, "y": 41.5, "width": 63.0, "height": 1.6}}
-    ],
-    "page_text": f"{PLACE}/text",
-    "page_image": f"{PLACE}/image?boxes=%5B%5B10.0%2C41.5%2C63.0%2C1.6%5D%5D",
-    "figure": None,
-}
-HITS = gives(
-    SearchResult, {"query": "price list revised", "method": "hybrid", "hits": [HIT]}, description="The best first"
-)
 Several = Annotated[list[Name] | None, Query(max_length=100)]
 
 
-@router.post("/api/search", summary="Find passages", responses=HITS | failures(404))
+@router.post("/api/search", **about("Search", "SearchResult", 404, tag="asking"))
 async def search(service: Serving, caller: Who, body: SearchRequest) -> Response:
-    """The chunks that fit a question or a few words best; no model writes anything."""
-    return reply(await found(service, caller, body))
+    """The chunks that match best; no model writes anything."""
+    return reply(await search_for(service, caller, body))
 
 
-@router.get("/api/search", summary="Find passages, by address", responses=HITS | failures(404))
+@router.get("/api/search", **about("Search, with a plain address", "SearchResult", 404, tag="asking"))
 async def search_address(
     service: Serving,
     caller: Who,
     q: Annotated[str, Query(max_length=LONGEST_SEARCH, description="What to look for.", examples=["price list"])],
-    k: Annotated[int | None, Query(ge=1, le=MOST_HITS, description="How many; `rag.top_k` if not said.")] = None,
+    k: Annotated[int | None, Query(ge=1, le=MOST_HITS, description="How many; default: `rag.top_k`.")] = None,
     method: Annotated[Method, Query(description="By words, by meaning, or both.")] = "hybrid",
-    collection: Annotated[Several, Query(description="Only these and what lies below; may be repeated.")] = None,
-    document: Annotated[Several, Query(description="Only these, by id or name; may be repeated.")] = None,
-    kind: Annotated[list[Kind] | None, Query(max_length=100, description="Only these kinds; may be repeated.")] = None,
+    collection: Annotated[Several, Query(description="Only these and those inside them; repeatable.")] = None,
+    document: Annotated[Several, Query(description="Only these, by id or name; repeatable.")] = None,
+    kind: Annotated[list[Kind] | None, Query(max_length=100, description="Only these kinds; repeatable.")] = None,
     date_from: Annotated[str, Query(max_length=40, description="Only documents of this day or later.")] = "",
     date_to: Annotated[str, Query(max_length=40, description="Only documents of this day or earlier.")] = "",
 ) -> Response:
-    """The same, for what can be said in an address; pages and metadata need a body."""
-    said = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
-    wanted = SearchRequest.model_validate(said | {"date_from": date_from, "date_to": date_to})
-    return reply(await found(service, caller, wanted))
+    """The same with GET; pages and metadata need POST."""
+    fields = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
+    wanted = SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
+    return reply(await search_for(service, caller, wanted))
 
 
-async def found(service: Service, caller: Caller, wanted: SearchRequest) -> dict[str, Any]:
-    """The hits for this caller. A key's searches take turns: those of the others do not wait for them."""
+async def search_for(service: Service, caller: Caller, wanted: SearchRequest) -> dict[str, Any]:
+    """The hits for this caller. A key's searches take turns, so that other keys do not wait."""
     caller.require("search")
     if not wanted.text.strip():
-        raise UsageError("there is nothing to search for", hint="say it in `q`")
+        raise UsageError("there is nothing to search for", hint="put it in `q`")
     log_question(wanted.text)
 
     def work() -> list[Hit]:
@@ -345,7 +339,7 @@ async def found(service: Service, caller: Caller, wanted: SearchRequest) -> dict
 
 
 def hit_shape(hit: Hit) -> dict[str, Any]:
-    """`Hit`, with where its lines stand and where its page can be looked at."""
+    """`Hit`, with the places of its lines and the addresses of its page."""
     document, chunk = hit.document, hit.chunk
     place = f"/api/documents/{document.id}/pages/{hit.page}"
     return hit.to_dict() | {
@@ -363,7 +357,110 @@ def hit_shape(hit: Hit) -> dict[str, Any]:
 
 
 def _marked(hit: Hit) -> str:
-    """`?boxes=…` that marks its lines on the page; nothing when they are too many for an address."""
+    """`?boxes=…` that marks its lines on the page; empty if there are too many for an address."""
     boxes = [[one.x, one.y, one.width, one.height] for one in hit.boxes if one.page == hit.page]
-    said = orjson.dumps(boxes).decode()
-    return f"?boxes={quote(said)}" if 0 < len(boxes) <= MOST_BOXES and len(said) <= LONGEST_BOXES else ""
+    text = orjson.dumps(boxes).decode()
+    return f"?boxes={quote(text)}" if 0 < len(boxes) <= MOST_BOXES and len(text) <= LONGEST_BOXES else ""
+
+
+# Conversations: a caller's own, their messages and titles
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+def _owner(caller: Caller) -> str | None:
+    """A key sees its own; whoever is at the machine sees all."""
+    return caller.id or None
+
+
+@router.get("/api/conversations", **about("List conversations", "ConversationList", tag="conversations"))
+def recent(desk: Library, caller: Who, limit: Limit = 50) -> Response:
+    found = desk.asking.conversations.recent(limit, owner=_owner(caller))
+    return reply({"conversations": [one.to_dict() for one in found]})
+
+
+@router.get("/api/conversations/{conversation_id}", **about("Get a conversation", "Conversation", tag="conversations"))
+def conversation(desk: Library, caller: Who, conversation_id: str) -> Response:
+    return reply(desk.asking.conversations.conversation(conversation_id, owner=_owner(caller)).to_dict())
+
+
+@router.get(
+    "/api/conversations/{conversation_id}/messages",
+    **about("List the messages of a conversation", "MessageList", tag="conversations"),
+)
+async def messages(service: Serving, caller: Who, conversation_id: str, limit: Limit = 200) -> Response:
+    """`running` is the question being answered; follow its stream with `Last-Event-ID: STREAM-0`."""
+    store, owner = service.desk.asking.conversations, _owner(caller)
+    stream = service.streams.in_conversation(conversation_id, caller.id)
+
+    def read() -> list[dict[str, Any]]:
+        if stream is None:
+            store.conversation(conversation_id, owner=owner)
+        return [one.to_dict() for one in store.messages(conversation_id, limit, owner=owner)]
+
+    running = {"stream": stream.id, "question": stream.question} if stream is not None else None
+    return reply({"messages": await asyncio.to_thread(read), "running": running})
+
+
+@router.post(
+    "/api/conversations/{conversation_id}/stop",
+    **about("Stop the running answer", "Stopped", tag="conversations"),
+)
+async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
+    """Returns once the text so far is stored; false if nothing was running."""
+    stream = service.streams.in_conversation(conversation_id, caller.id)
+    if stream is not None:
+        await stream.stopped()
+    return reply({"stopped": stream is not None})
+
+
+@router.patch(
+    "/api/conversations/{conversation_id}", **about("Rename a conversation", "Conversation", tag="conversations")
+)
+def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> Response:
+    store, owner = desk.asking.conversations, _owner(caller)
+    store.rename(conversation_id, checked_title(body.title), owner=owner)
+    return reply(store.conversation(conversation_id, owner=owner).to_dict())
+
+
+@router.delete("/api/conversations/{conversation_id}", **about("Delete a conversation", "Deleted", tag="conversations"))
+def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
+    desk.asking.conversations.delete(conversation_id, owner=_owner(caller))
+    return reply({"deleted": conversation_id})
+
+
+# Answers, their traces, feedback, and analytics
+
+
+@router.get("/api/answers", name="recent", **about("List the latest questions", "AskedList", tag="answers"))
+def recent_answers(desk: Library, caller: Who, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> Response:
+    """Your own; admins see everyone's in their collections."""
+    found = desk.asking.answers.recent(limit, owner=caller.owner, access=caller.access)
+    return reply({"answers": [one.to_dict() for one in found]})
+
+
+@router.get("/api/answers/{answer_id}", **about("Get an answer", "KeptAnswer", tag="answers"))
+def answer(desk: Library, caller: Who, answer_id: str) -> Response:
+    """As it was given, with its feedback."""
+    found = desk.asking.answers.get(answer_id, owner=caller.owner, access=caller.access)
+    if found is None or not found[0]:
+        raise NotFound(f"there is no answer '{answer_id}'")
+    feedback_given = desk.feedback.of(answer_id, caller=caller)
+    return reply(answer_shape(answer_from_dict(found[0])) | {"feedback": feedback_given})
+
+
+@router.get("/api/traces/{answer_id}", **about("Get the trace of an answer", "Trace", tag="answers"))
+def trace(desk: Library, caller: Who, answer_id: str) -> Response:
+    return reply(desk.trace(answer_id, owner=caller.owner, access=caller.access))
+
+
+@router.post("/api/feedback", **about("Give feedback", "Feedback", 404, tag="answers"))
+def feedback(desk: Library, caller: Who, body: FeedbackIn) -> Response:
+    caller.require("feedback")
+    return reply(desk.feedback.give(body.answer_id, body.verdict, body.correction, caller=caller))
+
+
+@router.get("/api/analytics", **about("Usage, latency, cost and accuracy", "Analytics", tag="answers"))
+def analytics(desk: Library, caller: Who, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
+    """Of your own questions; admins see everyone's in their collections."""
+    return reply(desk.analytics(days, access=caller.access, owner=caller.owner))

@@ -1,11 +1,13 @@
-"""Documents over HTTP: handed in, listed, given back as they came, and tried again.
+"""Documents over HTTP: uploaded, listed, downloaded, retried, renamed, moved, deleted; their pages and figures.
 
-A caller sees the documents of his collections; another one's is answered as if it were not there.
+Callers see the documents of their collections; for others they do not exist.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
@@ -25,8 +27,8 @@ from refdesk.errors import NotFound, UsageError
 from refdesk.serve.cli.ask import COLLECTION, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
 from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import Who
-from refdesk.serve.http.openapi import bytes_of, failures, gives
+from refdesk.serve.http.guard import Library, Who
+from refdesk.serve.http.openapi import Responses, about, failures, returns, returns_bytes
 from refdesk.serve.http.requests import (
     ChangeIn,
     CollectionName,
@@ -37,47 +39,14 @@ from refdesk.serve.http.requests import (
     RetryIn,
     UrlIn,
 )
-from refdesk.serve.http.responses import (
-    AddedExamples,
-    CollectionList,
-    DeletedDocuments,
-    DocumentPage,
-    MovedDocuments,
-    UploadList,
-)
-from refdesk.serve.http.responses import Document as ShownDocument
-from refdesk.serve.http.responses import Upload as ShownUpload
-from refdesk.serve.http.service import Library
-from refdesk.serve.http.uploads import UPLOAD, Queue, receive, shown
+from refdesk.serve.http.uploads import Queue, receive, upload_json
 from refdesk.serve.uploads import Uploads, new_upload
 from refdesk.trace import aside
-from refdesk.types import EVERYTHING, Document
+from refdesk.types import EVERYTHING, Box, Document, Geometry, Page
 
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
 
-router = APIRouter(prefix="/api/documents", tags=["documents"])
-DOCUMENT: ShownDocument = {
-    "id": "b4f2c6d1a0937e55",
-    "name": "price-list.pdf",
-    "collection": "default",
-    "status": "ready",
-    "title": "Price list 2026",
-    "format": "pdf",
-    "language": "en",
-    "size": 48213,
-    "page_count": 12,
-    "chunk_count": 31,
-    "parent_id": None,
-    "date": "2026-01-31",
-    "metadata": {},
-    "error": "",
-    "notes": [],
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-    "updated_at": "2026-01-31T09:00:04.000+00:00",
-    "content_hash": "9f2c…",
-    "has_page_images": True,
-}
-LISTED: DocumentPage = {"documents": [DOCUMENT], "total": 1, "limit": 50, "offset": 0}
+router = APIRouter(prefix="/api", tags=["documents"])
 FORM = {
     "requestBody": {
         "required": True,
@@ -88,7 +57,7 @@ FORM = {
                     "required": ["files"],
                     "properties": {
                         "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
-                        "collection": {"type": "string", "description": "Where they go; `default` if not said."},
+                        "collection": {"type": "string", "description": "Where to put them; default: `default`."},
                         "metadata": {"type": "string", "description": "A JSON object of names and texts."},
                         "password": {"type": "string", "description": "Opens encrypted PDFs."},
                     },
@@ -118,7 +87,7 @@ def readable(desk: Refdesk, caller: Caller, document_id: str) -> Document:
     return found
 
 
-def document_shown(document: Document) -> dict[str, Any]:
+def document_json(document: Document) -> dict[str, Any]:
     """As callers see it: the place on the server's disk stays there."""
     found = document.to_dict() | {"has_page_images": document.status == "ready" and document.format in WITH_IMAGES}
     del found["source"]
@@ -129,17 +98,16 @@ def document_shown(document: Document) -> dict[str, Any]:
 
 
 @router.post(
-    "",
+    "/documents",
     status_code=202,
-    summary="Hand in files",
-    responses=gives(UploadList, {"uploads": [UPLOAD]}, 202, "Accepted; they are added in the background")
-    | failures(413, 507),
+    summary="Upload files",
+    responses=returns("UploadList", 202, "Accepted; added in the background") | failures(413, 507),
     openapi_extra=FORM,
 )
 async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> Response:
-    """Any number of files. Each is accepted once it is safely on disk; its progress is at /api/uploads.
+    """Each file is accepted once it is safely on disk; /api/uploads shows its progress.
 
-    What a file is, its content says. The name of an upload that is there already, in the same collection, replaces it.
+    Its type is detected from its content. An upload with the name of an existing one replaces it.
     """
     caller.require("add")
     with ExitStack() as stack:
@@ -157,17 +125,12 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
             )
             accepted.append(await asyncio.to_thread(desk.spool.accept, new, one.file))
     queue.wake()
-    return reply({"uploads": [shown(one) for one in accepted]}, 202)
+    return reply({"uploads": [upload_json(one) for one in accepted]}, 202)
 
 
-@router.post(
-    "/url",
-    status_code=202,
-    summary="Add a document from a URL",
-    responses=gives(UploadList, {"uploads": [UPLOAD]}, 202, "Fetched and accepted") | failures(413, 422, 507),
-)
+@router.post("/documents/url", **about("Add a document from a URL", "UploadList", 413, 422, 507, status=202))
 async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> Response:
-    """http and https only, and never from a private network."""
+    """http and https only; private networks are refused."""
     caller.require("add")
     collection = _place(caller, body.collection)
     settings = await aside(lambda: desk.settings)
@@ -181,7 +144,7 @@ async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> R
         )
         accepted = await asyncio.to_thread(desk.spool.accept, new, file)
     queue.wake()
-    return reply({"uploads": [shown(accepted)]}, 202)
+    return reply({"uploads": [upload_json(accepted)]}, 202)
 
 
 def _place(caller: Caller, collection: str) -> str:
@@ -202,16 +165,16 @@ def _metadata(text: str) -> dict[str, str]:
 # looking
 
 
-@router.get("", summary="The documents", responses=gives(DocumentPage, LISTED))
+@router.get("/documents", **about("List documents", "DocumentPage"))
 def documents(
     desk: Library,
     caller: Who,
-    collection: Annotated[str, Query(max_length=1000, description="Only this one and those below it.")] = "",
+    collection: Annotated[str, Query(max_length=1000, description="Only this one and those inside it.")] = "",
     status: Annotated[str, Query(max_length=20, description="pending, processing, ready or failed.")] = "",
-    q: Annotated[str, Query(max_length=1000, description="Only those whose name or title holds this.")] = "",
+    q: Annotated[str, Query(max_length=1000, description="Only those with this in their name or title.")] = "",
     sort: Annotated[
         Literal["place", "name", "size", "pages", "added", "changed", "status"],
-        Query(description="By what: `place` is collection, then name."),
+        Query(description="`place` is collection, then name."),
     ] = "place",
     order: Literal["up", "down"] = "up",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
@@ -222,25 +185,25 @@ def documents(
     found, total = desk.shelves.page(
         scope, chosen, sound(q).strip(), limit, offset, sort=sort, is_falling=order == "down"
     )
-    listed = [document_shown(one) for one in found]
+    listed = [document_json(one) for one in found]
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
 
 
-@router.get("/{document_id}", summary="One document", responses=gives(ShownDocument, DOCUMENT) | failures(404))
+@router.get("/documents/{document_id}", **about("Get a document", "Document"))
 def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
-    return reply(document_shown(seen(desk, caller, document_id)))
+    return reply(document_json(seen(desk, caller, document_id)))
 
 
-@router.head("/{document_id}/original", include_in_schema=False)
+@router.head("/documents/{document_id}/original", include_in_schema=False)
 @router.get(
-    "/{document_id}/original",
-    summary="The file as it came",
-    responses=bytes_of("application/octet-stream", description="The file")
-    | {206: {"description": "A part of it"}, 304: {"description": "The file that the caller has is the newest"}}
-    | failures(404, 416),
+    "/documents/{document_id}/original",
+    summary="Download the original file",
+    responses=returns_bytes("application/octet-stream", description="The file")
+    | {206: {"description": "The range"}, 304: {"description": "Not modified"}}
+    | failures(416),
 )
 def original(request: Request, desk: Library, caller: Who, document_id: DocumentId) -> Response:
-    """Always as a download: a page among the documents must not run as a page of this site. In parts, if wanted."""
+    """Always a download, so that no HTML file runs as a page of this site. Ranges are supported."""
     found = readable(desk, caller, document_id)
     path = desk.original(found.id, access=caller.access)
     headers = {
@@ -272,38 +235,22 @@ def _is_range(header: str, size: int) -> bool:
     if first is not None and last is not None and first > last:
         return False
     if (first is not None and first >= size) or (first is None and last == 0):
-        said = f"the file has {size:,} bytes, and none from there on"
-        raise HTTPException(416, said, {"Content-Range": f"bytes */{size}"})
+        message = f"the file has only {size:,} bytes"
+        raise HTTPException(416, message, {"Content-Range": f"bytes */{size}"})
     return True
 
 
-# once more
-
-
-@router.post(
-    "/{document_id}/retry",
-    status_code=202,
-    summary="Try a failed one again",
-    responses=gives(ShownUpload, UPLOAD, 202) | failures(404),
-)
+@router.post("/documents/{document_id}/retry", **about("Retry", "Upload", status=202))
 def retry(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: RetryIn | None = None) -> Response:
-    """From the file that was kept of the upload, or from its place on the server."""
+    """Reads the uploaded file again, or the original on the server."""
     found = seen(desk, caller, document_id)
-    return reply(shown(queue.retry_document(found, caller, body.password if body else None)), 202)
+    return reply(upload_json(queue.retry_document(found, caller, body.password if body else None)), 202)
 
 
-# Documents changed over HTTP: renamed, moved and deleted; one of them, several, or a whole collection.
-
-changing_router = APIRouter(prefix="/api", tags=["documents"])
-CHANGED = gives(ShownDocument, DOCUMENT) | failures(404)
-DELETED = gives(DeletedDocuments, {"deleted": ["b4f2c6d1a0937e55"]}) | failures(404)
-MOVED = gives(MovedDocuments, {"documents": [DOCUMENT]}) | failures(404)
+# Changing
 
 
-# one
-
-
-@changing_router.patch("/documents/{document_id}", summary="Rename or move", responses=CHANGED)
+@router.patch("/documents/{document_id}", **about("Rename or move a document", "Document"))
 def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: ChangeIn) -> Response:
     found = seen(desk, caller, document_id)
     if body.name is not None:
@@ -311,74 +258,68 @@ def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, bo
     if body.collection is not None:
         caller.require("move", found.collection)
         caller.require("move", checked_collection(body.collection))
-    _settled(queue, [found])
+    _require_idle(queue, [found])
     if body.collection is not None:
         found = desk.move(found.id, body.collection, name=body.name, access=caller.access)
     elif body.name is not None:
         found = desk.rename(found.id, body.name, access=caller.access)
-    return reply(document_shown(found))
+    return reply(document_json(found))
 
 
-@changing_router.delete("/documents/{document_id}", summary="Delete", responses=DELETED)
+@router.delete("/documents/{document_id}", **about("Delete a document", "DeletedDocuments"))
 def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) -> Response:
-    """With what is attached to it, at once and for everyone. One that is being added is put down."""
+    """With its attachments, at once and for everyone. If it is being added, that is cancelled."""
     found = seen(desk, caller, document_id)
     caller.require("delete", found.collection)
     return _deleted(desk, queue, [found])
 
 
-# several
-
-
-@changing_router.post("/documents/move", summary="Move several", responses=MOVED)
+@router.post("/documents/move", **about("Move several documents", "MovedDocuments", 404))
 def move(desk: Library, queue: Queue, caller: Who, body: MoveIn) -> Response:
-    """All of them, or none when one cannot go."""
+    """All move, or none."""
     found = [seen(desk, caller, one) for one in body.documents]
     for place in {checked_collection(body.collection), *(one.collection for one in found)}:
         caller.require("move", place)
-    _settled(queue, found)
+    _require_idle(queue, found)
     return _moved(desk.move_all([one.id for one in found], body.collection, access=caller.access))
 
 
-@changing_router.post("/documents/delete", summary="Delete several", responses=DELETED)
+@router.post("/documents/delete", **about("Delete several documents", "DeletedDocuments", 404))
 def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) -> Response:
-    """With what is attached to them. When the caller may not delete one of them, none goes."""
+    """With their attachments. All are deleted, or none if one may not be."""
     found = [seen(desk, caller, one) for one in dict.fromkeys(body.documents)]
     for place in {one.collection for one in found}:
         caller.require("delete", place)
     return _deleted(desk, queue, found)
 
 
-# a collection
-
-
-@changing_router.patch("/collections/{name:path}", summary="Rename a collection", responses=MOVED)
+@router.patch("/collections/{name:path}", **about("Rename a collection", "MovedDocuments"))
 def rename_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName, body: RenameIn) -> Response:
-    """With the collections inside it. When one of its documents cannot go, none does. Keys are not changed by it.
+    """With the collections inside it; all documents move, or none. Keys do not change.
 
-    The new name may be that of another collection, which then holds both.
+    If the new name exists, the two collections are merged.
     """
-    place = _held(desk, caller, name)
+    place = _existing(desk, caller, name)
     for one in (place, checked_collection(body.name)):
         caller.require("move", one)
     if waiting := queue.waiting_in(place):
         files = "a file is" if len(waiting) == 1 else f"{len(waiting):,} files are"
-        raise UsageError(f"{files} being added to {place} this moment", hint="wait until they are ready")
+        raise UsageError(f"{files} being added to {place}", hint="wait until they are ready")
     return _moved(desk.rename_collection(place, body.name, access=caller.access))
 
 
-@changing_router.delete("/collections/{name:path}", summary="Delete a collection", responses=DELETED)
+@router.delete("/collections/{name:path}", **about("Delete a collection", "DeletedDocuments"))
 def delete_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName) -> Response:
-    """Every document in it and in the collections inside it, at once and for everyone; what waits is put down."""
-    place = _held(desk, caller, name)
+    """With the collections inside it, at once and for everyone. Running uploads are cancelled."""
+    place = _existing(desk, caller, name)
     caller.require("delete", place)
     found = {one.id: one for one in desk.documents(collection=place, access=caller.access)}
-    queue.put_down(queue.waiting_in(place))
+    queue.cancel(queue.waiting_in(place))
     found |= {one.id: one for one in desk.documents(collection=place, access=caller.access)}  # begun in between
     return _gone(desk, queue, [one for one in found.values() if one.parent_id is None])
 
 
-def _held(desk: Refdesk, caller: Caller, name: str) -> str:
+def _existing(desk: Refdesk, caller: Caller, name: str) -> str:
     """A collection that holds documents, for those who may read all of it; for the others it is not there."""
     place = checked_collection(name)
     counts = dict(desk.collections(caller.access)) if caller.may("read", place) else {}
@@ -387,14 +328,14 @@ def _held(desk: Refdesk, caller: Caller, name: str) -> str:
     return place
 
 
-def _settled(queue: Uploads, documents: Sequence[Document]) -> None:
-    """What is being added this moment would come back under its old name."""
+def _require_idle(queue: Uploads, documents: Sequence[Document]) -> None:
+    """A document that is being added would come back under its old name."""
     if waiting := queue.waiting_for(documents):
-        raise UsageError(f"{waiting[0].name} is being added this moment", hint="wait until it is ready")
+        raise UsageError(f"{waiting[0].name} is being added", hint="wait until it is ready")
 
 
 def _deleted(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Response:
-    queue.put_down(queue.waiting_for(documents))  # or it would bring them back
+    queue.cancel(queue.waiting_for(documents))  # or it would bring them back
     return _gone(desk, queue, documents)
 
 
@@ -408,59 +349,190 @@ def _gone(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Respo
 
 
 def _moved(documents: Sequence[Document]) -> Response:
-    return reply({"documents": [document_shown(one) for one in documents]})
+    return reply({"documents": [document_json(one) for one in documents]})
 
 
-# Collections over HTTP: the folders that documents live in.
-
-collections_router = APIRouter(prefix="/api/collections", tags=["documents"])
-EXAMPLE: CollectionList = {"collections": [{"name": "finance/2024", "documents": 3, "may_edit": False}]}
-
-
-@collections_router.get(
-    "", summary="The collections that the caller may read", responses=gives(CollectionList, EXAMPLE)
-)
+@router.get("/collections", **about("List collections", "CollectionList"))
 def collections(desk: Library, caller: Who) -> Response:
-    """With how many documents lie in each itself; those of the caller's key also when they are empty."""
+    """Those you may read, with the number of documents directly in each."""
     counts = dict(desk.collections(caller.access))
     names = sorted(counts.keys() | set(caller.collections or ()))
-    return reply(
-        {
-            "collections": [
-                {"name": name, "documents": counts.get(name, 0), "may_edit": caller.may("add", name)} for name in names
-            ]
-        }
-    )
+    rows = [{"name": name, "documents": counts.get(name, 0), "may_edit": caller.may("add", name)} for name in names]
+    return reply({"collections": rows})
 
-
-# The example documents over HTTP: handed in like any other files, so that their progress is seen.
 
 LONGEST_WAIT_S = 300.0
-examples_router = APIRouter(prefix="/api/examples", tags=["documents"])
-ADDED: AddedExamples = {"added": 14, "failed": [], "waiting": 0, "collection": COLLECTION, "uploads": [UPLOAD]}
-LATER = gives(AddedExamples, {**ADDED, "added": 0, "waiting": 14}, 202, "Accepted; they are added in the background")
+LATER = returns("AddedExamples", 202, "Accepted; added in the background")
 
 
-@examples_router.post(
-    "", summary="Add the example documents", responses=gives(AddedExamples, ADDED) | LATER | failures(507)
+@router.post(
+    "/examples", summary="Add the example documents", responses=returns("AddedExamples") | LATER | failures(507)
 )
 def add_examples(
     desk: Library,
     queue: Queue,
     caller: Who,
-    wait: Annotated[bool, Query(description="Answer when they are added; `false` answers at once with 202.")] = True,
+    wait: Annotated[bool, Query(description="Wait until they are added; `false` returns 202 at once.")] = True,
 ) -> Response:
-    """Adds the documents that come with Refdesk to the collection `examples`; progress is at /api/uploads."""
+    """Adds the documents that come with Refdesk to the collection `examples`."""
     caller.require("add", COLLECTION)
-    uploads = queue.hand_in(sorted(example_folder().iterdir()), COLLECTION, caller)
+    uploads = queue.add_copies(sorted(example_folder().iterdir()), COLLECTION, caller)
     until = time.monotonic() + (LONGEST_WAIT_S if wait else 0.0)
-    uploads = queue.settled(uploads, until)
+    uploads = queue.wait_for(uploads, until)
     waiting = sum(one.status not in ("ready", "failed") for one in uploads)
-    said = {
+    result = {
         "added": sum(one.status == "ready" for one in uploads),
         "failed": [{"name": one.name, "reason": one.reason} for one in uploads if one.status == "failed"],
         "waiting": waiting,
         "collection": COLLECTION,
-        "uploads": [shown(one) for one in uploads],
+        "uploads": [upload_json(one) for one in uploads],
     }
-    return reply(said, 202 if waiting else 200)
+    return reply(result, 202 if waiting else 200)
+
+
+# Pages: as an image with lines marked on it, and as text with the place of every word; and figures
+
+NARROWEST, WIDEST = 16, 3000  # pixels
+MOST_BOXES = 100
+LONGEST_BOXES = 4000  # characters; an address has some 64,000 bytes at most
+
+Number = Annotated[int, Path(ge=1, le=10_000_000, description="The page, from 1.")]
+Boxes = Annotated[
+    str,
+    Query(
+        max_length=LONGEST_BOXES,
+        description="Boxes to mark, as JSON: `[[x, y, width, height], …]` in per cent of the page, 100 at most.",
+        examples=["[[10,41.5,63,1.6]]"],
+    ),
+]
+UNCHANGED: Responses = {304: {"description": "Not modified"}}
+
+
+@router.head("/documents/{document_id}/pages/{number}/image", include_in_schema=False)
+@router.get(
+    "/documents/{document_id}/pages/{number}/image",
+    summary="Get a page as an image",
+    responses=returns_bytes("image/png", "image/webp", description="The image") | UNCHANGED,
+)
+def image(
+    request: Request,
+    desk: Library,
+    caller: Who,
+    document_id: DocumentId,
+    number: Number,
+    width: Annotated[int, Query(ge=NARROWEST, le=WIDEST, description="Pixels.")] = 1000,
+    format: Literal["png", "webp"] = "png",
+    boxes: Boxes = "",
+) -> Response:
+    """For PDFs and pictures; other formats have text only."""
+    document = readable(desk, caller, document_id)
+    if document.format not in WITH_IMAGES:
+        raise NotFound(f"{document.name} has no page images", hint="its text can be shown instead")
+    _page(desk, caller, document, number)
+    marked = checked_boxes(boxes, number)
+    tag = _tag(document, number, width, format, marked)
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
+    if is_known(request.headers.get("if-none-match", ""), tag):
+        return Response(status_code=304, headers=headers)
+    data = desk.page_image(document.id, number, width=width, boxes=marked, format=format, access=caller.access)
+    return Response(data, headers=headers, media_type=f"image/{format}")
+
+
+@router.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", "PageText"))
+def text(desk: Library, caller: Who, document_id: DocumentId, number: Number) -> Response:
+    """With the box of every word where the format has pages."""
+    document = readable(desk, caller, document_id)
+    page = _page(desk, caller, document, number)
+    found = desk.pages(document.id, number, access=caller.access)
+    words = _words(found[0].words, page) if found and found[0].words is not None else []
+    return reply(
+        {
+            "document_id": document.id,
+            "page": number,
+            "label": page.label,
+            "start": page.start,
+            "width": page.width,
+            "height": page.height,
+            "ocr": page.ocr,
+            "text": found[0].text,
+            "words": words,
+        }
+    )
+
+
+def checked_boxes(text: str, page: int) -> tuple[Box, ...]:
+    """`[[10, 41.5, 63, 1.6]]` -> the boxes on this page."""
+    if not text:
+        return ()
+    wrong = UsageError("boxes are [[x, y, width, height], …] in per cent of the page", hint=f"{MOST_BOXES} at most")
+    try:
+        rows = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise wrong from None
+    if not isinstance(rows, list) or len(rows) > MOST_BOXES:
+        raise wrong
+    found = []
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 4 or not all(_is_share(one) for one in row):
+            raise wrong
+        found.append(Box(page, *(float(one) for one in row)))
+    return tuple(found)
+
+
+def _is_share(value: Any) -> bool:
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value <= 100
+    )
+
+
+def _page(desk: Refdesk, caller: Caller, document: Document, number: int) -> Page:
+    found = desk.pages(document.id, number, access=caller.access)
+    if not found:
+        raise NotFound(f"{document.name} has pages 1 to {document.page_count}, not {number}")
+    return found[0].page
+
+
+def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
+    first = int(words.line[0]) if len(words) else 0
+    rows = zip(words.start.tolist(), words.end.tolist(), words.line.tolist(), words.edges.tolist(), strict=True)
+    return [
+        {
+            "start": start - page.start,
+            "end": end - page.start,
+            "line": line - first,
+            "x": round(left, 3),
+            "y": round(top, 3),
+            "width": round(right - left, 3),
+            "height": round(bottom - top, 3),
+        }
+        for start, end, line, (left, top, right, bottom) in rows
+    ]
+
+
+def _tag(document: Document, number: int, width: int, format: str, boxes: tuple[Box, ...]) -> str:
+    parts = f"{document.content_hash} {number} {width} {format} {boxes}"
+    return f'"{hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()}"'
+
+
+Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]
+
+
+@router.head("/images/{image}", include_in_schema=False)
+@router.get(
+    "/images/{image}",
+    summary="Get a figure",
+    responses=returns_bytes("image/png", description="The figure") | UNCHANGED,
+)
+def figure(request: Request, desk: Library, caller: Who, image: Hash) -> Response:
+    """A PNG image that was cut out of a document."""
+    path = desk.figure(image, access=caller.access)
+    headers = {
+        "ETag": f'"{image}"',
+        "Cache-Control": "private, no-cache",  # the content never changes, who may see it does
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+    }
+    if is_known(request.headers.get("if-none-match", ""), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    request.scope["headers"] = [pair for pair in request.scope["headers"] if pair[0] != b"range"]
+    return FileResponse(path, headers=headers, media_type="image/png")

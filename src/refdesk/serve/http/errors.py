@@ -80,7 +80,7 @@ class ServerStopping(RefdeskError):
     hint = "ask again in a moment"
     retry_after_s = 1.0
 
-    def __init__(self, message: str = "the server is being stopped", *, hint: str | None = None) -> None:
+    def __init__(self, message: str = "the server is stopping", *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
 
 
@@ -116,7 +116,7 @@ CODES: Mapping[int, str] = {
 }
 
 
-DEFECT = "something went wrong on the server's side"
+DEFECT = "something went wrong on the server"
 # What the engine's hints name for whoever sits at a command line, and what shows the same over HTTP.
 ROUTES: Mapping[str, str] = {"`refdesk list`": "GET /api/documents", "`refdesk keys list`": "GET /api/keys"}
 # What a value of the wrong type should be, in words of people.
@@ -138,22 +138,22 @@ def status_of(error: RefdeskError) -> int:
 
 def problem(error: RefdeskError, request_id: str) -> dict[str, Any]:
     """The one shape. What a defect of ours says of itself (SQL, paths) is for the log, not for the caller."""
-    said = error.to_dict() | {"request_id": request_id}
+    body = error.to_dict() | {"request_id": request_id}
     if status_of(error) == 500:
         own = {"code": error.code, "stage": error.stage, "request_id": request_id}
         logger.warning("%s", error.sentence, exc_info=error, extra=own)
         known = f"the stage '{error.stage}' failed" if isinstance(error, AskError) else DEFECT
-        said |= {"message": known, "hint": in_the_log(request_id)}
+        body |= {"message": known, "hint": in_the_log(request_id)}
     elif isinstance(error, DiskFull):  # which says where the library lies
-        said |= {"message": "the server's disk is full", "hint": "try again when there is space on it"}
+        body |= {"message": "the server's disk is full", "hint": "try again when there is space on it"}
     else:
         for command, route in ROUTES.items():
-            said["hint"] = said["hint"].replace(command, route)
-    return said
+            body["hint"] = body["hint"].replace(command, route)
+    return body
 
 
 def in_the_log(request_id: str) -> str:
-    return f"whoever looks after the server finds it in the log under {request_id}"
+    return f"the server's log has the details under {request_id}"
 
 
 def refusal(error: RefdeskError, request_id: str, path: str = "") -> Response:
@@ -206,14 +206,14 @@ async def _refdesk_error(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    hint = "/openapi.json and docs/http.md say what is expected"
-    said = UsageError(in_words(error.errors(), error.body), hint=hint)
+    hint = "see /openapi.json and docs/http.md"
+    failure = UsageError(in_words(error.errors(), error.body), hint=hint)
     if unknown := [one["msg"] for one in error.errors() if one["type"] == UNKNOWN_FIELD]:
-        said = UnknownField(unknown[0], hint=hint)
+        failure = UnknownField(unknown[0], hint=hint)
     kind = request.headers.get("content-type", "")
     if error.errors()[0]["loc"] == ("body",) and isinstance(error.body, bytes) and "json" not in kind:
-        said = UsageError("the body is not sent as JSON", hint="send the header Content-Type: application/json")
-    return refusal(said, request.state.request_id, request.url.path)
+        failure = UsageError("the body is not JSON", hint="send the header Content-Type: application/json")
+    return refusal(failure, request.state.request_id, request.url.path)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -248,10 +248,10 @@ def in_words(errors: Sequence[Any], body: Any = None) -> str:
         fields.setdefault(place[:2], []).append((place, one))
     first = next(iter(fields.values()))
     deepest = max(first, key=lambda pair: len(pair[0]))[0]  # of a wrong item in a list, the item
-    said = _said([one for place, one in first if place == deepest])
+    expected = _expected([one for place, one in first if place == deepest])
     name = ".".join(str(part) for part in deepest[1:]) or ("the body" if deepest[:1] == ("body",) else "")
     more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
-    return f"{name}: {said}{more}" if name else f"{said}{more}"
+    return f"{name}: {expected}{more}" if name else f"{expected}{more}"
 
 
 def _place(error: Any, body: Any) -> tuple[Any, ...]:
@@ -270,7 +270,7 @@ def _place(error: Any, body: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _said(errors: Sequence[Any]) -> str:
+def _expected(errors: Sequence[Any]) -> str:
     """What is wrong with one value: the first of what is said, or all that it might have been."""
     choices: list[str] = []
     types: list[str] = []
@@ -279,9 +279,9 @@ def _said(errors: Sequence[Any]) -> str:
             choices += re.findall(r"'[^']*'", one["ctx"]["expected"])
         elif one["type"] in TYPES:
             types.append(TYPES[one["type"]])
-        else:  # the type is right: what is said of the value is nearer to what was meant
-            said = str(one["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-            return said[:1].lower() + said[1:]
+        else:  # the type is right: its message about the value says more
+            message = str(one["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+            return message[:1].lower() + message[1:]
     if choices:
         types = ["a list of them" if one == "a list" else one for one in types]
     allowed = list(dict.fromkeys(choices + types))

@@ -13,6 +13,7 @@ import math
 import sqlite3
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ from refdesk.desk import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.limits import LONGEST_BODY, Limits, bounded
+from refdesk.serve.http.observe import Figures, Spans
+from refdesk.serve.http.sse import Streams
 from refdesk.settings import Settings
 from refdesk.trace import aside
 
@@ -57,7 +60,7 @@ SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 COUNTED = ("/api/", "/v1/")
 # For whoever may change settings: a limit that was set too low must not keep out the one who can raise it.
 REPAIRING = ("/api/me", "/api/session", "/api/settings")
-UPLOADS = "/api/documents"  # has a limit of its own, see multipart.py
+UPLOADS = "/api/documents"  # has a limit of its own, see uploads.py
 HEAVY = ("/image", "/page/render")  # drawing a page and making HTML compute for up to seconds
 
 
@@ -77,8 +80,6 @@ class Guard:
             return
         try:
             caller, settings = await aside(self._admitted, scope)
-            if caller is not None and is_counted(caller, scope["path"]):
-                self._limits.count(caller, settings)
         except RefdeskError as error:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
             return
@@ -101,9 +102,9 @@ class Guard:
                 await self.app(scope, receive, send)
 
     def _admitted(self, scope: Scope) -> tuple[Caller | None, Settings]:
-        """In a thread: keys, sign-ins and settings are read from the database.
+        """In a thread: keys, sign-ins, settings and counts are in databases.
 
-        Where that cannot be read, whoever asks whether it can is told, with details if they could be seen a moment ago.
+        When the library cannot be read, /readyz still answers, with details if they could be seen a moment ago.
         """
         try:
             caller = self._admit(scope, _headers(scope))
@@ -112,6 +113,8 @@ class Guard:
             if scope["path"] not in HEALTH:
                 raise
             caller = None if self._needs_key or self._had_keys else LOCAL
+        if caller is not None and is_counted(caller, scope["path"]):
+            self._limits.count(caller, self._settings)
         return caller, self._settings
 
     def _admit(self, scope: Scope, headers: Mapping[str, str]) -> Caller | None:
@@ -191,6 +194,34 @@ def _netloc(origin: str) -> str:
         return urlsplit(origin).netloc
     except ValueError:
         return ""
+
+
+# What routes work with: the caller, the library, and what lives as long as the app.
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What lives as long as the app; routers of others may reach all of it."""
+
+    desk: Refdesk
+    limits: Limits = field(default_factory=Limits)
+    figures: Figures = field(default_factory=Figures)
+    streams: Streams = field(default_factory=Streams)
+    spans: Spans | None = None
+
+
+async def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def _desk(request: Request) -> Refdesk:
+    service: Service = request.app.state.service
+    return service.desk
+
+
+Serving = Annotated[Service, Depends(_service)]
+Library = Annotated[Refdesk, Depends(_desk)]
 
 
 async def _who(request: Request) -> Caller:

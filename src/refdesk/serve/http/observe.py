@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from refdesk.answer import Answer
 from refdesk.errors import ProviderError, RefdeskError
 from refdesk.serve.http.errors import ServerStopping, crash, json_bytes, refusal
+from refdesk.serve.http.limits import is_alive
 
 # OpenTelemetry: a span for each request and each stage of a question, sent when OTEL_EXPORTER_OTLP_ENDPOINT is set.
 
@@ -175,16 +176,8 @@ def _forget_the_dead(folder: Path) -> None:
     """What a worker that was killed had open is open no more; what it had counted still counts."""
     for path in folder.glob("gauge_live*.db"):  # gauge_livesum_4711.db
         number = path.stem.rpartition("_")[2]
-        if number.isdigit() and not _is_alive(int(number)):
+        if number.isdigit() and not is_alive(int(number)):
             path.unlink(missing_ok=True)  # another worker may tell its figures at the same moment
-
-
-def _is_alive(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except OSError:  # nobody has this number, or someone whom we may not signal: not a worker of ours
-        return False
-    return True
 
 
 LONGEST_ID = 64
@@ -270,14 +263,14 @@ def route_of(scope: Scope) -> str:
 def _log(scope: Scope, status: int, seconds: float) -> None:
     if not logger.isEnabledFor(logging.INFO):
         return
-    said = {
+    fields = {
         "method": scope["method"],
         "path": scope["path"],
         "status": status,
         "ms": round(seconds * 1000, 1),
         "caller": getattr(scope["state"].get("caller"), "name", ""),
     }
-    logger.info("request", extra=said)
+    logger.info("request", extra=fields)
 
 
 def log_question(text: str) -> None:

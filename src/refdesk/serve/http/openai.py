@@ -21,62 +21,37 @@ from refdesk.errors import NotFound, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace
 from refdesk.serve.http.asking import ask_once, begin_stream, counted
 from refdesk.serve.http.errors import json_bytes, problem, reply
-from refdesk.serve.http.guard import Who
-from refdesk.serve.http.openapi import EXAMPLE, failures, gives, streams
+from refdesk.serve.http.guard import Service, Serving, Who
+from refdesk.serve.http.openapi import about, failures, returns, returns_events
 from refdesk.serve.http.requests import CompletionRequest
-from refdesk.serve.http.responses import Completion, CompletionChunk, Extension, Model, ModelList
-from refdesk.serve.http.seeds import citation_shape
-from refdesk.serve.http.service import Service, Serving
+from refdesk.serve.http.responses import EXTENSION, citation_shape
 from refdesk.serve.http.sse import PlainResponse
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 OWNER = "refdesk"
 LEVELS: dict[str, Level | None] = {"refdesk": None} | {f"refdesk-{level}": level for level in get_args(Level)}
-KEPT = (
-    *("id", "claims", "sources", "related_documents", "confidence", "sufficiency", "verification"),
-    *("suggested_questions", "corrected_question", "standalone_question", "model", "cached", "trace_id", "notes"),
-)
 MOST_TOKENS = 100_000  # of the setting answer.max_tokens; clients ask for all that their own models could write
 CORRECTED = "\n\nCorrected answer:\n\n"
 MARKERS = re.compile(r"(?<!\s)\s*\[\d{1,4}(?:, ?\d{1,4})*\]")
-SHOWN = EXAMPLE.to_dict() | {"citations": [citation_shape(one) for one in EXAMPLE.citations]}
-MESSAGE = {
-    "role": "assistant",
-    "content": EXAMPLE.content,
-    "refusal": None,
-    "refdesk": {name: SHOWN[name] for name in Extension.__annotations__},
-}
-COMPLETION = {
-    "id": "chatcmpl-0f3a9c",
-    "object": "chat.completion",
-    "created": 1767225600,
-    "model": "refdesk",
-    "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop", "logprobs": None}],
-    "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-}
-MODELS: ModelList = {"object": "list", "data": [{"id": "refdesk", "object": "model", "created": 0, "owned_by": OWNER}]}
-RESPONSES = gives(Completion, COMPLETION) | failures(404, 501, 502)
-RESPONSES[200]["content"]["text/event-stream"] = streams(
-    {"": CompletionChunk},
-    'data: {"id":"chatcmpl-0f3a9c","choices":[{"index":0,"delta":{"content":"…"}}]}\n\ndata: [DONE]\n\n',
-)
+RESPONSES = returns("Completion") | failures(404, 501, 502)
+RESPONSES[200]["content"] |= returns_events(data="CompletionChunk")[200]["content"]
 
 
-@router.get("/models", summary="One model for each level", responses=gives(ModelList, MODELS))
+@router.get("/models", **about("List models", "ModelList"))
 async def models(caller: Who) -> Response:
     listed = [{"id": name, "object": "model", "created": 0, "owned_by": OWNER} for name in LEVELS]
     return reply({"object": "list", "data": listed})
 
 
-@router.get("/models/{name}", summary="One of them", responses=gives(Model, MODELS["data"][0]) | failures(404))
+@router.get("/models/{name}", **about("Get a model", "Model"))
 async def model(caller: Who, name: str) -> Response:
     _level(name)
     return reply({"id": name, "object": "model", "created": 0, "owned_by": OWNER})
 
 
-@router.post("/chat/completions", summary="Ask, as OpenAI's clients do", responses=RESPONSES)
+@router.post("/chat/completions", summary="Ask, in OpenAI's format", responses=RESPONSES)
 async def completions(request: Request, service: Serving, caller: Who, body: CompletionRequest) -> Response:
-    """With `stream` as events. What the library does not know of OpenAI's parameters is left alone."""
+    """With `stream` as events. Unsupported parameters of OpenAI are ignored."""
     text, options = asked(body)
     if not body.stream:
         answer = await ask_once(request, service, caller, text, options)
@@ -130,12 +105,8 @@ def _usage(answer: Answer) -> dict[str, int]:
 
 def _extension(answer: Answer) -> dict[str, Any]:
     """What OpenAI's shape has no place for."""
-    own = answer.to_dict()
-    return {name: own[name] for name in KEPT} | {
-        "content": answer.content,
-        "citations": [citation_shape(one) for one in answer.citations],
-        "is_answered": answer.is_answered,
-    }
+    fields = answer.to_dict() | {"citations": [citation_shape(one) for one in answer.citations]}
+    return {name: fields[name] for name in EXTENSION}
 
 
 async def _chunks(
@@ -171,8 +142,8 @@ async def _chunks(
                     if with_usage:
                         yield b"data: %s\n\n" % json_bytes(head | {"choices": [], "usage": _usage(event.answer)})
     except RefdeskError as error:
-        said = problem(error, request.state.request_id)
-        yield b"data: %s\n\n" % json_bytes(said | {"error": said | {"type": "api_error"}})
+        failure = problem(error, request.state.request_id)
+        yield b"data: %s\n\n" % json_bytes(failure | {"error": failure | {"type": "api_error"}})
     yield b"data: [DONE]\n\n"
 
 

@@ -202,19 +202,8 @@ KINDS: Mapping[str, str] = {
     ".svg": "image/svg+xml",
 }
 STYLES = ("base.css", "ask.css", "viewer.css", "views.css")
-FIRST = (
-    "api.js",
-    "dom.js",
-    "talks.js",
-    "viewer.js",
-    "ask.js",
-    "answer.js",
-    "chips.js",
-    "scope.js",
-    "running.js",
-    "writer.js",
-    "folders.js",
-)  # before app.js asks
+# Loaded before app.js asks for them.
+FIRST = ["api", "dom", "talks", "viewer", "ask", "answer", "chips", "scope", "running", "writer", "folders"]
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -247,7 +236,7 @@ class Web:
     def _page(self, text: str) -> bytes:
         base = f"/static/{self.version}"
         styles = f'<link rel="stylesheet" href="{base}/style.css">'
-        modules = "\n".join(f'<link rel="modulepreload" href="{base}/{name}">' for name in FIRST)
+        modules = "\n".join(f'<link rel="modulepreload" href="{base}/{name}.js">' for name in FIRST)
         return text.replace("{base}", base).replace("{styles}", styles).replace("{modules}", modules).encode()
 
 
@@ -276,7 +265,7 @@ async def file(version: str, name: str) -> Response:
     """A file of this version of the page; an older page asks for an older one and is told to load anew."""
     data = web().files.get(name)
     if data is None or version != web().version:
-        raise NotFound(f"there is no file '{name}' in this version of the page", hint="load the page again")
+        raise NotFound(f"there is no file '{name}' in this version of the page", hint="reload the page")
     return _file(data, KINDS[Path(name).suffix], A_YEAR)
 
 

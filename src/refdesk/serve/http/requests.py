@@ -1,4 +1,4 @@
-"""What may be sent, and what comes back? The requests and responses as OpenAPI shows them, with examples."""
+"""What may be sent? Every request as a type, checked before a route sees it, and shown by OpenAPI with an example."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ ConversationId = Annotated[str, Field(max_length=80), AfterValidator(_sound)]  #
 
 
 UNKNOWN_FIELD = "unknown_field"  # errors.py makes 422 of it
-# What OpenAI's interface knows and has no meaning here: every client may send it, so it is taken and left alone. Others
-# are refused, as OpenAI itself does.
+# Parameters of OpenAI that mean nothing here: clients send them, so they are accepted and ignored.
 OPENAI = frozenset(
     (
         *("audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "metadata"),
@@ -46,7 +45,7 @@ OPENAI = frozenset(
 
 
 class Shape(BaseModel):
-    """A field that is not known is an error: whoever sends it expects that it does something. "5" is not a number."""
+    """An unknown field is an error: whoever sends it expects it to do something. "5" is not a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -59,20 +58,20 @@ class Shape(BaseModel):
 
 
 def refuse_unknown(value: Any, known: list[str]) -> None:
-    """Says all that are unknown at once, and the names that are known."""
+    """Names all unknown fields at once, and the known ones."""
     if unknown := [name for name in value if name not in known] if isinstance(value, dict) else []:
-        raise PydanticCustomError(UNKNOWN_FIELD, "{said}", {"said": _unknown(unknown, known)})
+        raise PydanticCustomError(UNKNOWN_FIELD, "{message}", {"message": _unknown(unknown, known)})
 
 
 def _unknown(names: list[Any], known: list[str]) -> str:
     """`'topk' is not a field of this request (did you mean 'top_k'?); it may have …`."""
-    asked = []
-    for name in (str(one)[:60] for one in names[:MOST_NAMED]):  # comparing takes its time
+    quoted = []
+    for name in (str(name)[:60] for name in names[:MOST_NAMED]):  # comparing is slow
         near = get_close_matches(name, known, 1, 0.75)
-        asked.append(f"'{name}' (did you mean '{near[0]}'?)" if near else f"'{name}'")
+        quoted.append(f"'{name}' (did you mean '{near[0]}'?)" if near else f"'{name}'")
     are = "is not a field" if len(names) == 1 else "are not fields"
-    shown = ", ".join(asked) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
-    return f"{shown} {are} of this request; it may have {', '.join(known)}"
+    listed = ", ".join(quoted) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return f"{listed} {are} of this request; it may have {', '.join(known)}"
 
 
 class TurnIn(Shape):
@@ -83,7 +82,7 @@ class TurnIn(Shape):
 class ScopeFields(Shape):
     """What may be searched."""
 
-    collection: Names | None = Field(None, description="Only these collections and what lies below them.")
+    collection: Names | None = Field(None, description="Only these collections and those inside them.")
     document: Names | None = Field(None, description="Only these documents, by id or name.")
     kind: Kind | list[Kind] | None = Field(None, description="Only chunks of these kinds.")
     pages: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = Field(
@@ -94,17 +93,13 @@ class ScopeFields(Shape):
     metadata: dict[str, str] | None = Field(None, description="Only documents with these metadata.")
 
     def scope(self) -> dict[str, Any]:
-        """The same as keyword arguments of `desk.search` and `desk.ask`; those that are not given stay away."""
-        given: dict[str, Any] = {
-            "collection": self.collection,
-            "document": self.document,
-            "kind": self.kind,
-            "pages": tuple(self.pages) if self.pages else None,
-            "date_from": self.date_from,
-            "date_to": self.date_to,
-            "metadata": self.metadata,
-        }
-        return {name: value for name, value in given.items() if value not in (None, "", [])}
+        """The same as keyword arguments of `desk.search` and `desk.ask`, without those that are not set."""
+        fields = {name: getattr(self, name) for name in ScopeFields.model_fields}
+        return _given(fields | {"pages": tuple(self.pages) if self.pages else None})
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 class AskFields(ScopeFields):
@@ -114,31 +109,25 @@ class AskFields(ScopeFields):
     k: Annotated[int, Field(ge=1, le=1000)] | None = None
     max_context_chars: Annotated[int, Field(ge=1, le=10_000_000, description="Characters of the prompt.")] | None = None
     level: Level | None = Field(None, description="How much is done for an answer.")
-    mode: Mode | ResponseMode | None = Field(None, description="Where the answer comes from; or a response mode.")
+    mode: Mode | ResponseMode | None = Field(None, description="Where the answer comes from, or a response mode.")
     response_mode: ResponseMode | None = Field(None, description="How an answer is checked.")
-    conversation_id: ConversationId = Field("", description="Goes on with this conversation.")
-    history: Annotated[list[TurnIn], Field(max_length=1000)] | None = Field(None, description="What was said before.")
+    conversation_id: ConversationId = Field("", description="Continues this conversation.")
+    history: Annotated[list[TurnIn], Field(max_length=1000)] | None = Field(
+        None, description="The conversation so far."
+    )
     conversation_history: Annotated[list[TurnIn], Field(max_length=1000)] | None = None  # seed 000
     verbatim: bool = Field(False, description="No spelling correction, no rewriting.")
-    cache: bool = Field(True, description="An answer that is known already may be given.")
+    cache: bool = Field(True, description="May answer from the cache.")
     settings: dict[str, bool | int | float | str] | None = Field(
-        None, description="Settings for this question; those marked so in docs/settings.md."
+        None, description="Settings for this question; docs/settings.md marks those that are allowed."
     )
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments of `desk.ask`; those that are not given stay away."""
-        given: dict[str, Any] = {
-            "k": self.top_k or self.k,
-            "max_context_chars": self.max_context_chars,
-            "level": self.level,
-            "mode": self.mode,
-            "response_mode": self.response_mode,
-            "conversation_id": self.conversation_id,
-            "history": [(one.role, one.content) for one in self.history or self.conversation_history or ()],
-            "settings": self.settings,
-        }
-        said = {name: value for name, value in given.items() if value not in (None, "", [])}
-        return self.scope() | said | {"verbatim": self.verbatim, "cache": self.cache}
+        """The keyword arguments of `desk.ask`, without those that are not set."""
+        names = ("max_context_chars", "level", "mode", "response_mode", "conversation_id", "settings")
+        fields = {name: getattr(self, name) for name in names} | {"k": self.top_k or self.k}
+        history = [(turn.role, turn.content) for turn in self.history or self.conversation_history or ()]
+        return self.scope() | _given(fields | {"history": history}) | {"verbatim": self.verbatim, "cache": self.cache}
 
 
 Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
@@ -150,12 +139,6 @@ class QueryRequest(AskFields):
     question: Query | None = None
     q: Query | None = Field(None, description="The question, as seed 003 calls it.")
     query: Query | None = Field(None, description="The question, as seed 002 calls it.")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"question": "When is the price list revised?", "top_k": 6, "max_context_chars": 4000}]
-        }
-    )
 
     @property
     def text(self) -> str:
@@ -172,12 +155,8 @@ class SearchRequest(ScopeFields):
 
     q: Searched | None = None
     query: Searched | None = Field(None, description="The same as `q`.")
-    k: Annotated[int, Field(ge=1, le=MOST_HITS, description="How many hits; `rag.top_k` if not said.")] | None = None
+    k: Annotated[int, Field(ge=1, le=MOST_HITS, description="How many hits; default: `rag.top_k`.")] | None = None
     method: Method = Field("hybrid", description="By words, by meaning, or both.")
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"q": "price list revised", "k": 5, "collection": "finance", "kind": "text"}]}
-    )
 
     @property
     def text(self) -> str:
@@ -185,7 +164,7 @@ class SearchRequest(ScopeFields):
 
 
 class ChatRequest(AskFields):
-    """A message of a conversation; `session_id` is `conversation_id`, a new one is begun when none is named."""
+    """A message of a conversation; `session_id` is `conversation_id`, without one, a new conversation begins."""
 
     message: Text | None = None
     question: Text | None = None
@@ -199,40 +178,28 @@ class ChatRequest(AskFields):
         None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
     )
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "message": "When is the price list revised?",
-                    "session_id": "tuesday",
-                    "intelligence_level": "standard",
-                }
-            ]
-        }
-    )
-
     @property
     def text(self) -> str:
         return self.message or self.question or ""
 
     def options(self) -> dict[str, Any]:
-        said = super().options()
+        options = super().options()
         toggles = {
             "answer.temperature": self.temperature_override,
             "answer.reasoning": self.enable_cot,
             "rag.verification_enabled": self.enable_verification,
         }
         if settings := {name: value for name, value in toggles.items() if value is not None} | (self.settings or {}):
-            said["settings"] = settings
+            options["settings"] = settings
         if self.enable_verification is not None:
-            said.setdefault("response_mode", "standard" if self.enable_verification else "quick")
+            options.setdefault("response_mode", "standard" if self.enable_verification else "quick")
         if place := _narrowed(self.collection or self.collection_filter, self.folder_id):
-            said["collection"] = place
+            options["collection"] = place
         if level := self.level or self.intelligence_level:
-            said["level"] = level
+            options["level"] = level
         if self.session_id:
-            said["conversation_id"] = self.session_id
-        return said
+            options["conversation_id"] = self.session_id
+        return options
 
 
 def _narrowed(collection: str | list[str] | None, folder: str | None) -> str | list[str] | None:
@@ -253,78 +220,61 @@ def _narrowed(collection: str | list[str] | None, folder: str | None) -> str | l
 
 class TitleIn(Shape):
     title: Annotated[str, Field(min_length=1, max_length=1000)]
-    model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Moorings"}]})
 
 
 class FeedbackIn(Shape):
     answer_id: Name
     verdict: Literal["correct", "wrong"]
     correction: Text = ""
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"answer_id": "4f1c…", "verdict": "wrong", "correction": "It is 350 kg."}]}
-    )
 
 
 class PresetIn(Shape):
     name: Name
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "quality"}]})
 
 
 Address = Annotated[str, Field(max_length=2000, description="http://host:port/path; empty: the provider's own.")]
-ApiKey = Annotated[str, Field(max_length=1000, description="Not said: the one that is known for this address.")]
+ApiKey = Annotated[str, Field(max_length=1000, description="Default: the key saved for this address.")]
 
 
 class ModelIn(Shape):
-    """`base_url` and `api_key` are tried instead of those that are saved."""
+    """`base_url` and `api_key` are used instead of the saved ones."""
 
     model: Name
     base_url: Address | None = None
     api_key: ApiKey | None = None
-    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "ollama:qwen2.5:14b"}]})
 
 
 class ProviderIn(Shape):
     provider: Name
     base_url: Address | None = None
     api_key: ApiKey | None = None
-    model_config = ConfigDict(json_schema_extra={"examples": [{"provider": "ollama", "base_url": "127.0.0.1:11434"}]})
 
 
 class ConnectIn(ProviderIn):
-    """Address and key of a provider, and the model of it that is to write answers; without one, it stays as it is."""
+    """A provider's address and key, and which of its models writes the answers; empty: no change."""
 
     model: Annotated[str, Field(max_length=200)] = ""
-    check: bool = Field(True, description="False: saved without asking the provider whether it works.")
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"provider": "openai", "api_key": "sk-…", "model": "gpt-4o-mini"}]}
-    )
+    check: bool = Field(True, description="False: save without asking the provider.")
 
 
 class KeyIn(Shape):
     name: Name
     role: Literal["reader", "editor", "admin"] = "reader"
     collections: Annotated[list[Name], Field(max_length=1000)] | None = None
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"name": "anna", "role": "reader", "collections": ["finance"]}]}
-    )
 
 
 class KeyChange(Shape):
-    """What is not named stays."""
+    """What is left out stays as it is."""
 
     name: Name | None = None
     role: Literal["reader", "editor", "admin"] | None = None
     collections: Annotated[list[Name], Field(max_length=1000)] | None = Field(
-        None, description="Only these and what lies below them; `null` is every one."
-    )
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"role": "editor"}, {"collections": ["finance", "hr/2024"]}]}
+        None, description="Only these and those inside them; `null`: all of them."
     )
 
 
 class SessionIn(Shape):
     key: Annotated[str, Field(min_length=1, max_length=1000)]
-    model_config = ConfigDict(json_schema_extra={"examples": [{"key": "rd_…"}]})
 
 
 # OpenAI's interface
@@ -357,7 +307,7 @@ class StreamOptions(Carried):
 
 
 class CompletionRequest(Shape):
-    """What of OpenAI's request is heard; `refdesk` takes the fields of /api/query. Its other parameters are taken."""
+    """The parts of OpenAI's request that have an effect; `refdesk` takes the fields of /api/query."""
 
     model: Annotated[str, Field(max_length=200)] = "refdesk"
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2000)]
@@ -368,13 +318,6 @@ class CompletionRequest(Shape):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = 1
     refdesk: AskFields | None = None
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"model": "refdesk", "messages": [{"role": "user", "content": "When is the price list revised?"}]}
-            ]
-        }
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -389,20 +332,6 @@ class CompletionRequest(Shape):
         if not any(one.role == "user" for one in self.messages):
             raise ValueError("there is no message of the user")
         return self
-
-
-# what comes back
-
-
-class Problem(BaseModel):
-    """Every failure has this shape."""
-
-    code: str = Field(examples=["not_found"])
-    message: str = Field(examples=["there is no document 'price-list.pdf'"])
-    stage: str = Field(examples=[""])
-    retryable: bool
-    hint: str = Field(examples=["GET /api/documents shows what there is"])
-    request_id: str = Field(examples=["4f1c8a12be90d377"])
 
 
 # What may be sent about documents? The requests as OpenAPI shows them.
@@ -420,15 +349,11 @@ class UrlIn(Shape):
     url: Annotated[str, Field(min_length=1, max_length=2000)]
     collection: Annotated[str, Field(max_length=1000)] = ""
     metadata: Metadata | None = None
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"url": "https://example.org/report.pdf", "collection": "finance/2024"}]}
-    )
 
 
 class ChangeIn(Shape):
     name: Name | None = None
     collection: Name | None = None
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "prices.pdf", "collection": "finance/2024"}]})
 
     @model_validator(mode="after")
     def _changes(self) -> ChangeIn:
@@ -441,21 +366,43 @@ class DocumentsIn(Shape):
     documents: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=100)]], Field(min_length=1, max_length=1000)
     ]
-    model_config = ConfigDict(json_schema_extra={"examples": [{"documents": ["b4f2c6d1a0937e55"]}]})
 
 
 class MoveIn(DocumentsIn):
     collection: Name
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"documents": ["b4f2c6d1a0937e55"], "collection": "finance/2024"}]}
-    )
 
 
 class RenameIn(Shape):
     name: Name
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "finance/2024"}]})
 
 
 class RetryIn(Shape):
     password: Annotated[str, Field(max_length=1000)] | None = None
-    model_config = ConfigDict(json_schema_extra={"examples": [{}, {"password": "sesame"}]})
+
+
+# What /openapi.json shows of each
+EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "QueryRequest": [{"question": "When is the price list revised?", "top_k": 6, "max_context_chars": 4000}],
+    "SearchRequest": [{"q": "price list revised", "k": 5, "collection": "finance", "kind": "text"}],
+    "ChatRequest": [
+        {"message": "When is the price list revised?", "session_id": "tuesday", "intelligence_level": "standard"}
+    ],
+    "TitleIn": [{"title": "Moorings"}],
+    "FeedbackIn": [{"answer_id": "4f1c…", "verdict": "wrong", "correction": "It is 350 kg."}],
+    "PresetIn": [{"name": "quality"}],
+    "ModelIn": [{"model": "ollama:qwen2.5:14b"}],
+    "ProviderIn": [{"provider": "ollama", "base_url": "127.0.0.1:11434"}],
+    "ConnectIn": [{"provider": "openai", "api_key": "sk-…", "model": "gpt-4o-mini"}],
+    "KeyIn": [{"name": "anna", "role": "reader", "collections": ["finance"]}],
+    "KeyChange": [{"role": "editor"}, {"collections": ["finance", "hr/2024"]}],
+    "SessionIn": [{"key": "rd_…"}],
+    "CompletionRequest": [
+        {"model": "refdesk", "messages": [{"role": "user", "content": "When is the price list revised?"}]}
+    ],
+    "UrlIn": [{"url": "https://example.org/report.pdf", "collection": "finance/2024"}],
+    "ChangeIn": [{"name": "prices.pdf", "collection": "finance/2024"}],
+    "DocumentsIn": [{"documents": ["b4f2c6d1a0937e55"]}],
+    "MoveIn": [{"documents": ["b4f2c6d1a0937e55"], "collection": "finance/2024"}],
+    "RenameIn": [{"name": "finance/2024"}],
+    "RetryIn": [{}, {"password": "sesame"}],
+}

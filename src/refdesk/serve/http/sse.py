@@ -4,10 +4,10 @@
     event: content
     data: {"token":"The "}
 
-Every event has an id, "STREAM-NUMBER". Who lost the connection sends the same request again with the header
-`Last-Event-ID` and gets what he missed. Work goes on for `GRACE_S` after the last reader has left, then it is
-cancelled; what was said is kept for `KEPT_S` after the end. A comment every `HEARTBEAT_S` keeps proxies waiting.
-A stream lives in one process; its id says when it began, for another process that is asked for it (asking.py).
+Every event has an id, "STREAM-NUMBER". A client that lost the connection repeats the request with the header
+`Last-Event-ID` and gets what it missed. Work is cancelled `GRACE_S` after the last reader has left; events are kept for
+`KEPT_S` after the end. A comment every `HEARTBEAT_S` keeps proxies from closing the connection. A stream lives in one
+process; its id says when it began, for other processes that are asked for it (asking.py).
 """
 
 from __future__ import annotations
@@ -171,15 +171,17 @@ class Streams:
         """
         name, _, number = last_event_id.rpartition("-")
         stream = self._known.get(name)
-        is_one = _NUMBER.fullmatch(number) is not None and began_at(name) is not None
-        if not is_one or (stream is not None and (stream.owner != owner or int(number) > len(stream.parts))):
+        is_id = _NUMBER.fullmatch(number) is not None and began_at(name) is not None
+        if not is_id or (stream is not None and (stream.owner != owner or int(number) > len(stream.parts))):
             raise NotFound("there is no such stream, or no such event in it", hint="ask again without Last-Event-ID")
         return None if stream is None else (stream, int(number))
 
     def in_conversation(self, conversation_id: str, owner: str) -> Stream | None:
         """The stream that answers in this conversation at this moment, for whom it belongs to."""
-        found = (one for one in reversed(self._known.values()) if one.conversation_id == conversation_id)
-        return next((one for one in found if not one.is_done and one.owner == owner), None)
+        for stream in reversed(self._known.values()):
+            if stream.conversation_id == conversation_id and stream.owner == owner and not stream.is_done:
+                return stream
+        return None
 
     def stop(self) -> None:
         self.is_stopping = True
@@ -188,11 +190,7 @@ class Streams:
                 stream.stop()
         for task in self.working:
             task.cancel()
-        asyncio.get_running_loop().call_later(FINISH_S, self._hurry)
-
-    def _hurry(self) -> None:
-        for one in self.answering:
-            one.cancel()
+        asyncio.get_running_loop().call_later(FINISH_S, lambda: [task.cancel() for task in self.answering])
 
     def _ended(self, stream: Stream) -> None:
         self.running -= 1
@@ -202,21 +200,26 @@ class Streams:
             del self._known[oldest]
 
 
-class EventResponse(Response):
-    """Sends a stream's events after number `after`, as they come, until the work or the reader is gone."""
-
+class _Unbuffered(Response):
     media_type = "text/event-stream"
 
-    def __init__(self, stream: Stream, after: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
+
+
+class EventResponse(_Unbuffered):
+    """Sends a stream's events after number `after`, as they come, until the work is done or the reader has left."""
+
+    def __init__(self, stream: Stream, after: int = 0) -> None:
+        super().__init__()
         self._stream, self._after = stream, after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await send(_body(RETRY))
         loop = asyncio.get_running_loop()
-        leaving = asyncio.create_task(_gone(receive))
+        leaving = asyncio.create_task(disconnected(receive))
         with self._stream.reading() as news:
             leaving.add_done_callback(lambda _: news.set())
             beat = loop.call_later(HEARTBEAT_S, news.set)
@@ -240,22 +243,19 @@ class EventResponse(Response):
         await send(_body(b"", more=False))
 
 
-class PlainResponse(Response):
-    """Events of another system's making, which cannot be taken up again: the work ends with the reader."""
-
-    media_type = "text/event-stream"
+class PlainResponse(_Unbuffered):
+    """Events in OpenAI's format, which cannot be resumed: the work is cancelled when the reader leaves."""
 
     def __init__(
         self, streams: Streams, chunks: AsyncGenerator[bytes, None], request_id: str, on_end: Callable[[], None]
     ) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
+        super().__init__()
         self._streams, self._chunks, self._request_id, self._on_end = streams, chunks, request_id, on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(_gone(receive))
+        leaving = asyncio.create_task(disconnected(receive))
         self._streams.working.add(sending)
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -274,8 +274,8 @@ class PlainResponse(Response):
                     await send(_body(chunk))
         except asyncio.CancelledError:
             if self._streams.is_stopping:
-                said = problem(ServerStopping(), self._request_id)
-                await send(_body(b"data: %s\n\n" % json_bytes(said | {"error": said})))
+                failure = problem(ServerStopping(), self._request_id)
+                await send(_body(b"data: %s\n\n" % json_bytes(failure | {"error": failure})))
             raise
         finally:
             beating.cancel()
@@ -283,7 +283,7 @@ class PlainResponse(Response):
 
 
 async def _beat(send: Send) -> None:
-    """Comments, which a reader of events passes over: OpenAI's own client does, and proxies see that all is well."""
+    """Comments, which clients skip; they keep proxies from closing the connection."""
     while True:
         await asyncio.sleep(HEARTBEAT_S)
         await send(_body(HEARTBEAT))
@@ -293,6 +293,6 @@ def _body(data: bytes, more: bool = True) -> MutableMapping[str, Any]:
     return {"type": "http.response.body", "body": data, "more_body": more}
 
 
-async def _gone(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

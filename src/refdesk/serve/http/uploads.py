@@ -17,43 +17,17 @@ from starlette.responses import Response
 
 from refdesk.access import Caller
 from refdesk.errors import RefdeskError, TooLarge, UsageError
-from refdesk.serve.http.errors import json_bytes, reply
-from refdesk.serve.http.guard import Who
-from refdesk.serve.http.openapi import failures, gives, gives_events
+from refdesk.serve.http.errors import reply
+from refdesk.serve.http.guard import Service, Serving, Who
+from refdesk.serve.http.openapi import about, returns_events
 from refdesk.serve.http.requests import RetryIn, UploadId
-from refdesk.serve.http.responses import Deleted, ErrorEvent, UploadList
-from refdesk.serve.http.responses import Upload as ShownUpload
-from refdesk.serve.http.service import Service, Serving
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads
 from refdesk.trace import aside
 from refdesk.types import Upload
 
 FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
-UPLOAD: ShownUpload = {
-    "id": "9f2c41d07be355a8c1d2e3f4",
-    "upload_id": "9f2c41d07be355a8c1d2e3f4",
-    "name": "price-list.pdf",
-    "collection": "default",
-    "status": "processing",
-    "size": 48213,
-    "url": "",
-    "metadata": {},
-    "document_id": "",
-    "outcome": "",
-    "reason": "",
-    "pages_done": 3,
-    "pages_total": 12,
-    "chunks_done": 0,
-    "chunks_total": 0,
-    "seconds_left": None,
-    "created_at": "2026-01-31T09:00:00.000+00:00",
-    "updated_at": "2026-01-31T09:00:01.000+00:00",
-}
-EVENTS = gives_events(
-    {"upload": ShownUpload, "error": ErrorEvent},
-    f"id: 19a85c3e5f04f1c8a12be90-1\nevent: upload\ndata: {json_bytes(UPLOAD).decode()}\n\n",
-)
+EVENTS = returns_events(upload="Upload", error="ErrorEvent")
 
 
 @asynccontextmanager
@@ -78,22 +52,22 @@ async def _uploads(request: Request) -> Uploads:
 Queue = Annotated[Uploads, Depends(_uploads)]
 
 
-def shown(upload: Upload) -> dict[str, Any]:
+def upload_json(upload: Upload) -> dict[str, Any]:
     """As callers see it: whose key it was is nobody else's business."""
     found = upload.to_dict() | {"upload_id": upload.id}
     del found["owner"]
     return found
 
 
-@router.get("", summary="What was handed in lately", responses=gives(UploadList, {"uploads": [UPLOAD]}))
+@router.get("", **about("List uploads", "UploadList"))
 def uploads(queue: Queue, caller: Who) -> Response:
-    """The caller's own, the newest first; an admin sees everyone's. Finished ones are listed for a day."""
-    return reply({"uploads": [shown(one) for one in queue.listed(caller)]})
+    """Your own, newest first; admins see everyone's. Finished ones are listed for a day."""
+    return reply({"uploads": [upload_json(one) for one in queue.listed(caller)]})
 
 
-@router.get("/events", summary="Progress as it happens", responses=EVENTS)
+@router.get("/events", summary="Follow uploads", responses=EVENTS)
 async def events(request: Request, queue: Queue, caller: Who, service: Serving) -> Response:
-    """An `upload` event for every one there is, then whenever one changes. Ends after two minutes; come back then."""
+    """An `upload` event for each upload, then for each change. Ends after two minutes; reconnect then."""
     stream = service.streams.begin(caller.id, _changes(service, queue, caller), request.state.request_id)
     return EventResponse(stream)
 
@@ -106,33 +80,24 @@ async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGen
             if caller.id and await aside(service.desk.keys.of, caller.id) != caller:  # revoked or changed meanwhile
                 return
             for one in changed:
-                yield "upload", shown(one)
+                yield "upload", upload_json(one)
             if time.monotonic() > until:
                 return
 
 
-@router.get("/{upload_id}", summary="One upload", responses=gives(ShownUpload, UPLOAD) | failures(404))
+@router.get("/{upload_id}", **about("Get an upload", "Upload"))
 def upload(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
-    return reply(shown(queue.get(upload_id, caller)))
+    return reply(upload_json(queue.get(upload_id, caller)))
 
 
-@router.post(
-    "/{upload_id}/retry",
-    status_code=202,
-    summary="Try a failed one again",
-    responses=gives(ShownUpload, UPLOAD, 202) | failures(404),
-)
+@router.post("/{upload_id}/retry", **about("Retry", "Upload", status=202))
 def retry(queue: Queue, caller: Who, upload_id: UploadId, body: RetryIn | None = None) -> Response:
-    return reply(shown(queue.retry(upload_id, caller, body.password if body else None)), 202)
+    return reply(upload_json(queue.retry(upload_id, caller, body.password if body else None)), 202)
 
 
-@router.delete(
-    "/{upload_id}",
-    summary="Take it back, or off the list",
-    responses=gives(Deleted, {"deleted": UPLOAD["id"]}) | failures(404),
-)
+@router.delete("/{upload_id}", **about("Cancel or remove an upload", "Deleted"))
 def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
-    """One that waits is not added; a finished one leaves the list, and its document stays."""
+    """Cancels one that is not finished; removes a finished one from the list, its document stays."""
     return reply({"deleted": queue.forget(upload_id, caller).id})
 
 
@@ -167,7 +132,7 @@ class Form:
     def __init__(self, spool: Spooling, stack: ExitStack, content_type: str, most_mb: int) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
-            raise UsageError("files are sent as multipart/form-data", hint="put them in the field 'files'")
+            raise UsageError("send files as multipart/form-data", hint="put them in the field 'files'")
         self.fields: dict[str, str] = {}
         self.files: list[Received] = []
         self._spool, self._stack, self._most_mb = spool, stack, most_mb
@@ -198,16 +163,16 @@ class Form:
         except FormParserError as error:
             raise UsageError("the form cannot be read", hint="send it as multipart/form-data") from error
         if self._beside > MOST_BESIDE:
-            raise TooLarge(f"a form has {MOST_BESIDE >> 20} MB beside its files at most")
+            raise TooLarge(f"a form may have {MOST_BESIDE >> 20} MB beside its files")
 
     def finish(self) -> None:
         if not self._is_whole:  # the parser itself does not mind a form that breaks off
-            raise UsageError("the form breaks off before its end", hint="send it again")
+            raise UsageError("the form is truncated", hint="send it again")
 
     def _begin(self) -> None:
         self._parts += 1  # all of them: fields of one name, and files without one, are many too
         if self._parts > MOST_FILES + MOST_FIELDS:
-            raise TooLarge(f"a request has {MOST_FILES:,} files at most", hint="send the others in a second one")
+            raise TooLarge(f"a request may have {MOST_FILES:,} files", hint="send the rest in another request")
         self._headers, self._file, self._value = {}, None, bytearray()
 
     def _end_header(self) -> None:
@@ -220,10 +185,10 @@ class Form:
         self._field = options.get(b"name", b"").decode("utf-8", "replace")
         if b"filename" not in options:
             if len(self.fields) >= MOST_FIELDS:
-                raise UsageError(f"a form has {MOST_FIELDS} fields at most")
+                raise UsageError(f"a form may have {MOST_FIELDS} fields")
             return
         if len(self.files) >= MOST_FILES:
-            raise TooLarge(f"a request has {MOST_FILES:,} files at most", hint="send the others in a second one")
+            raise TooLarge(f"a request may have {MOST_FILES:,} files", hint="send the rest in another request")
         upload_id, file = self._stack.enter_context(self._spool.receiving())
         name = options[b"filename"].decode("utf-8", "replace").replace("%22", '"')  # as browsers write a quote
         self._file = Received(upload_id, name, file)
@@ -240,7 +205,7 @@ class Form:
         if self._file.size > self._most_mb << 20:
             raise TooLarge(
                 f"{self._file.name[:200]} is larger than {self._most_mb} MB",
-                hint="split it, or have serve.max_upload_mb raised",
+                hint="split it, or raise serve.max_upload_mb",
             )
         self._file.file.write(piece)
 
@@ -270,7 +235,7 @@ async def receive(request: Request, spool: Spooling, stack: ExitStack, most_mb: 
         await asyncio.to_thread(form.feed, bytes(gathered))
         form.finish()
     except ClientDisconnect:  # nobody hears this; the log does
-        raise UsageError("the sender left before the end of the form") from None
+        raise UsageError("the client disconnected before the form was complete") from None
     except RefdeskError:
         # Whoever is still sending would see a broken connection, not the reason; so a while of it is read and dropped.
         left = most_mb << 20

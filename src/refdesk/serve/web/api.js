@@ -80,7 +80,7 @@ function parse(block) {
 }
 
 /** A stream whose work was ended because nobody listened, or which broke twice. */
-export const CUT = { message: "this answer was cut off before it was whole", hint: "ask again", retryable: true };
+export const CUT = { message: "the answer was interrupted", hint: "ask again", retryable: true };
 
 /** A stream by POST (or GET), taken up again once where it broke; ends when `isLast` says so or `signal` aborts.
  *  `last`: the event after which it goes on; `begun` is told the id of the first event. */

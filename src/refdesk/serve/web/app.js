@@ -39,7 +39,7 @@ async function show() {
     main.className = "main";
     main.replaceChildren(bones());
     const left = await module.show(main, rest);
-    if (mine !== shown) return;
+    if (mine !== shown) { left?.(); return; }
     if (left) leave = left;
     if (mine > 1 && isLost()) main.focus(); // the link that led here is gone
   } catch (error) {

@@ -74,7 +74,7 @@ async function begin(mine) {
   const first = async (question) => { if (!add.disabled && (await addExamples(mine, add))) put(mine, question); };
   intro.replaceWith(h("div.begin.start", h("h1", "The desk is empty"),
     h("p", "Add documents, then ask. Answers come with the page and the exact lines that prove them."),
-    may("editor") ? h("p", h("span.row", mayTry && add, h("a.button", { href: "#/documents" }, icon("upload"), "Add your own"))) : h("p.notice", "Nothing has been added that you may read yet."),
+    may("editor") ? h("p", h("span.row", mayTry && add, h("a.button", { href: "#/documents" }, icon("upload"), "Add your own"))) : h("p.notice", "There are no documents that you may read yet."),
     mayTry && h("div.more", h("h3", "Or try one of these: the examples are added first"), offerList(EXAMPLES, first))));
 }
 
@@ -109,6 +109,7 @@ async function reopen(mine, id) {
     else if (left && messages.filter((one) => one.role === "assistant").length <= left.before) await run(mine, newTurn(mine, left.question), left.request, left.last);
     else dropRunning(id);
   } catch (error) {
+    if (!mine.thread.isConnected) return; // another view is shown by now
     if (failureOf(error).status !== 404) throw error;
     if (draft()) { // put, but the sign-in had ended
       mine.id = "";
@@ -116,7 +117,7 @@ async function reopen(mine, id) {
       await begin(mine);
       return;
     }
-    mine.thread.replaceChildren(emptyState("ask", "This conversation is not here", "It was deleted, or it belongs to somebody else.", h("a.button", { href: "#/ask" }, "New conversation")));
+    mine.thread.replaceChildren(emptyState("ask", "This conversation does not exist", "It was deleted, or it belongs to somebody else.", h("a.button", { href: "#/ask" }, "New conversation")));
     mine.form.remove();
   }
 }

@@ -37,7 +37,7 @@ export async function show(main, [id, page]) {
   uploading.watch();
   await refresh(state);
   if (id) stays([id, page]);
-  return () => { uploading.stop(); open = null; };
+  return () => { uploading.stop(); if (open === state) open = null; };
 }
 
 const refresh = (state) => Promise.all([load(state), loadFolders(state)]);
@@ -95,9 +95,9 @@ async function load(state, more = false) {
 }
 
 function nothing(state) {
-  if (state.q || state.status) return emptyState("files", "Nothing fits", "Try another name, folder or status.");
-  if (state.collection) return emptyState("folder", "This collection is empty", "It is kept with the first document in it.");
-  return emptyState("files", "No documents yet", may("editor") ? "Drop files above: PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, mail, EPUB, images." : "Nothing has been added that you may read.");
+  if (state.q || state.status) return emptyState("files", "No matches", "Try another name, folder or status.");
+  if (state.collection) return emptyState("folder", "This collection is empty", "Add a document to keep it.");
+  return emptyState("files", "No documents yet", may("editor") ? "Drop files above: PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, mail, EPUB, images." : "There are no documents that you may read.");
 }
 
 /** "MD" and "TXT" say more than the first letters of "markdown" and "text". */

@@ -13,14 +13,14 @@ async function draw(section) {
   const head = h("div.row", h("h2.spread", { tabindex: "-1" }, "Keys"), h("button.button", { onclick: () => create(section) }, icon("plus"), "New key"));
   try {
     const keys = (await get("/api/keys")).keys.filter((key) => !key.revoked_at);
-    redraw(section, [head, keys.length ? h("div.scroll", { tabindex: "0", role: "group", label: "Keys" }, table(keys, section)) : h("p.quiet", "There is no key, so this library is open to whoever sits at this machine, and to nobody else.")]);
+    redraw(section, [head, keys.length ? h("div.scroll", { tabindex: "0", role: "group", label: "Keys" }, table(keys, section)) : h("p.quiet", "There are no keys: only this machine can use the library.")]);
   } catch (error) { redraw(section, [head, failureState(error, () => draw(section))]); }
   if (isLost()) section.querySelector("button").focus(); // its key is gone
 }
 
 function table(keys, section) {
-  return h("table.plain-table", h("thead", h("tr", ["Name", "Role", "Collections", "Made", ""].map((name) => h("th", { scope: "col" }, name || h("span.hidden-text", "Actions"))))),
-    h("tbody", keys.map((key) => h("tr", { "data-id": key.id }, h("td", key.name), h("td", key.role), h("td", key.collections?.length ? key.collections.join(", ") : "all"), h("td", when(key.created_at)), h("td", iconButton("pen", `Change ${key.name}`, () => change(key, section)), iconButton("bin", `Withdraw ${key.name}`, () => revoke(key, section)))))));
+  return h("table.plain-table", h("thead", h("tr", ["Name", "Role", "Collections", "Created", ""].map((name) => h("th", { scope: "col" }, name || h("span.hidden-text", "Actions"))))),
+    h("tbody", keys.map((key) => h("tr", { "data-id": key.id }, h("td", key.name), h("td", key.role), h("td", key.collections?.length ? key.collections.join(", ") : "all"), h("td", when(key.created_at)), h("td", iconButton("pen", `Change ${key.name}`, () => change(key, section)), iconButton("bin", `Revoke ${key.name}`, () => revoke(key, section)))))));
 }
 
 /** Asks who may do what and does `work` with it; a refusal leaves all that was typed where it is. */
@@ -38,16 +38,16 @@ async function change(key, section) {
 }
 
 async function create(section) {
-  const made = await describe("New key", "Make the key", (wanted) => send("POST", "/api/keys", wanted));
+  const made = await describe("New key", "Create key", (wanted) => send("POST", "/api/keys", wanted));
   if (!made) return;
   const secret = made.secret || made.key;
   const button = h("button.button", { onclick: () => copy(secret) }, icon("copy"), "Copy"); // has the focus
-  await ask("The new key", h("div", h("p", "It is shown this once. Hand it over in a safe way."), h("p.secret", secret), button), "Done", { no: "" });
+  await ask("The new key", h("div", h("p", "It is shown only once. Pass it on safely."), h("p.secret", secret), button), "Done", { no: "" });
   await draw(section);
 }
 
 async function revoke(key, section) {
-  if (!(await isSure(`Withdraw the key of “${key.name}”?`, "Whoever holds it is turned away from now on.", "Withdraw"))) return;
+  if (!(await isSure(`Revoke the key of “${key.name}”?`, "It stops working at once.", "Revoke"))) return;
   try { await send("DELETE", url`/api/keys/${key.id}`); } catch (error) { tell(error); }
   await draw(section);
 }

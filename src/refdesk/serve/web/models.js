@@ -69,11 +69,11 @@ function form(place, state, provider, model, changed) {
   const find = button("List models", "Asking for its models…", async () => {
     const found = await send("POST", "/api/models/list", { provider, ...typed() });
     names.replaceChildren(...found.models.map((value) => h("option", { value })));
-    note(!found.is_listed ? "This provider does not list its models: type the name." : found.models.length ? `${found.models.length} models: ${found.models.slice(0, 8).join(", ")}${found.models.length > 8 ? " …" : ""}` : "It lists no model.", found.models.length ? "good" : "");
+    note(!found.is_listed ? "This provider does not list its models; enter the name." : found.models.length ? `${found.models.length} models: ${found.models.slice(0, 8).join(", ")}${found.models.length > 8 ? " …" : ""}` : "It has no models.", found.models.length ? "good" : "");
     name.focus();
   });
   const test = button("Test", "Testing…", async () => {
-    if (!name.value.trim()) { note("Name a model first.", ""); name.focus(); return; }
+    if (!name.value.trim()) { note("Enter a model first.", ""); name.focus(); return; }
     const found = await send("POST", "/api/models/test", { model: `${provider}:${name.value.trim()}`, ...typed() });
     note(`It answered in ${milliseconds(found.ms)}.`, "good");
   });

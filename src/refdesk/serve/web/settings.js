@@ -8,7 +8,7 @@ const SECTIONS = {
   rag: "Search", query: "Questions", answer: "Answers", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
 };
 const PRESETS = {
-  speed: "Short searches, no second look", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are settled", offline: "Nothing leaves this machine",
+  speed: "Short searches, no second look", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are resolved", offline: "Nothing leaves this machine",
 };
 const SAVED = "Saved. Applies to the next question.";
 
@@ -27,7 +27,7 @@ async function draw(view) {
   redraw(view, [
     h("div.view-head", h("div.spread", h("h1", "Settings"), h("p", { "data-changed": "" }, summary(rows)))),
     await modelPanel(() => draw(view)),
-    h("h2", "Presets"), h("p.quiet.small", "Several settings at once; models, limits and all the rest stay as they are."),
+    h("h2", "Presets"), h("p.quiet.small", "Each changes several settings at once; all others stay as they are."),
     h("div.presets", Object.entries(PRESETS).map(([name, text]) => h("button.card.preset", { "aria-pressed": String(holds(found, name)), onclick: () => apply(view, send("POST", "/api/settings/preset", { name })) }, h("strong", name), h("span", text)))),
     h("p", find), h("p.quiet", { id: "none", role: "status" }), h("nav.jumps", { label: "Sections" }, [...groups.keys(), "keys"].map((section) => h("button.link", { onclick: () => jump(section) }, SECTIONS[section] || section))),
     ...[...groups].map(([section, specs]) => h("section.group", { id: `g-${section}` }, h("h2", { tabindex: "-1" }, SECTIONS[section] || section), ...specs.map((spec) => setting(spec, view)))),
@@ -58,7 +58,7 @@ const isChanged = (spec) => spec.from !== "default";
 function filter(view, text) {
   for (const one of view.querySelectorAll(".setting")) one.hidden = !one.textContent.toLowerCase().includes(text.toLowerCase());
   for (const one of view.querySelectorAll(".group")) one.hidden = Boolean(one.querySelector(".setting")) && !one.querySelector(".setting:not([hidden])");
-  byId("none").textContent = view.querySelector(".setting:not([hidden])") ? "" : "No setting fits.";
+  byId("none").textContent = view.querySelector(".setting:not([hidden])") ? "" : "No setting matches.";
 }
 
 const written = (value) => ({ "": "none", true: "on", false: "off" })[value] ?? (typeof value === "number" ? value.toLocaleString("en-GB", { maximumFractionDigits: 6 }) : String(value));
@@ -108,7 +108,7 @@ function tester(spec) {
   const note = (text, kind) => { said.textContent = text; said.className = `small ${kind}`; };
   const button = h("button.link.small", { label: `Test ${spec.name}`, onclick: async () => {
     const model = byId(`s-${spec.name}`).value.trim();
-    if (!model) { note("Name a model first, such as ollama:qwen2.5:14b.", ""); return; }
+    if (!model) { note("Enter a model first, such as ollama:qwen2.5:14b.", ""); return; }
     button.disabled = true;
     note("Testing…", "");
     try {

@@ -19,7 +19,7 @@ export function pending(id, question = "") {
 function draw() {
   const fresh = [...waiting].filter(([id]) => !known.some((one) => one.id === id)).map(([id, title]) => ({ id, title }));
   const talks = [...fresh.reverse(), ...known];
-  redraw(list, [talks.length ? h("div", { role: "list" }, talks.map(row)) : h("p.quiet.small.talks-none", "What you ask is kept here.")]);
+  redraw(list, [talks.length ? h("div", { role: "list" }, talks.map(row)) : h("p.quiet.small.talks-none", "Your conversations appear here.")]);
   markTalk();
 }
 

@@ -1,34 +1,33 @@
 // How one answer came about: its stages as a waterfall, with what went in and what came out.
 import { get, url } from "./api.js";
 import { showBody } from "./answer.js";
-import { dotted, emptyState, h, milliseconds, when } from "./dom.js";
+import { bones, dotted, emptyState, h, milliseconds, when } from "./dom.js";
 
 export async function show(main, [id]) {
-  const view = h("div.view");
-  if (id) await one(view, id);
-  else await list(view);
-  main.replaceChildren(view);
+  const view = h("div.view", bones());
+  main.replaceChildren(view); // before anything arrives: by then another view may be shown
+  view.replaceChildren(...(await (id ? trace(id) : list())));
 }
 
-async function list(view) {
+async function list() {
   const { answers } = await get("/api/answers?limit=100");
-  view.append(h("div.view-head", h("div", h("h1", "Traces"), h("p", "What happened between a question and its answer."))),
-    answers.length ? h("ul.answers", answers.map((answer) => h("li", h("a", { href: `#/traces/${answer.id}` }, h("span", { title: answer.question }, answer.question), answer.error ? h("span.tag.bad", "failed") : "", h("span.quiet.small", when(answer.created_at)))))) : emptyState("trace", "Nothing has been asked yet", "Every answer leaves a trace here."));
+  return [h("div.view-head", h("div", h("h1", "Traces"), h("p", "What happened between a question and its answer."))),
+    answers.length ? h("ul.answers", answers.map((answer) => h("li", h("a", { href: `#/traces/${answer.id}` }, h("span", { title: answer.question }, answer.question), answer.error ? h("span.tag.bad", "failed") : "", h("span.quiet.small", when(answer.created_at)))))) : emptyState("trace", "Nothing has been asked yet", "Every answer leaves a trace here.")];
 }
 
-async function one(view, id) {
+async function trace(id) {
   const trace = await get(url`/api/traces/${id}`);
   const answer = trace.error ? null : await get(url`/api/answers/${id}`); // none where it failed
   const total = Math.max(trace.total_ms || 0, ...trace.stages.map((stage) => stage.started_ms + stage.took_ms), 0.001);
   const text = h("div.answer");
   if (answer) await showBody(text, answer);
-  view.append(
+  return [
     h("div.view-head", h("div", h("p", h("a", { href: "#/traces" }, "All traces")), h("h1", answer?.question || trace.question || "Trace"),
       h("p", dotted(milliseconds(total), answer?.level && `level ${answer.level}`, answer?.strategy && `${answer.strategy} search`, answer?.intent && `${answer.intent} question`, answer?.model !== "none" && answer?.model, answer?.cached && answer.cached !== "no" && "from the cache")))),
     trace.error ? h("p.notice.bad", [trace.error.message, trace.error.hint].filter(Boolean).join("; ")) : "",
     h("ul.fall", { label: "Stages" }, trace.stages.map((stage) => h("li", row(stage, total)))),
     trace.passages.length ? looked(trace.passages) : "",
-    answer ? h("div.card", h("h2", "Answer"), text, answer.conversation_id ? h("a", { href: url`#/ask/${answer.conversation_id}` }, "Open the conversation") : "") : "");
+    answer ? h("div.card", h("h2", "Answer"), text, answer.conversation_id ? h("a", { href: url`#/ask/${answer.conversation_id}` }, "Open the conversation") : "") : ""];
 }
 
 function row(stage, total) {
