@@ -20,7 +20,7 @@ from memory_desk import KINDS, open_either
 from refdesk import Refdesk, UsageError
 from refdesk.errors import NotFound
 from refdesk.store import keys as adapter
-from refdesk.store.database import PreparedReader, Statement
+from refdesk.store.database import PreparedReader, SqlStatement
 from refdesk.types import EVERYTHING
 from timing import loops, while_written
 
@@ -265,7 +265,7 @@ class Held(PreparedReader):
         self.stops: threading.Thread | None = None
         self.has_read, self.goes_on = threading.Event(), threading.Event()
 
-    def rows(self, statement: Statement, **values: Any) -> list[Any]:
+    def rows(self, statement: SqlStatement, **values: Any) -> list[Any]:
         found = super().rows(statement, **values)
         if threading.current_thread() is self.stops and "digest" in statement.written(self.engine.dialect, values)[0]:
             self.has_read.set()

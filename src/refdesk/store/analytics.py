@@ -52,7 +52,7 @@ def analytics(
     """
     first, last = window(days, today)
     seen = [answers.c.created_at >= first.isoformat(), *_visible(access, owner)]
-    found = Tally(first, last)
+    found = UsageTally(first, last)
     query = select(*(answers.c[name] for name in COLUMNS)).where(*seen)
     with engine.connect() as connection:
         for rows in connection.execution_options(stream_results=True).execute(query).partitions(_FETCH):
@@ -96,7 +96,7 @@ def _visible(access: Access, owner: str | None) -> list[Any]:
     return conditions
 
 
-class Tally:
+class UsageTally:
     """What is added up while the rows go by."""
 
     def __init__(self, first: date, last: date) -> None:

@@ -17,7 +17,7 @@ from refdesk.records import JUDGEMENTS, AskedQuestion, Feedback, Measured, may_s
 from refdesk.settings import Settings
 from refdesk.store.analytics import analytics
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import Statement, changes, storable
+from refdesk.store.database import SqlStatement, changes, storable
 from refdesk.store.rows import now
 from refdesk.store.schema import answer_collections, answers, feedback
 from refdesk.store_ports import Judge
@@ -30,8 +30,8 @@ _FETCH = 200  # rows at a time while looking for those that may be seen
 
 
 # Every question writes these; put together anew each time, they cost more than all the rest of a known answer.
-_REMOVE = Statement(delete(answers).where(answers.c.id == bindparam("gone")))
-_INSERT, _INSERT_COLLECTION = Statement(insert(answers)), Statement(insert(answer_collections))
+_REMOVE = SqlStatement(delete(answers).where(answers.c.id == bindparam("gone")))
+_INSERT, _INSERT_COLLECTION = SqlStatement(insert(answers)), SqlStatement(insert(answer_collections))
 
 
 class SqlAnswers:

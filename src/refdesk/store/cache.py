@@ -17,7 +17,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from refdesk.settings import Settings
 from refdesk.store import rows as codec
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import PreparedReader, Statement, changes, storable
+from refdesk.store.database import PreparedReader, SqlStatement, changes, storable
 from refdesk.store.rows import bump
 from refdesk.store.schema import answer_cache, state
 
@@ -94,13 +94,13 @@ class SqlCache:
         self._epoch = ""
         self._purged = (0.0, -1)  # when, and at which generation
         table = answer_cache.c
-        self._find_epoch = Statement(select(state.c.value).where(state.c.name == "cache"))
-        self._find = Statement(
+        self._find_epoch = SqlStatement(select(state.c.value).where(state.c.name == "cache"))
+        self._find = SqlStatement(
             select(table.answer, table.created_at).where(
                 table.realm == bindparam("realm"), table.digest == bindparam("digest")
             )
         )
-        self._find_near = Statement(
+        self._find_near = SqlStatement(
             select(table.key, table.digest, table.question, table.vector, table.answer, table.created_at)
             .where(
                 table.realm == bindparam("realm"),

@@ -329,7 +329,7 @@ class OwnConnections:
 # What every question reads and every document writes: statements that are written out once and go to the driver.
 
 
-class Statement:
+class SqlStatement:
     """Written out when it is first run, once in each dialect.
 
     Values are given by name, as the driver takes them. `columns` are those that an INSERT fills, if not all.
@@ -370,7 +370,7 @@ class PreparedReader:
         self.engine = engine
         self._connections = OwnConnections(self._connect)
 
-    def rows(self, statement: Statement, **values: Any) -> list[Any]:
+    def rows(self, statement: SqlStatement, **values: Any) -> list[Any]:
         cursor = self._connections.get().cursor()
         try:
             cursor.execute(*statement.written(self.engine.dialect, values))

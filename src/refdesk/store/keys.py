@@ -19,7 +19,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, or_, select, updat
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import Key
 from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import PreparedReader, Statement, changes, storable
+from refdesk.store.database import PreparedReader, SqlStatement, changes, storable
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import keys, sessions, state
 
@@ -40,8 +40,8 @@ class SqlKeys:
         self._reader = reader
         self._background = background
         columns = [keys.c[name] for name in Key.__slots__]
-        self._find_revision = Statement(select(state.c.value).where(state.c.name == "keys"))
-        self._find = Statement(select(keys.c.digest, *columns).order_by(keys.c.name))
+        self._find_revision = SqlStatement(select(state.c.value).where(state.c.name == "keys"))
+        self._find = SqlStatement(select(keys.c.digest, *columns).order_by(keys.c.name))
         self._lock = threading.Lock()
         self._read: tuple[int, Known] = (-1, {})  # a revision, and the keys as they were then or later
         self._noted: dict[str, float] = {}  # key id -> when its use was last written down, monotonic
@@ -232,7 +232,7 @@ class SqlSessions:
         self._reader = reader
         found = select(sessions.c.key_id).where(sessions.c.digest == bindparam("token_digest"))
         found = found.where(sessions.c.expires_at > bindparam("moment"), keys.c.id == sessions.c.key_id)
-        self._find = Statement(found)
+        self._find = SqlStatement(found)
 
     def begin(self, key_id: str, seconds: float) -> str:
         token, moment = secrets.token_urlsafe(TOKEN_BYTES), time.time()

@@ -18,7 +18,7 @@ from refdesk.answer import Spent, Turn
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import AskedQuestion, Conversation, Feedback, Key, Measured, Message, Older, may_see
 from refdesk.settings import Settings, preset, specs
-from refdesk.store.analytics import COLUMNS, Tally, accuracy, window
+from refdesk.store.analytics import COLUMNS, UsageTally, accuracy, window
 from refdesk.store.answers import JSON_OPTIONS, checked_correction, checked_days, lengths_of, unknown_answer
 from refdesk.store.conversations import answered, check_turns, checked_id, title_of, unknown_conversation
 from refdesk.store.database import storable
@@ -211,7 +211,7 @@ class MemoryAnswers:
             for name, row in self._rows.items()
             if _is_seen(row, owner, access) and row["created_at"] >= first.isoformat()
         }
-        tally = Tally(first, last)
+        tally = UsageTally(first, last)
         for row in seen.values():
             packed = {name: orjson.dumps(row[name]).decode() for name in ("stages", "failed_models") if row[name]}
             tally.count(tuple((row | packed)[name] for name in COLUMNS))

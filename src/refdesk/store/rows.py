@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, 
 
 from refdesk.errors import NotFound
 from refdesk.records import LexicalEntry
-from refdesk.store.database import Statement
+from refdesk.store.database import SqlStatement
 from refdesk.store.schema import chunks, documents, dropped, pages, state
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Prepared, Sentence, Span
@@ -189,11 +189,11 @@ def unpack_sentences(packed: bytes, dimensions: int) -> NDArray[np.int8]:
 _SOME = 500  # values in one condition
 
 # What a store runs for every document.
-_OF_ID = Statement(select(documents).where(documents.c.id == bindparam("id")))
-_ATTACHED = Statement(
+_OF_ID = SqlStatement(select(documents).where(documents.c.id == bindparam("id")))
+_ATTACHED = SqlStatement(
     select(documents).where(documents.c.parent_id == bindparam("parent_id"), documents.c.name == bindparam("name"))
 )
-_FILE = Statement(
+_FILE = SqlStatement(
     select(documents).where(
         # Not its name: a file has a shorter one when its own folder is added than when the folder above is.
         documents.c.collection == bindparam("collection"),
@@ -201,7 +201,7 @@ _FILE = Statement(
         documents.c.parent_id.is_(None),
     )
 )
-_TEXT = Statement(
+_TEXT = SqlStatement(
     select(documents).where(
         documents.c.collection == bindparam("collection"),
         documents.c.source == bindparam("source"),
@@ -209,17 +209,17 @@ _TEXT = Statement(
         documents.c.parent_id.is_(None),
     )
 )
-_INSERT = Statement(insert(documents), [column.name for column in documents.c if column.name != "key"])
+_INSERT = SqlStatement(insert(documents), [column.name for column in documents.c if column.name != "key"])
 _KEPT_COLUMNS = ("key", "id", "created_at", "added_to")  # of a row whose document is replaced
-_REPLACE = Statement(
+_REPLACE = SqlStatement(
     update(documents).where(documents.c.key == bindparam("replaced")),
     [column.name for column in documents.c if column.name not in _KEPT_COLUMNS],
 )
-_EMPTY = [Statement(delete(table).where(table.c.document_key == bindparam("of"))) for table in (chunks, pages)]
-_DROP = Statement(insert(dropped))
-_STATE = Statement(select(state.c.value).where(state.c.name == bindparam("of")))
-_CHANGE_STATE = Statement(update(state).where(state.c.name == bindparam("of")), ["value"])
-_NEW_STATE = Statement(insert(state))
+_EMPTY = [SqlStatement(delete(table).where(table.c.document_key == bindparam("of"))) for table in (chunks, pages)]
+_DROP = SqlStatement(insert(dropped))
+_STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
+_CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])
+_NEW_STATE = SqlStatement(insert(state))
 
 
 def document_values(document: Document, modified: float) -> dict[str, Any]:

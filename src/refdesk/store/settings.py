@@ -11,7 +11,7 @@ from sqlalchemy import delete, insert, select
 
 from refdesk.errors import NotFound, UsageError
 from refdesk.settings import Settings, preset, specs
-from refdesk.store.database import PreparedReader, Statement, changes
+from refdesk.store.database import PreparedReader, SqlStatement, changes
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import settings as table
 from refdesk.store.schema import state
@@ -23,8 +23,8 @@ class SqlSettings:
     def __init__(self, reader: PreparedReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
         self._reader = reader
         self.base = base or Settings()
-        self._find_revision = Statement(select(state.c.value).where(state.c.name == "settings"))
-        self._find = Statement(select(table.c.name, table.c.value).order_by(table.c.name))
+        self._find_revision = SqlStatement(select(state.c.value).where(state.c.name == "settings"))
+        self._find = SqlStatement(select(table.c.name, table.c.value).order_by(table.c.name))
         self._lock = threading.Lock()
         self._revision: str | None = None
         self._values: Mapping[str, Any] = {}

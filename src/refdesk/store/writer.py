@@ -28,7 +28,7 @@ from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, 
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move
 from refdesk.store import rows as codec
-from refdesk.store.database import Statement, explain_sql, writing
+from refdesk.store.database import SqlStatement, explain_sql, writing
 from refdesk.store.documents import SqlDocuments
 from refdesk.store.rows import (
     Kept,
@@ -177,8 +177,8 @@ def _change(connection: Connection, row: Any, **values: Any) -> None:
 
 
 # What a store runs, whatever the number of its documents.
-_PAGES, _CHUNKS, _VECTORS = Statement(insert(pages)), Statement(insert(chunks)), Statement(insert(vectors))
-_UNDROP = Statement(delete(dropped).where(dropped.c.first_chunk == bindparam("first")))
+_PAGES, _CHUNKS, _VECTORS = SqlStatement(insert(pages)), SqlStatement(insert(chunks)), SqlStatement(insert(vectors))
+_UNDROP = SqlStatement(delete(dropped).where(dropped.c.first_chunk == bindparam("first")))
 
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
 Item = TypeVar("Item")
