@@ -168,16 +168,15 @@ def refusal(error: RefdeskError, request_id: str, path: str = "") -> Response:
     return _response(body, status_of(error), path, headers)
 
 
+def plain_problem(code: str, message: str, request_id: str, hint: str = "", retryable: bool = False) -> dict[str, Any]:
+    """The same for what is no error of the engine."""
+    fields = {"code": code, "message": message, "stage": "", "retryable": retryable, "hint": hint}
+    return fields | {"request_id": request_id}
+
+
 def defect(request_id: str) -> dict[str, Any]:
-    """What is said of a defect of ours; the log has the rest."""
-    return {
-        "code": "internal_error",
-        "message": DEFECT,
-        "stage": "",
-        "retryable": False,
-        "hint": in_the_log(request_id),
-        "request_id": request_id,
-    }
+    """A bug of ours; the log has the rest."""
+    return plain_problem("internal_error", DEFECT, request_id, in_the_log(request_id))
 
 
 def crash(request_id: str, path: str = "") -> Response:
@@ -224,14 +223,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
         404: f"there is nothing at {path}",
         405: f"{request.method} is not a method of {path}",
     }.get(status, str(error.detail))
-    body = {
-        "code": CODES.get(status, "usage_error" if status < 500 else "internal_error"),
-        "message": sentence,
-        "stage": "",
-        "retryable": status >= 500 or status == 408,
-        "hint": "docs/http.md lists the routes" if status in (404, 405) else "",
-        "request_id": request.state.request_id,
-    }
+    code = CODES.get(status, "usage_error" if status < 500 else "internal_error")
+    hint = "docs/http.md lists the routes" if status in (404, 405) else ""
+    body = plain_problem(code, sentence, request.state.request_id, hint, status >= 500 or status == 408)
     return _response(body, status, path, error.headers)
 
 

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from refdesk.access import Caller
 from refdesk.errors import TooManyRequests
-from refdesk.serve.http.errors import json_bytes
+from refdesk.serve.http.errors import json_bytes, plain_problem
 from refdesk.settings import Settings
 
 HOUR_S = 3600.0
@@ -292,9 +292,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         status, code, message = refusal
-        body = json_bytes(
-            {"code": code, "message": message, "stage": "", "retryable": status == 408, "hint": "", "request_id": ""}
-        )
+        body = json_bytes(plain_problem(code, message, "", retryable=status == 408))
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         if self.cycle is None or self.cycle.response_complete:  # else an answer is on its way: it is cut off
             self.transport.write(STATUS_LINE[status] + head + body)

@@ -18,6 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict
 
 from refdesk.serve.http import responses as shapes
+from refdesk.serve.http.errors import plain_problem
 from refdesk.serve.http.requests import EXAMPLES
 
 PLACE = "#/components/schemas/{model}"
@@ -115,8 +116,7 @@ def failures(*statuses: int) -> Responses:
 def _failure(status: int, is_openai: bool = False) -> dict[str, Any]:
     phrase = HTTPStatus(status).phrase
     about, code, message = FAILURES.get(status, (phrase, "usage_error", phrase))
-    example = {"code": code, "message": message, "stage": "", "retryable": status in TRY_AGAIN, "hint": ""}
-    example |= {"request_id": "4f1c8a12be90d377"}
+    example = plain_problem(code, message, "4f1c8a12be90d377", retryable=status in TRY_AGAIN)
     response = returns("CompletionProblem" if is_openai else "Problem", status, about)[status]
     if is_openai:  # as OpenAI's clients expect it
         kind = "invalid_request_error" if status < 500 else "api_error"
