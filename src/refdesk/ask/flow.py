@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from refdesk.answer import Context, Plan, Query, Question, Retrieved, Spent
+from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.classify import reply
@@ -80,18 +80,10 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         for event in known:
             yield event
         return
-    if question.mode == "general":
-        draft = Draft(NOTHING)
-        async with aclosing(general(draft, query, keeper.turns, desk, trace)) as events:
+    if question.mode == "general" or query.route != "needs_retrieval" or query.is_about_library:
+        async with aclosing(_without_search(question, query, answer, desk, keeper, trace)) as events:
             async for event in events:
                 yield event
-        yield Done(await keeper.keep(unproved(answer, draft), query))
-        return
-    if query.route != "needs_retrieval" or query.is_about_library:
-        documents = await aside(library.documents, question.scope)
-        answer = list_documents(answer, documents) if query.is_about_library else say(answer, reply(query))
-        yield Content(answer.content)
-        yield Done(await keeper.keep(answer, query))
         return
 
     plan, budget = make_plan(question, query, models, settings, trace)
@@ -143,6 +135,23 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
     yield Verifying(settled.verification.status, settled.verification.notes)
     answer = conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
     trace.passages = candidates(retrieved, context, answer.citations)
+    yield Done(await keeper.keep(answer, query))
+
+
+async def _without_search(
+    question: Question, query: Query, answer: Answer, desk: Desk, keeper: Keeper, trace: Trace
+) -> AsyncGenerator[Event, None]:
+    """What no passage is read for: the mode `general`, small talk, errands, and which documents there are."""
+    if question.mode == "general":
+        draft = Draft(NOTHING)
+        async with aclosing(general(draft, query, keeper.turns, desk, trace)) as events:
+            async for event in events:
+                yield event
+        answer = unproved(answer, draft)
+    else:
+        documents = await aside(desk.library.documents, question.scope)
+        answer = list_documents(answer, documents) if query.is_about_library else say(answer, reply(query))
+        yield Content(answer.content)
     yield Done(await keeper.keep(answer, query))
 
 
