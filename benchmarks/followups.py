@@ -24,7 +24,7 @@ from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
 from refdesk.ask.followup import stand_alone
 from refdesk.ask.retrieve import BESIDE_WEIGHT
-from refdesk.ask.strategies import Found, fuse
+from refdesk.ask.strategies import EngineHits, fuse
 from refdesk.ask.understand import DocumentNearness
 from refdesk.terms import terms
 
@@ -97,7 +97,7 @@ def recall(desk: Refdesk, texts: tuple[str, ...], relevant: frozenset[str]) -> f
         desk.reader.search(text, desk.embedder.embed_query(text), DEPTH, "hybrid", EVERYTHING, desk.settings)
         for text in texts
     ]
-    found_lists = [Found("hybrid", hits, weight) for hits, weight in zip(lists, (BESIDE_WEIGHT, 1), strict=False)]
+    found_lists = [EngineHits("hybrid", hits, weight) for hits, weight in zip(lists, (BESIDE_WEIGHT, 1), strict=False)]
     hits = fuse(found_lists, desk.settings.rrf_k)
     found = list(dict.fromkeys(hit.document.name for hit in hits))[:CUT]
     return len(relevant.intersection(found)) / len(relevant)

@@ -13,7 +13,7 @@ from refdesk.answer import Answer, Question
 from refdesk.ask.flow import ask
 from refdesk.ask.rank import SentenceReranker
 from refdesk.events import Done
-from refdesk.ports import Desk
+from refdesk.ports import AskPorts
 from refdesk.providers.registry import make_models
 from refdesk.store.background import BackgroundWriter
 from refdesk.store.cache import SqlCache
@@ -48,7 +48,7 @@ def answer(library: Refdesk, name: str, **changed: object) -> Answer:
     settings = library.settings.changed({"cache.enabled": False, **changed})
     engine = library.catalogue.engine
     background = BackgroundWriter(engine)
-    desk = Desk(
+    desk = AskPorts(
         library=library.reader,
         embedder=library.embedder,
         reranker=SentenceReranker(),

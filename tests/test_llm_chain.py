@@ -14,7 +14,7 @@ from refdesk.ports import LLM, Piece, Request
 from refdesk.providers import chain as llm_chain
 from refdesk.providers.chain import Breaker, ChainedLLM, reset_breaker, wait_before
 from refdesk.providers.llm import OpenAILLM
-from refdesk.providers.registry import Models
+from refdesk.providers.registry import ChainedModels
 from refdesk.providers.wire import Endpoint
 from wire_server import WireServer
 
@@ -296,7 +296,7 @@ def test_the_breaker_is_shared_in_the_process_and_keeps_requests_away(server: Wi
 def test_the_breaker_counts_questions_not_tries_or_calls(server: WireServer) -> None:
     """One question may call a model as router, writer and verifier, each with its tries."""
     server.fail(500, times=6)
-    models = Models({"answer": Chain(server, "a", breaker_failures=2).llm, "verifier": Chain(server, "a").llm})
+    models = ChainedModels({"answer": Chain(server, "a", breaker_failures=2).llm, "verifier": Chain(server, "a").llm})
     question = models.for_question()
     for role in ("answer", "verifier"):
         llm = question.role(role)

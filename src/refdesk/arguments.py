@@ -85,9 +85,6 @@ def valid_utf8(text: Any) -> str:
     return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
-sound = valid_utf8  # its old name, until its callers have changed over
-
-
 def checked_collection(path: str) -> str:
     """A collection's name or path, its accents composed (NFC): what looks the same is the same.
 

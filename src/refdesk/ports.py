@@ -268,7 +268,7 @@ class Conversations(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class AskPorts:
     """Everything a question is answered with; `settings` are those of this one question."""
 
     library: Library

@@ -37,9 +37,6 @@ async def in_thread(function: Callable[..., Result], *arguments: Any, **named: A
     return await loop.run_in_executor(_pool(), partial(function, *arguments, **named))
 
 
-aside = in_thread  # its old name, until its callers have changed over
-
-
 def _pool() -> ThreadPoolExecutor:
     process = os.getpid()
     if process not in _pools:

@@ -14,7 +14,7 @@ from refdesk.ask.library import LibraryReader
 from refdesk.ask.rank import SentenceReranker
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Done, Event, Failed
-from refdesk.ports import Cache, Desk, Embedder, Models, Reranker
+from refdesk.ports import AskPorts, Cache, Embedder, Models, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
@@ -48,7 +48,7 @@ class Asking:
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
         return ask(question, self._desk(question, settings))
 
-    def _desk(self, question: Question, settings: Settings) -> Desk:
+    def _desk(self, question: Question, settings: Settings) -> AskPorts:
         def record(answer: Answer, trace: Trace) -> None:
             names = {document.id: document.collection for document in self._reader.documents(question.scope)}
             touched = (*answer.sources, *answer.related_documents)
@@ -76,7 +76,7 @@ class Asking:
             )
 
         models = self._models(settings)
-        return Desk(
+        return AskPorts(
             library=self._reader.limited(question.scope.access),
             embedder=self._embedder,
             reranker=self._reranker(settings) or self._sentences,

@@ -29,13 +29,13 @@ from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
-from refdesk.ports import Desk
-from refdesk.trace import Trace, aside, run
+from refdesk.ports import AskPorts
+from refdesk.trace import Trace, in_thread, run
 
 logger = logging.getLogger("refdesk.ask")
 
 
-async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
+async def ask(question: Question, desk: AskPorts) -> AsyncGenerator[Event, None]:
     """The events of one question; closing the iterator ends the work, a model's request included."""
     trace, shown = Trace(), Streamed()
     try:
@@ -57,15 +57,15 @@ async def ask(question: Question, desk: Desk) -> AsyncGenerator[Event, None]:
         yield await _failed(known, desk, trace)
 
 
-async def _failed(error: RefdeskError, desk: Desk, trace: Trace) -> Failed:
+async def _failed(error: RefdeskError, desk: AskPorts, trace: Trace) -> Failed:
     with trace.optional("record"):
-        await aside(desk.record_failure, error, trace)
+        await in_thread(desk.record_failure, error, trace)
     return Failed(error, trace.id)
 
 
-async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerator[Event, None]:
+async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGenerator[Event, None]:
     library, embed, models, settings = desk.library, desk.embedder.embed_query, desk.models, desk.settings
-    keeper = await aside(Keeper, question, desk, trace)  # it reads the conversation
+    keeper = await in_thread(Keeper, question, desk, trace)  # it reads the conversation
     if known := await keeper.recall():
         for event in known:
             yield event
@@ -87,7 +87,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
         return
 
     plan, budget = make_plan(question, query, models, settings, trace)
-    count = len(await aside(library.documents, question.scope))
+    count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     with trace.stage("retrieve", **plan.sizes) as stage:
         ports = (library, desk.embedder, desk.reranker)
@@ -139,7 +139,7 @@ async def _answer(question: Question, desk: Desk, trace: Trace) -> AsyncGenerato
 
 
 async def _without_search(
-    question: Question, query: Query, answer: Answer, desk: Desk, keeper: Keeper, trace: Trace
+    question: Question, query: Query, answer: Answer, desk: AskPorts, keeper: Keeper, trace: Trace
 ) -> AsyncGenerator[Event, None]:
     """What no passage is read for: the mode `general`, small talk, errands, and which documents there are."""
     if question.mode == "general":
@@ -149,7 +149,7 @@ async def _without_search(
                 yield event
         answer = unproved(answer, draft)
     else:
-        documents = await aside(desk.library.documents, question.scope)
+        documents = await in_thread(desk.library.documents, question.scope)
         answer = list_documents(answer, documents) if query.is_about_library else say(answer, reply(query))
         yield Content(answer.content)
     yield Done(await keeper.keep(answer, query))
@@ -159,7 +159,7 @@ async def _attested(query: Query, draft: Draft, proofs: tuple[Any, ...], trace: 
     """What is quoted needs no check; of what a model wrote, as much as can be checked in reasonable time."""
     if draft.quotes:
         return await run(trace, "attest", attest_quotes, draft.content, draft.quotes, draft.order, *proofs)
-    if len(content := await aside(checkable, draft.content)) < len(draft.content):
+    if len(content := await in_thread(checkable, draft.content)) < len(draft.content):
         draft.notes.append(LEFT_OUT)
     attested = await run(trace, "attest", attest, query, content, draft.order, *proofs)
     return with_fragment(attested) if draft.is_cut else attested
@@ -167,7 +167,7 @@ async def _attested(query: Query, draft: Draft, proofs: tuple[Any, ...], trace: 
 
 async def _within_cost(
     question: Question,
-    desk: Desk,
+    desk: AskPorts,
     query: Query,
     plan: Plan,
     budget: Budget,
@@ -178,7 +178,7 @@ async def _within_cost(
 ) -> Fitted:
     """The plan, the budget and the context within what an answer may cost; what was cut is in the trace."""
     names, settings = named(desk.models), desk.settings
-    spent = await aside(desk.spent) if plan.use_llm and is_paid(names) else Spent()
+    spent = await in_thread(desk.spent) if plan.use_llm and is_paid(names) else Spent()
     prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
 
     def again(plan: Plan, budget: Budget) -> Context:

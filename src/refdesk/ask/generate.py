@@ -21,10 +21,10 @@ from refdesk.errors import (
 )
 from refdesk.events import Event
 from refdesk.models import model_info
-from refdesk.ports import LLM, Desk, Models, Piece, Request
+from refdesk.ports import LLM, AskPorts, Models, Piece, Request
 from refdesk.prompts import CONVERSATIONAL_SYSTEM, GENERAL_SYSTEM, NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
-from refdesk.trace import Trace, aside
+from refdesk.trace import Trace, in_thread
 
 
 async def generate(
@@ -214,7 +214,7 @@ async def write(
     if void := draft.take(Piece(model=EXTRACTIVE, restarted=True)):
         yield void
     most = NEAREST_SENTENCES if doubt == "near" else None
-    quotes = await aside(extract, query, draft.context, retrieved, settings, most)
+    quotes = await in_thread(extract, query, draft.context, retrieved, settings, most)
     if doubt == "near" and quotes and (shown := draft.say(NEAREST)):
         yield shown
     for quote in quotes:
@@ -237,7 +237,7 @@ REASON = "no documents were searched: nothing here is proved"
 
 
 async def general(
-    draft: Draft, query: Query, turns: tuple[Turn, ...], desk: Desk, trace: Trace
+    draft: Draft, query: Query, turns: tuple[Turn, ...], desk: AskPorts, trace: Trace
 ) -> AsyncGenerator[Event, None]:
     """Streams a model's own words into the draft; nobody can stand in for the last model, so its failure is raised."""
     llm = desk.models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)

@@ -32,11 +32,11 @@ from refdesk.ask.paraphrase import same_question, threshold
 from refdesk.errors import LibraryError, ProviderError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources
 from refdesk.models import model_info
-from refdesk.ports import LLM, Desk, ModelRole, Request
+from refdesk.ports import LLM, AskPorts, ModelRole, Request
 from refdesk.prompts import CONVERSATION_CLOSES, CONVERSATION_OPENS, SUMMARISE_CONVERSATION
 from refdesk.settings import Settings
 from refdesk.text import sentences
-from refdesk.trace import Trace, aside
+from refdesk.trace import Trace, in_thread
 from refdesk.types import EVERYTHING, Scope
 
 # Which earlier answer may stand for this question's? Names the namespace in which answers are kept.
@@ -109,7 +109,7 @@ WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
 class Keeper:
     """One question's memory: made with the question, in a thread, for it reads what was said before."""
 
-    def __init__(self, question: Question, desk: Desk, trace: Trace) -> None:
+    def __init__(self, question: Question, desk: AskPorts, trace: Trace) -> None:
         self._question = question
         self._desk = desk
         self._trace = trace
@@ -142,7 +142,7 @@ class Keeper:
             return ()
         with self._trace.optional("recall") as stage:
             words = same_words(self._question.text)
-            found = await aside(self._desk.cache.get, self._namespace(self.turns), words)
+            found = await in_thread(self._desk.cache.get, self._namespace(self.turns), words)
             stage.gave(found=found is not None)
             if found is not None:
                 return await self._served(decode_answer(found), "exact")
@@ -153,7 +153,7 @@ class Keeper:
         if not self._question.use_cache or self.turns or query.route != "needs_retrieval":
             return ()
         with self._trace.optional("recall_similar") as stage:
-            near = await aside(self._desk.cache.nearest, self._namespace(()), query.vector, NEAREST)
+            near = await in_thread(self._desk.cache.nearest, self._namespace(()), query.vector, NEAREST)
             needed = threshold(self._desk.settings.cache_threshold_mode, query.standalone)
             for earlier, cosine, found in near:
                 if cosine >= needed and same_question(query.standalone, earlier):
@@ -202,13 +202,13 @@ class Keeper:
         if not question.conversation_id or question.history:
             return ""
         owner = question.owner or None
-        older = await aside(conversations.older, question.conversation_id, len(self.turns), owner=owner)
+        older = await in_thread(conversations.older, question.conversation_id, len(self.turns), owner=owner)
         if not older.turns:
             return older.summary
         if (llm := self._desk.models.role("summariser")) is None:
             return gist(older.turns, budget_tokens // 4, older.summary)
         summary = await summarise(older.turns, llm, self._trace, older.summary)
-        await aside(conversations.set_summary, question.conversation_id, summary, older.until, owner=owner)
+        await in_thread(conversations.set_summary, question.conversation_id, summary, older.until, owner=owner)
         return summary
 
     # after
@@ -222,7 +222,7 @@ class Keeper:
         beside = Usage(cost_usd=self._trace.cost_usd(*BESIDE))
         answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=answer.usage + beside)
         if self._question.use_cache and self._is_worth_keeping(answer):
-            await aside(self._put, answer, query)
+            await in_thread(self._put, answer, query)
         await self._append(answer)
         await self._record(answer)
         return answer
@@ -244,13 +244,13 @@ class Keeper:
         if question.conversation_id:
             said = (Turn("user", question.text), Turn("assistant", answer.content))
             try:
-                await aside(append, question.conversation_id, said, answer.id, owner=question.owner)
+                await in_thread(append, question.conversation_id, said, answer.id, owner=question.owner)
             except LibraryError as error:  # a full disk costs the conversation this turn, not the answer
                 logger.warning("a turn of a conversation cannot be kept: %s", error)
 
     async def _record(self, answer: Answer) -> None:
         with self._trace.optional("record"):
-            await aside(self._desk.record, answer, self._trace)
+            await in_thread(self._desk.record, answer, self._trace)
 
     def _namespace(self, turns: tuple[Turn, ...]) -> str:
         return cache_namespace(self._question, self._desk.settings, self._names, self._generation, turns)
@@ -284,7 +284,7 @@ class Streamed:
             self.is_whole = True
 
 
-async def keep_stopped(question: Question, desk: Desk, trace: Trace, shown: Streamed) -> None:
+async def keep_stopped(question: Question, desk: AskPorts, trace: Trace, shown: Streamed) -> None:
     """Writes the exchange into its conversation, if it has one; without one, nobody could find it again."""
     if shown.is_whole or not question.conversation_id:
         return
@@ -315,7 +315,7 @@ async def keep_stopped(question: Question, desk: Desk, trace: Trace, shown: Stre
             desk.record(answer, trace)
             desk.conversations.append(question.conversation_id, said, answer.id, owner=question.owner)
 
-    await aside(write)
+    await in_thread(write)
 
 
 # --- what of a conversation is remembered? The last exchanges that fit, and a summary of those before ---------------

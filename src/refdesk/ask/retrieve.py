@@ -21,12 +21,12 @@ from refdesk.ask.rank import (
 )
 from refdesk.ask.render import stands_alone
 from refdesk.ask.sentences import NUMBER, Evidence, idf, label_match, question_words
-from refdesk.ask.strategies import STRATEGIES, Found, SearchPorts, fuse
+from refdesk.ask.strategies import STRATEGIES, EngineHits, SearchPorts, fuse
 from refdesk.ask.strategies.hybrid import convex, reciprocal_rank
 from refdesk.ports import Embedder, Library, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
-from refdesk.trace import Trace, aside
+from refdesk.trace import Trace, in_thread
 from refdesk.types import Chunk, Hit, Scope
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
@@ -68,9 +68,9 @@ async def retrieve(
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
     job = Retrieval(plan, scope, library, embedder, reranker, settings, trace)
-    sides = [query, *(await aside(_sides, job, query))]
+    sides = [query, *(await in_thread(_sides, job, query))]
     ranked = [await _ranked(job, side) for side in sides]
-    return await aside(_chosen, job, query, sides, ranked)
+    return await in_thread(_chosen, job, query, sides, ranked)
 
 
 def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequence[list[Hit]]) -> Retrieved:
@@ -115,7 +115,7 @@ async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
     with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
         hits = fuse(await _found(job, query), job.settings.rrf_k)[: job.plan.candidates]
         stage.gave(hits=len(hits))
-    strengths = await aside(_strengths, job, query)
+    strengths = await in_thread(_strengths, job, query)
     if strengths:
         with job.trace.stage("prefer", hits=len(hits), documents=len(strengths)) as stage:
             named = replace(job.scope, documents=tuple(strengths))
@@ -125,7 +125,7 @@ async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
             found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
             hits = strongest(found, strengths, most)
             stage.gave(hits=len(hits))
-    return await aside(_reranked, job, query, hits, strengths)
+    return await in_thread(_reranked, job, query, hits, strengths)
 
 
 def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[str, float]) -> list[Hit]:
@@ -140,19 +140,19 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
     return raise_preferred(penalise(hits, job.settings), strengths, PREFERENCE)
 
 
-async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[Found]:
+async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[EngineHits]:
     strategy = STRATEGIES.get(job.plan.strategy, STRATEGIES["hybrid"])
     return await strategy(query, SearchPorts(job.library, job.embedder, job.settings, scope, k))
 
 
-async def _found(job: Retrieval, query: Query) -> list[Found]:
+async def _found(job: Retrieval, query: Query) -> list[EngineHits]:
     """What the plan's strategy finds; for a follow-up that is not sure, also for the question as typed.
 
     `query.vector` is that of the question with its topic.
     """
     if not query.beside:
         return await _search(job, query, job.scope, job.plan.candidates)
-    vector = await aside(job.embedder.embed_query, query.standalone)
+    vector = await in_thread(job.embedder.embed_query, query.standalone)
     with_topic = await _search(job, replace(query, standalone=query.beside), job.scope, job.plan.candidates)
     typed = await _search(job, replace(query, vector=vector), job.scope, job.plan.candidates)
     return [*(replace(found, weight=BESIDE_WEIGHT) for found in with_topic), *typed]

@@ -35,7 +35,7 @@ from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
 from refdesk.text import STOP_WORDS
-from refdesk.trace import Stage, Trace, aside
+from refdesk.trace import Stage, Trace, in_thread
 from refdesk.types import Scope
 
 LONGEST_SPELLED = 1000  # characters; a longer question is a pasted text, and its words are what they are
@@ -60,7 +60,7 @@ async def understand(
     nearness = DocumentNearness(library, embedder, question.scope, settings)
     rewrite = await _alone(correction.text, question, turns, nearness, model, settings, trace)
     with trace.stage("embed", characters=len(rewrite.fullest)) as stage:
-        vector = await aside(nearness.vector, rewrite.fullest)
+        vector = await in_thread(nearness.vector, rewrite.fullest)
         stage.gave(dimensions=len(vector))
     reading = await _read(rewrite.fullest, vector, library, embedder, model, trace)
     return Query(
@@ -96,7 +96,7 @@ async def _spelled(text: str, question: Question, library: Library, settings: Se
         return Correction(text)
     correction = Correction(text)
     with trace.optional("spell", words=len(text.split())) as stage:
-        correction = await aside(spelled, text, library, question.scope)
+        correction = await in_thread(spelled, text, library, question.scope)
         stage.gave(changed=len(correction.changes))
     return correction
 
@@ -168,7 +168,7 @@ async def _alone(
     with trace.optional("rewrite", turns=len(turns)) as stage:
         # How near is near was measured for the shipped embedder; with another one the words alone decide.
         measured = nearness if nearness.space == SHIPPED else None
-        rewrite = await aside(stand_alone, text, turns, measured)
+        rewrite = await in_thread(stand_alone, text, turns, measured)
         stage.gave(changed=rewrite.text != text, why=rewrite.why, beside=rewrite.beside, by="rules")
     if model is not None:
         with trace.optional("rewrite_model", model=model.name) as stage:
@@ -219,7 +219,7 @@ async def _read(
 ) -> Classification:
     reading = Classification()
     with trace.optional("classify", characters=len(text)) as stage:
-        unknown = await aside(unknown_words, text, library)
+        unknown = await in_thread(unknown_words, text, library)
         reading = classify(text, vector, examples(embedder), unknown)
         stage.gave(route=reading.route, intent=reading.intent, complexity=reading.complexity, why=reading.why)
     if model is not None and not reading.sure:

@@ -24,7 +24,7 @@ from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.errors import RefdeskError
 from refdesk.ports import LLM, Models, Request
 from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
-from refdesk.trace import Trace, aside
+from refdesk.trace import Trace, in_thread
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 TOKENS_PER_VERDICT = 80  # number, verdict and one short reason, with room to spare
@@ -197,7 +197,7 @@ async def _read_again(
     text: str, query: Query, context: Context, vectors: Mapping[int, Any], embed: Callable[[str], Any]
 ) -> Attested:
     draft = drafted(text, context)
-    return await aside(attest, query, draft.content, draft.order, context, vectors, embed)
+    return await in_thread(attest, query, draft.content, draft.order, context, vectors, embed)
 
 
 def _together(reviewed: Verification, claims: Sequence[Claim]) -> Verification:

@@ -15,7 +15,7 @@ from pathlib import Path
 from refdesk.config import SHIPPED_EMBEDDER
 from refdesk.disk import DATABASE, hash_file
 from refdesk.errors import RefdeskError, TooLarge, UnreadableFile
-from refdesk.ingest.pipeline import Finished, InProcess, Pipeline, Source
+from refdesk.ingest.pipeline import Finished, InProcess, NewDocument, Pipeline
 from refdesk.ingest.worker import Preparer
 from refdesk.ingest.workers import AttachedFile, EmbedsHere, EmbedTask, PreparedFile, PrepareTask, Setup, WorkerPool
 from refdesk.ports import Embedder
@@ -35,7 +35,7 @@ LEADS_OUT = "it is a link that leads out of the added folder; --follow-links fol
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file, its name within what was added, and how it looked at that moment.
 
     `error` says why it could not be seen, `skipped` why it was not looked at.
@@ -49,7 +49,7 @@ class Found:
     skipped: str = ""
 
 
-def discover(path: Path, *, follow_links: bool = False) -> Iterator[Found]:
+def discover(path: Path, *, follow_links: bool = False) -> Iterator[FoundFile]:
     """A file itself, or all files below a folder in order of name; hidden files, junk and libraries are left out.
 
     A link within the folder to a file of it is that file once more, and one to a folder of it is passed over: its files
@@ -62,7 +62,7 @@ def discover(path: Path, *, follow_links: bool = False) -> Iterator[Found]:
     yield from _walk(path, path, [path.resolve()], follow_links)
 
 
-def _walk(folder: Path, top: Path, entered: list[Path], follow_links: bool) -> Iterator[Found]:
+def _walk(folder: Path, top: Path, entered: list[Path], follow_links: bool) -> Iterator[FoundFile]:
     """`entered` are the folders that were named or that a followed link led to: no link leads into them again."""
     closed: list[OSError] = []
     for place, subfolders, names in os.walk(folder, onerror=closed.append):
@@ -73,7 +73,7 @@ def _walk(folder: Path, top: Path, entered: list[Path], follow_links: bool) -> I
             if not _is_junk(name):
                 file = Path(place, name)
                 if not follow_links and file.is_symlink() and _leads_out(file, entered):
-                    yield Found(file, file.relative_to(top).as_posix(), skipped=LEADS_OUT)
+                    yield FoundFile(file, file.relative_to(top).as_posix(), skipped=LEADS_OUT)
                 else:
                     yield _look(file, file.relative_to(top).as_posix())
         for link in (Path(place, name) for name in links):
@@ -83,10 +83,10 @@ def _walk(folder: Path, top: Path, entered: list[Path], follow_links: bool) -> I
                 entered.append(link.resolve())
                 yield from _walk(link, top, entered, follow_links)
             else:
-                yield Found(link, link.relative_to(top).as_posix(), skipped=LEADS_OUT)
+                yield FoundFile(link, link.relative_to(top).as_posix(), skipped=LEADS_OUT)
     for error in closed:
         at = Path(error.filename or folder)
-        yield Found(at, at.name, error=f"this folder cannot be read: {error.strerror or error}")
+        yield FoundFile(at, at.name, error=f"this folder cannot be read: {error.strerror or error}")
 
 
 def _leads_out(link: Path, entered: list[Path]) -> bool:
@@ -98,14 +98,14 @@ def _leads_out(link: Path, entered: list[Path]) -> bool:
     return not any(target.is_relative_to(folder) for folder in entered)
 
 
-def _look(path: Path, name: str) -> Found:
+def _look(path: Path, name: str) -> FoundFile:
     try:
         status = path.stat()
     except OSError as error:
-        return Found(path, name, error=f"it cannot be read: {error.strerror or error}")
+        return FoundFile(path, name, error=f"it cannot be read: {error.strerror or error}")
     if not path.is_file():
-        return Found(path, name, error="it is not a regular file")
-    return Found(path, name, status.st_size, status.st_mtime)
+        return FoundFile(path, name, error="it is not a regular file")
+    return FoundFile(path, name, status.st_size, status.st_mtime)
 
 
 def _is_library(folder: Path) -> bool:
@@ -195,7 +195,7 @@ class Intake:
         with self._leases.hold() as self._lease:
             waiting = list(files)
             while waiting:
-                sources: dict[tuple[str, str], Source] = {}
+                sources: dict[tuple[str, str], NewDocument] = {}
                 twins: list[UploadedFile] = []  # their turn comes when it is known what became of the first
                 for one in waiting:
                     source = self._uploaded(one)
@@ -214,7 +214,7 @@ class Intake:
             if sources:
                 self._take_in(sources, self._lease)
 
-    def _uploaded(self, one: UploadedFile) -> Source | None:
+    def _uploaded(self, one: UploadedFile) -> NewDocument | None:
         """What to do for one of them; None when nothing is."""
         place = self._documents.at_place(one.collection, one.source)
         before = place[0] if place else None  # a second try; an upload may have been renamed or moved since
@@ -234,7 +234,7 @@ class Intake:
         try:
             content_hash = hash_file(one.path)
         except OSError as error:
-            self._refuse(Source(document, None), UnreadableFile(f"it cannot be read: {error.strerror or error}"))
+            self._refuse(NewDocument(document, None), UnreadableFile(f"it cannot be read: {error.strerror or error}"))
             return None
         document = replace(document, size=found.size, content_hash=content_hash)
         twin = self._documents.with_content(document.collection, content_hash)
@@ -243,9 +243,9 @@ class Intake:
             return None
         assert self._lease is not None
         task = PrepareTask(document, path=one.path, folder=self._lease.folder, password=one.password)
-        return Source(document, task, modified=found.modified, size=max(1, found.size))
+        return NewDocument(document, task, modified=found.modified, size=max(1, found.size))
 
-    def _take_in(self, sources: list[Source], lease: Lease, *, is_uploaded: bool = False) -> None:
+    def _take_in(self, sources: list[NewDocument], lease: Lease, *, is_uploaded: bool = False) -> None:
         self._writer.register([s.document for s in sources], [s.modified for s in sources], lease.name)
         pool = self._pool()
         try:
@@ -268,10 +268,10 @@ class Intake:
             return pool
         return EmbedsHere(pool, size, lambda task: self._embedder.embed_chunks(task.chunks))
 
-    def _sources(self, found: Sequence[Found], collection: str, metadata: dict[str, str]) -> list[Source]:
+    def _sources(self, found: Sequence[FoundFile], collection: str, metadata: dict[str, str]) -> list[NewDocument]:
         """What has to be taken in; of new files with the same content, one."""
-        changed: list[Source] = []
-        new: dict[str, Source] = {}
+        changed: list[NewDocument] = []
+        new: dict[str, NewDocument] = {}
         for one in found:
             if one.skipped:
                 self._say(Added(_text(one.name), "skipped", None, one.skipped, _text(str(one.path))))
@@ -295,7 +295,7 @@ class Intake:
                 del new[content_hash]
         return changed + list(new.values())
 
-    def _is_nameable(self, found: Found) -> bool:
+    def _is_nameable(self, found: FoundFile) -> bool:
         """File systems allow names that are no text in any encoding; neither SQL nor JSON can hold them."""
         if _text(str(found.path)) == str(found.path):
             return True
@@ -303,7 +303,7 @@ class Intake:
         self._say(Added(_text(found.name), "failed", None, error.sentence))
         return False
 
-    def _source(self, found: Found, collection: str, metadata: dict[str, str]) -> Source | None:
+    def _source(self, found: FoundFile, collection: str, metadata: dict[str, str]) -> NewDocument | None:
         """What to do for one file; None when nothing is."""
         document = Document(
             id="",
@@ -318,12 +318,12 @@ class Intake:
         if found.error:
             error = UnreadableFile(found.error)
             if found.path.is_symlink() or found.path.exists() or self._documents.at_place(collection, str(found.path)):
-                self._refuse(Source(document, None), error)
+                self._refuse(NewDocument(document, None), error)
             else:  # a name that was mistyped is no document
                 self._say(Added(document.name, "failed", None, error.sentence))
             return None
         if found.size > self._settings.max_file_mb << 20:  # not even hashed
-            self._refuse(Source(document, None), TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))
+            self._refuse(NewDocument(document, None), TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))
             return None
         known = self._documents.at_place(collection, document.source)
         if known is not None:  # it may have been moved since
@@ -335,22 +335,22 @@ class Intake:
         try:
             content_hash = hash_file(found.path)
         except OSError as error:
-            self._refuse(Source(document, None), UnreadableFile(f"it cannot be read: {error.strerror or error}"))
+            self._refuse(NewDocument(document, None), UnreadableFile(f"it cannot be read: {error.strerror or error}"))
             return None
         if known is not None and unchanged and known[0].content_hash == content_hash:
             self._leave(document, known[0], "")
             return None
         return self._prepare(replace(document, id=known[0].id if known else "", content_hash=content_hash), found)
 
-    def _prepare(self, document: Document, found: Found) -> Source:
+    def _prepare(self, document: Document, found: FoundFile) -> NewDocument:
         assert self._lease is not None
         task = PrepareTask(document, path=found.path, folder=self._lease.folder, password=self._password)
-        return Source(document, task, modified=found.modified, size=max(1, found.size))
+        return NewDocument(document, task, modified=found.modified, size=max(1, found.size))
 
-    def _abandoned(self, *, only_attached: bool = False) -> list[Source]:
+    def _abandoned(self, *, only_attached: bool = False) -> list[NewDocument]:
         """Documents that a killed run accepted and did not finish."""
         alive: dict[str, bool] = {}
-        sources: dict[str, Source] = {}
+        sources: dict[str, NewDocument] = {}
         for document, owner in self._documents.unfinished():
             if owner not in alive:
                 alive[owner] = self._leases.is_alive(owner)
@@ -369,13 +369,13 @@ class Intake:
         """Where the bytes lie that a document was, or is to be, made from."""
         return self._uploads.data(source.removeprefix(UPLOAD)) if source.startswith(UPLOAD) else Path(source)
 
-    def _again(self, document: Document) -> Source:
+    def _again(self, document: Document) -> NewDocument:
         """Takes a document in once more from the bytes that are kept of it."""
         place = self._documents.at_place(document.collection, document.source) if document.source else None
-        found = Found(self._writer.original(document), document.name, document.size, place[1] if place else 0.0)
+        found = FoundFile(self._writer.original(document), document.name, document.size, place[1] if place else 0.0)
         return self._prepare(document, found)
 
-    def _remove_missing(self, roots: Sequence[Path], found: Sequence[Found]) -> None:
+    def _remove_missing(self, roots: Sequence[Path], found: Sequence[FoundFile]) -> None:
         present = {str(one.path) for one in found}
         closed = [one.path for one in found if one.error and one.path.exists()]  # nobody knows what lies in there
         for document in self._documents.documents(Scope()):
@@ -403,14 +403,14 @@ class Intake:
                 date=text.date,
                 metadata=text.metadata,
             )
-            sources.append(Source(document, PrepareTask(document, text=text.text), size=max(1, len(text.text))))
+            sources.append(NewDocument(document, PrepareTask(document, text=text.text), size=max(1, len(text.text))))
         sources = [source for source in sources if not self._is_known(source)]
         workers = InProcess(
             lambda task: preparer.prepare(task, _ignore) if isinstance(task, PrepareTask) else preparer.embed(task)
         )
         self._pipeline(workers).run(sources)
 
-    def _is_known(self, source: Source) -> bool:
+    def _is_known(self, source: NewDocument) -> bool:
         known = self._documents.text_named(source.document.collection, source.document.name)
         if known is None or known.status != "ready":
             return False
@@ -425,7 +425,7 @@ class Intake:
 
     # the pipeline's sink
 
-    def begin(self, source: Source) -> None:
+    def begin(self, source: NewDocument) -> None:
         """Told when a document is being worked on; written down once a second at most, each time costs a commit."""
         self._begun.append(source.document.source)
         self._write_if_due()
@@ -443,7 +443,7 @@ class Intake:
             self._writer.mark_processing(self._begun, self._lease.name)
         self._begun, self._written = [], time.monotonic()
 
-    def store(self, batch: Sequence[Finished]) -> list[Source]:
+    def store(self, batch: Sequence[Finished]) -> list[NewDocument]:
         """Makes documents visible; gives their attachments as further sources."""
         self._write_begun()
         ready = []
@@ -453,7 +453,7 @@ class Intake:
             owner = self._lease.name if self._lease else ""
             ready.append(Ready(one.prepared, one.embedded, result.original, one.source.modified, children, owner))
         stored = self._writer.store(ready)
-        more: list[Source] = []
+        more: list[NewDocument] = []
         for one, (document, outcome) in zip(batch, stored, strict=True):
             self._say(Added(document.name, outcome, document, source=one.source.document.source))
             if outcome != "removed":
@@ -461,21 +461,21 @@ class Intake:
         self._after_store()
         return more
 
-    def fail(self, source: Source, error: RefdeskError) -> None:
+    def fail(self, source: NewDocument, error: RefdeskError) -> None:
         self._fail(source, error, self._lease.name if self._lease else "")
 
-    def _fail(self, source: Source, error: RefdeskError, owner: str) -> None:
+    def _fail(self, source: NewDocument, error: RefdeskError, owner: str) -> None:
         document = replace(source.document, status="failed")
         kept = self._writer.fail(document, source.modified, error.sentence, owner)
         outcome: Outcome = "removed" if kept is None else "failed"
         self._say(Added(document.name, outcome, kept or document, error.sentence, document.source))
 
-    def put_down(self, source: Source) -> None:
+    def put_down(self, source: NewDocument) -> None:
         if self._lease is not None:
             self._writer.cancel(source.document, self._lease.name)
         self._say(Added(source.document.name, "removed", None, source=source.document.source))
 
-    def _children(self, parent: Document, result: PreparedFile) -> list[Source]:
+    def _children(self, parent: Document, result: PreparedFile) -> list[NewDocument]:
         """Attachments, which are documents of their own and were accepted with the parent."""
         if not result.children:
             return []
@@ -489,7 +489,7 @@ class Intake:
                 continue
             document = replace(_attached(parent, child), id=accepted.id, parent_id=parent.id)
             task = PrepareTask(document, path=child.path, folder=child.path.parent, password=self._password)
-            sources.append(Source(document, task, size=max(1, child.path.stat().st_size)))
+            sources.append(NewDocument(document, task, size=max(1, child.path.stat().st_size)))
         return sources
 
     # telling
@@ -508,7 +508,7 @@ class Intake:
     def _leave(self, document: Document, known: Document | None, reason: str) -> None:
         self._say(Added(document.name, "unchanged", known, reason, document.source))
 
-    def _refuse(self, source: Source, error: RefdeskError) -> None:
+    def _refuse(self, source: NewDocument, error: RefdeskError) -> None:
         """One that was never accepted."""
         self._fail(source, error, "")
 

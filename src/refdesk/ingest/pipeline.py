@@ -98,7 +98,7 @@ _TICK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class NewDocument:
     """A document to take in, and the task that prepares it, as the workers understand it."""
 
     document: Document
@@ -111,13 +111,13 @@ class Source:
 class Finished:
     """A document with its vectors; `extra` is what the worker gave beside the prepared document."""
 
-    source: Source
+    source: NewDocument
     prepared: Prepared
     embedded: Sequence[Embedded]
     extra: Any
 
 
-class Workers(Protocol):
+class ParseWorkers(Protocol):
     """Does tasks side by side: worker processes, or this process for texts."""
 
     @property
@@ -136,20 +136,20 @@ class Workers(Protocol):
 class Sink(Protocol):
     """Where documents go; may give further sources, the attachments of what it stored."""
 
-    def begin(self, source: Source) -> None: ...
+    def begin(self, source: NewDocument) -> None: ...
 
-    def store(self, batch: Sequence[Finished]) -> Iterable[Source]: ...
+    def store(self, batch: Sequence[Finished]) -> Iterable[NewDocument]: ...
 
-    def fail(self, source: Source, error: RefdeskError) -> None: ...
+    def fail(self, source: NewDocument, error: RefdeskError) -> None: ...
 
-    def put_down(self, source: Source) -> None: ...
+    def put_down(self, source: NewDocument) -> None: ...
 
 
 @dataclass(slots=True)
 class _Open:
     """A document between its parsing and its last vector."""
 
-    source: Source
+    source: NewDocument
     prepared: Prepared
     extra: Any
     vectors: list[Embedded | None]
@@ -160,7 +160,7 @@ class _Open:
 class _Job:
     """What a ticket stands for: the preparing of a source, or the embedding of these (document, chunk number)s."""
 
-    source: Source | None = None
+    source: NewDocument | None = None
     places: list[tuple[_Open, int]] = field(default_factory=list)
     is_second_try: bool = False
 
@@ -173,7 +173,7 @@ class Pipeline:
 
     def __init__(
         self,
-        workers: Workers,
+        workers: ParseWorkers,
         sink: Sink,
         embed_task: Callable[[tuple[Chunk, ...]], Any],
         on_progress: Callable[[Progress], None],
@@ -189,7 +189,7 @@ class Pipeline:
         self._time_limit_s = time_limit_s
         self._file_time_limit_s = file_time_limit_s
         self._unwanted = unwanted
-        self._sources: deque[Source] = deque()
+        self._sources: deque[NewDocument] = deque()
         self._jobs: dict[int, _Job] = {}
         self._waiting: deque[tuple[_Open, int]] = deque()
         self._opened: dict[int, _Open] = {}  # parsed and not yet stored, by identity
@@ -197,7 +197,7 @@ class Pipeline:
         self._last_flush = time.monotonic()
         self._tally = _ProgressCounts()
 
-    def run(self, sources: Iterable[Source]) -> None:
+    def run(self, sources: Iterable[NewDocument]) -> None:
         self._sources.extend(sources)
         self._tally.add(self._sources)
         while self._sources or self._jobs or self._waiting or self._whole:
@@ -253,7 +253,7 @@ class Pipeline:
                 if not opened.missing:
                     self._whole.append(opened)
 
-    def _open(self, ticket: int, source: Source, result: Any) -> None:
+    def _open(self, ticket: int, source: NewDocument, result: Any) -> None:
         prepared: Prepared = result.prepared
         self._tally.parsed(ticket, source, prepared)
         count = len(prepared.chunks)
@@ -350,7 +350,7 @@ class _ProgressCounts:
     def pages(self, ticket: int, done: int, total: int) -> None:
         self._pages_now[ticket] = (done, total)
 
-    def parsed(self, ticket: int, source: Source, prepared: Prepared) -> None:
+    def parsed(self, ticket: int, source: NewDocument, prepared: Prepared) -> None:
         self._pages_now.pop(ticket, None)
         self._pages_before += len(prepared.pages)
         self._chunks_total += len(prepared.chunks)
@@ -360,7 +360,7 @@ class _ProgressCounts:
         done, _ = self._pages_now.pop(ticket, (0, 0))
         self._pages_before += done
 
-    def dropped(self, source: Source, *, is_parsed: bool, failed: bool) -> None:
+    def dropped(self, source: NewDocument, *, is_parsed: bool, failed: bool) -> None:
         """It failed, or nobody wants it any more."""
         if not is_parsed:
             self._time_left.dropped(_kind(source), source.size)
@@ -368,11 +368,11 @@ class _ProgressCounts:
         self._documents_failed += failed
         self._documents_total -= not failed
 
-    def stored(self, batch: Sequence[Finished], more: Iterable[Source]) -> None:
+    def stored(self, batch: Sequence[Finished], more: Iterable[NewDocument]) -> None:
         self._documents_done += len(batch)
         self.add(more)
 
-    def add(self, sources: Iterable[Source]) -> None:
+    def add(self, sources: Iterable[NewDocument]) -> None:
         for source in sources:
             self._documents_total += 1
             self._time_left.coming(_kind(source), source.size)
@@ -409,7 +409,7 @@ class _ProgressCounts:
         )
 
 
-def _kind(source: Source) -> str:
+def _kind(source: NewDocument) -> str:
     """By the ending of its name: what the file really is, nobody knows yet."""
     return PurePath(source.document.name).suffix.lower()
 

@@ -17,7 +17,7 @@ from refdesk.prompts import ONE_WORD
 from refdesk.providers.chain import reset_breaker
 from refdesk.providers.registry import (
     CHECK_S,
-    Models,
+    ChainedModels,
     ProviderStore,
     all_named,
     answering,
@@ -38,10 +38,10 @@ class ModelDirectory:
         self._config = config
         self._entered = ProviderStore(config.library)
         self._making = threading.Lock()
-        self._models: tuple[str, Models] | None = None
+        self._models: tuple[str, ChainedModels] | None = None
         self._reranker: tuple[str, Reranker] | None = None
 
-    def of(self, settings: Settings) -> Models:
+    def of(self, settings: Settings) -> ChainedModels:
         """Made again when a setting, address or key has changed; their breakers live as long as the process."""
         key = f"{self._entered.revision} {_llm_key(settings)}"
         with self._making:

@@ -37,16 +37,16 @@ logger = logging.getLogger("refdesk.models")
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
+class ChainedModels:
     """The models by role; a role without one has none, and its stage does without."""
 
     chains: Mapping[ModelRole, ChainedLLM]
     problems: tuple[str, ...] = ()  # of models that are named and cannot be used, in sentences
 
-    def for_question(self) -> Models:
+    def for_question(self) -> ChainedModels:
         """The same models for one question: however often one of them fails it, its breaker counts it once."""
         counted: set[int] = set()
-        return Models({role: chain.counting_into(counted) for role, chain in self.chains.items()}, self.problems)
+        return ChainedModels({role: chain.counting_into(counted) for role, chain in self.chains.items()}, self.problems)
 
     def role(
         self,
@@ -68,14 +68,14 @@ class Models:
         await close_client()
 
 
-def make_models(config: Config, settings: Settings) -> Models:
+def make_models(config: Config, settings: Settings) -> ChainedModels:
     """Makes what is named and calls no one; a name or a missing key that cannot work is in `problems`.
 
     The router may be the answering model where that one is large enough to be trusted with it (over 9 billion, seed
     001), the summariser always. Verifier and reconciler are never anyone who was not named for it.
     """
     if not settings.llm_enabled:
-        return Models({})
+        return ChainedModels({})
     made: dict[str, WireLLM] = {}
     problems: dict[str, str] = {}  # name -> why it cannot be used
 
@@ -114,7 +114,7 @@ def make_models(config: Config, settings: Settings) -> Models:
     sentences = tuple(f"{name} cannot be used: {why}." for name, why in problems.items())
     for one in sentences:
         logger.warning("%s", one)
-    return Models(chains, sentences)
+    return ChainedModels(chains, sentences)
 
 
 def make_model(

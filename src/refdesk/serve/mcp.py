@@ -31,7 +31,7 @@ from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.guard import caller_by_key
 from refdesk.serve.http.limits import BoundedProtocol, Limits, bounded
 from refdesk.settings import Settings
-from refdesk.trace import aside
+from refdesk.trace import in_thread
 from refdesk.types import Document, Hit
 
 # What do the tools return? Plain values, and the same as text for a model to read.
@@ -280,7 +280,7 @@ class Tools:
         page and the words that prove it. When the documents do not say it, `answered` is false."""
 
         async def work(caller: Caller) -> CallToolResult:
-            with await aside(self._place, caller):  # which reads the settings
+            with await in_thread(self._place, caller):  # which reads the settings
                 found = answer_found(await self._answer(question, caller, collection, document, context))
             return _result(found, answer_text(found))
 
@@ -346,7 +346,7 @@ class Tools:
 
     async def _answer(self, question: str, caller: Caller, collection: str, document: str, context: Request) -> Answer:
         named = {"collection": collection or None, "document": document or None}
-        events = await aside(self._desk.ask, question, **named, owner=caller.id, access=caller.access)
+        events = await in_thread(self._desk.ask, question, **named, owner=caller.id, access=caller.access)
         step = 0
         async with aclosing(events):
             async for event in events:
@@ -384,7 +384,7 @@ class Tools:
     async def _call(self, context: Request, work: Callable[[Caller], Awaitable[CallToolResult]]) -> CallToolResult:
         """Does the work for whoever calls; an error is one sentence."""
         try:
-            return await work(await aside(caller_of, self._desk, context.headers))
+            return await work(await in_thread(caller_of, self._desk, context.headers))
         except RefdeskError as error:
             # Whoever reads this has tools, and no command line.
             raise ToolError(error.sentence.replace("`refdesk list`", "list_documents")) from error
@@ -420,7 +420,7 @@ class KeyRequired:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         with ExitStack() as stack:
             try:
-                caller, settings = await aside(self._admitted, headers)
+                caller, settings = await in_thread(self._admitted, headers)
                 stack.enter_context(self._limits.opened(caller, settings))
             except RefdeskError as error:
                 await refusal(error, secrets.token_hex(8))(scope, receive, send)

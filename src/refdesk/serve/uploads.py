@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.access import Caller
-from refdesk.arguments import sound
+from refdesk.arguments import valid_utf8
 from refdesk.desk import Refdesk
 from refdesk.errors import DiskFull, NotFound, RefdeskError, UsageError
 from refdesk.records import UploadedFile
@@ -90,7 +90,7 @@ class Uploads:
     def get(self, upload_id: str, caller: Caller) -> Upload:
         found = self._spool.all().get(upload_id)
         if found is None or not self._visible(found, caller):
-            raise NotFound(f"there is no upload '{sound(upload_id)}'")
+            raise NotFound(f"there is no upload '{valid_utf8(upload_id)}'")
         return found
 
     def of_document(self, source: str) -> Upload | None:
@@ -379,7 +379,7 @@ def new_upload(
 
 def label(name: str) -> str:
     r"""What a file is called in the library: `C:\files\..\a.txt` -> `files/a.txt`. Never used as a path."""
-    parts = [part.strip() for part in sound(name).replace("\\", "/").split("/")]
+    parts = [part.strip() for part in valid_utf8(name).replace("\\", "/").split("/")]
     shown = ("".join(letter for letter in part if letter.isprintable()) for part in parts)
     kept = "/".join(part for part in shown if part and part not in (".", "..") and not _is_drive(part))
     return kept[-LONGEST_NAME:].lstrip("/") or "unnamed"

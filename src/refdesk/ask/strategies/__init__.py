@@ -15,7 +15,7 @@ from refdesk.answer import Query
 from refdesk.ask.strategies.hybrid import reciprocal_rank
 from refdesk.ports import Embedder, Library
 from refdesk.settings import Settings
-from refdesk.trace import aside
+from refdesk.trace import in_thread
 from refdesk.types import Hit, Method, Scope
 
 
@@ -31,7 +31,7 @@ class SearchPorts:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EngineHits:
     """The hits of one engine, best first; `weight` is how often they count beside those of others."""
 
     engine: str
@@ -39,7 +39,7 @@ class Found:
     weight: int = 1
 
 
-SearchStrategy = Callable[[Query, SearchPorts], Awaitable[list[Found]]]
+SearchStrategy = Callable[[Query, SearchPorts], Awaitable[list[EngineHits]]]
 STRATEGIES: dict[str, SearchStrategy] = {}
 
 
@@ -52,10 +52,10 @@ def register(name: str) -> Callable[[SearchStrategy], SearchStrategy]:
 
 
 def _by(method: Method) -> SearchStrategy:
-    async def search(query: Query, ports: SearchPorts) -> list[Found]:
+    async def search(query: Query, ports: SearchPorts) -> list[EngineHits]:
         text, vector = query.standalone, query.vector
-        hits = await aside(ports.library.search, text, vector, ports.k, method, ports.scope, ports.settings)
-        return [Found(method, hits)]
+        hits = await in_thread(ports.library.search, text, vector, ports.k, method, ports.scope, ports.settings)
+        return [EngineHits(method, hits)]
 
     return search
 
@@ -65,7 +65,7 @@ register("hybrid")(_by("hybrid"))
 register("two_stage")(_by("hybrid"))  # with the plan's deeper candidates; the second stage is the reranker
 
 
-def fuse(lists: Sequence[Found], rrf_k: int) -> list[Hit]:
+def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
     """Any number of lists as one. One alone keeps its scores; several are joined by rank: theirs cannot be compared."""
     if len(lists) == 1:
         return list(lists[0].hits)

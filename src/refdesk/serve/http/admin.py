@@ -24,7 +24,7 @@ from refdesk.serve.http.openapi import Responses, about, returns
 from refdesk.serve.http.requests import ConnectIn, KeyChange, KeyIn, ModelIn, PresetIn, ProviderIn, SessionIn
 from refdesk.serve.http.responses import RIGHTS
 from refdesk.settings import PRESETS, specs
-from refdesk.trace import aside
+from refdesk.trace import in_thread
 
 router = APIRouter()
 
@@ -72,15 +72,15 @@ def revoke_key(desk: Library, caller: Who, key_id: str) -> Response:
 async def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     """Sets a cookie that no script can read and no other site can send."""
     desk = service.desk
-    caller = await aside(desk.keys.verify, body.key)
+    caller = await in_thread(desk.keys.verify, body.key)
     if caller is None:
         raise NotSignedIn("this key is not known")
     if is_counted(caller, request.url.path):  # the guard did not know yet whose request it is
-        service.limits.count(caller, await aside(lambda: desk.settings))
+        service.limits.count(caller, await in_thread(lambda: desk.settings))
     if known := request.cookies.get(COOKIE):
-        await aside(desk.sessions.end, known)
-    token, seconds = await aside(desk.sessions.begin, caller)
-    answer = reply(await aside(_me, desk, caller))
+        await in_thread(desk.sessions.end, known)
+    token, seconds = await in_thread(desk.sessions.begin, caller)
+    answer = reply(await in_thread(_me, desk, caller))
     answer.set_cookie(
         COOKIE, token, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https"
     )

@@ -37,7 +37,7 @@ from refdesk.serve.http.requests import (
 )
 from refdesk.serve.http.responses import answer_shape, citation_shape
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, disconnected, new_id
-from refdesk.trace import aside
+from refdesk.trace import in_thread
 from refdesk.types import EVERYTHING, Hit, Kind, Method
 
 router = APIRouter()
@@ -164,7 +164,7 @@ async def begin(service: Service, caller: Caller, text: str, options: dict[str, 
     if not text.strip():
         raise UsageError("there is no question", hint="put it in `question`, `message`, or a user message")
     log_question(text)
-    return await aside(_begun, service, caller, text, options)
+    return await in_thread(_begun, service, caller, text, options)
 
 
 def _begun(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
@@ -180,7 +180,7 @@ async def begin_stream(
     service: Service, caller: Caller, text: str, options: dict[str, Any]
 ) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
     """The same, and what to call after the last event: until then it counts as one of the caller's questions."""
-    end = service.limits.begin(caller, await aside(lambda: service.desk.settings))
+    end = service.limits.begin(caller, await in_thread(lambda: service.desk.settings))
     try:
         return await begin(service, caller, text, options), end
     except BaseException:
@@ -205,7 +205,7 @@ def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
 
 
 async def ask_once(request: Request, service: Service, caller: Caller, text: str, options: dict[str, Any]) -> Answer:
-    with service.limits.asking(caller, await aside(lambda: service.desk.settings)):
+    with service.limits.asking(caller, await in_thread(lambda: service.desk.settings)):
         events = await begin(service, caller, text, options)
         return await unless_disconnected(request, service.streams, _collected(request, service, events))
 
@@ -262,7 +262,7 @@ async def counted(
 
 async def _spans(request: Request, service: Service, answer_id: str) -> None:
     if service.spans is not None:
-        trace = await aside(service.desk.trace, answer_id, access=EVERYTHING)
+        trace = await in_thread(service.desk.trace, answer_id, access=EVERYTHING)
         service.spans.stages(request.state.span, trace)
 
 

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from refdesk.access import Caller
-from refdesk.arguments import STATUSES, checked_collection, checked_metadata, one_of, sound
+from refdesk.arguments import STATUSES, checked_collection, checked_metadata, one_of, valid_utf8
 from refdesk.desk import DEFAULT_COLLECTION, Refdesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.serve.cli.ask import COLLECTION, example_folder
@@ -41,7 +41,7 @@ from refdesk.serve.http.requests import (
 )
 from refdesk.serve.http.uploads import Queue, receive, upload_json
 from refdesk.serve.uploads import Uploads, new_upload
-from refdesk.trace import aside
+from refdesk.trace import in_thread
 from refdesk.types import EVERYTHING, Box, Document, Geometry, Page
 
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
@@ -71,9 +71,9 @@ FORM = {
 
 def seen(desk: Refdesk, caller: Caller, document_id: str) -> Document:
     """The document of this id, for those who may read it; for the others it is not there."""
-    found = desk.shelves.visible(sound(document_id), caller.access)
+    found = desk.shelves.visible(valid_utf8(document_id), caller.access)
     if found is None:
-        raise NotFound(f"there is no document '{sound(document_id)}'")
+        raise NotFound(f"there is no document '{valid_utf8(document_id)}'")
     return found
 
 
@@ -111,7 +111,7 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
     """
     caller.require("add")
     with ExitStack() as stack:
-        settings = await aside(lambda: desk.settings)
+        settings = await in_thread(lambda: desk.settings)
         form = await receive(request, desk.spool, stack, settings.max_upload_mb)
         if not form.files:
             raise UsageError("there is no file in the form", hint="put files in the field 'files'")
@@ -133,7 +133,7 @@ async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> R
     """http and https only; private networks are refused."""
     caller.require("add")
     collection = _place(caller, body.collection)
-    settings = await aside(lambda: desk.settings)
+    settings = await in_thread(lambda: desk.settings)
     url = checked_url(body.url).geturl()
     with desk.spool.receiving() as (upload_id, file):
         most, networks = settings.max_upload_mb << 20, checked_networks(settings.fetch_networks)
@@ -183,7 +183,7 @@ def documents(
     scope = desk.scope(collection or None, access=caller.access)
     chosen = one_of("status", status, STATUSES) if status else None
     found, total = desk.shelves.page(
-        scope, chosen, sound(q).strip(), limit, offset, sort=sort, is_falling=order == "down"
+        scope, chosen, valid_utf8(q).strip(), limit, offset, sort=sort, is_falling=order == "down"
     )
     listed = [document_json(one) for one in found]
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})

@@ -29,7 +29,7 @@ from refdesk.serve.http.limits import LONGEST_BODY, Limits, bounded
 from refdesk.serve.http.observe import Figures, Spans
 from refdesk.serve.http.sse import Streams
 from refdesk.settings import Settings
-from refdesk.trace import aside
+from refdesk.trace import in_thread
 
 # Whose key does a request carry? Read once for every door that takes HTTP headers.
 
@@ -79,7 +79,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         try:
-            caller, settings = await aside(self._admitted, scope)
+            caller, settings = await in_thread(self._admitted, scope)
         except RefdeskError as error:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
             return

@@ -23,7 +23,7 @@ from refdesk.serve.http.openapi import about, returns_events
 from refdesk.serve.http.requests import RetryIn, UploadId
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads
-from refdesk.trace import aside
+from refdesk.trace import in_thread
 from refdesk.types import Upload
 
 FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
@@ -77,7 +77,7 @@ async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGen
     changes = queue.changes(caller)
     async with aclosing(changes):
         async for changed in changes:
-            if caller.id and await aside(service.desk.keys.of, caller.id) != caller:  # revoked or changed meanwhile
+            if caller.id and await in_thread(service.desk.keys.of, caller.id) != caller:  # revoked or changed meanwhile
                 return
             for one in changed:
                 yield "upload", upload_json(one)
