@@ -69,6 +69,6 @@ def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
     """Any number of lists as one. One alone keeps its scores; several are joined by rank: theirs cannot be compared."""
     if len(lists) == 1:
         return list(lists[0].hits)
-    every = {hit.chunk.id: hit for found in lists for hit in found.hits}
+    every = {hit.chunk.id: hit for found in reversed(lists) for hit in found.hits}  # the first list's scores are kept
     ranked = [[hit.chunk.id for hit in found.hits] for found in lists for _ in range(found.weight)]
     return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(ranked, rrf_k)]
