@@ -58,7 +58,9 @@ SCOPES = [
 ]
 
 
-@pytest.mark.parametrize("scope, wanted", SCOPES, ids=lambda value: repr(value))
+@pytest.mark.parametrize(
+    "scope, wanted", SCOPES, ids=lambda value: str(sorted(value) if isinstance(value, set) else value)
+)
 def test_a_scope_is_kept(desk: Any, scope: dict[str, Any], wanted: set[str]) -> None:
     query = "harbour quay ferry crane"
     for method in ("bm25", "dense", "hybrid", "rrf"):
