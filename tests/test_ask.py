@@ -136,7 +136,7 @@ def test_events_come_in_order_and_add_up(examples: Refdesk) -> None:
 def test_every_stage_is_in_the_trace(examples: Refdesk) -> None:
     answer = examples.ask_sync(ANCHOR, cache=False, level="maximum")
     stages = {one["name"]: one for one in examples.trace(answer.trace_id)["stages"]}
-    assert {"understand", "retrieve", "judge", "assemble", "generate", "attest", "compact"} <= set(stages)
+    assert {"understand", "retrieve", "judge", "assemble", "generate", "attest", "settle"} <= set(stages)
     assert stages["retrieve"]["took_ms"] > 0 and stages["retrieve"]["output"]["hits"] > 0
     assert stages["rerank"]["took_ms"] > 0
     assert answer.metrics["total_ms"] > 0

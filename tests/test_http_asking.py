@@ -140,7 +140,7 @@ def test_a_body_that_is_not_sent_as_json(server: Server) -> None:
     for kind in ("application/x-www-form-urlencoded", "text/plain"):
         response = server.post("/api/query", content='{"q": "x"}', headers={"Content-Type": kind})
         said = response.json()
-        assert response.status_code == 400 and "not sent as JSON" in said["message"]
+        assert response.status_code == 400 and "the body is not JSON" in said["message"]
         assert "Content-Type: application/json" in said["hint"]
 
 

@@ -20,6 +20,7 @@ import pytest
 from conftest import run_refdesk
 from http_server import Server, free_port, served
 from refdesk import Refdesk
+from timing import PATIENCE_S
 
 QUESTION = {"q": "What does the annual inspection of a tide gauge cost?"}
 MOST_S = 4.0  # of the processor; `make bench-http` holds the bar of 1.5 s to the first byte on an idle machine
@@ -140,7 +141,7 @@ def test_connections_that_come_at_once_are_dealt_out(own_folder: Path, two_worke
 def _processes(server: Server, key: str, wanted: int, but: int = 0) -> set[int]:
     """The workers that answer, asked again and again until there are so many."""
     seen: set[int] = set()
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE_S
     while len(seen) < wanted and time.monotonic() < until:
         try:
             seen.add(server.get("/readyz", key=key, headers={"Connection": "close"}).json()["process"])

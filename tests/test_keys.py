@@ -349,7 +349,7 @@ def test_verifying_takes_no_time_and_waits_for_no_writer(desk: Refdesk) -> None:
 def test_keys_from_the_command_line(tmp_path: Path) -> None:
     library = ("--library", tmp_path / "library")
     made = run_refdesk(*library, "keys", "add", "Anna", "--role", "editor", "-c", "finance", "-c", "hr/2024")
-    assert made.returncode == 0 and "not shown again" in made.stderr
+    assert made.returncode == 0 and "shown only this once" in made.stderr
     secret = made.stdout.strip()
     listed = run_refdesk(*library, "keys", "list")
     assert "Anna" in listed.stdout and "finance, hr/2024" in listed.stdout and secret not in listed.stdout

@@ -46,7 +46,7 @@ def served(folder: Path, *options: str) -> Iterator[str]:
         assert process.stderr is not None
         said = process.stderr.readline()
         assert " on http://" in said, said + process.stderr.read()
-        yield said.split(" on ")[1].split(". Ctrl-C")[0]
+        yield said.split(" on ")[1].split(". Press Ctrl-C")[0]
     finally:
         process.terminate()
         process.wait(20)

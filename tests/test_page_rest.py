@@ -116,7 +116,7 @@ def test_a_model_is_tested(browser: Browser, tmp_path: Path) -> None:
         with serving(desk) as server, tab(browser, f"{server.url}/#/settings", allowed=("400", "502")) as page:
             row = page.locator(".setting[data-name='llm.answer']")
             row.get_by_role("button", name="Test").click()
-            expect(row.get_by_role("status")).to_contain_text("Name a model first")
+            expect(row.get_by_role("status")).to_contain_text("Enter a model first")
             row.get_by_role("textbox").fill("openai:test-model")
             row.get_by_role("textbox").press("Enter")
             expect(row.get_by_text("Changed")).to_be_visible()

@@ -185,7 +185,7 @@ def test_bm25_agrees_with_bm25s(examples: Refdesk) -> None:
     """The same terms, k1 1.2, b .75: the top ten are shared but for ties and tantivy's one-byte lengths."""
     chunks = [
         (chunk.id, terms(f"{chunk.context}\n{chunk.text}", document.language))
-        for document, chunk, _ in examples.catalogue.all_chunks()
+        for document, chunk in examples.catalogue.all_chunks()
     ]
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in found] for _, found in chunks]

@@ -106,14 +106,14 @@ def test_one_that_is_finished_while_it_is_taken_back_is_removed(desk: Refdesk, u
     assert [one.id for one in uploads.listed(LOCAL)] == [wanted.id]
 
 
-def test_one_that_is_being_added_is_put_down(desk: Refdesk, uploads: Uploads) -> None:
+def test_one_that_is_being_added_is_cancelled(desk: Refdesk, uploads: Uploads) -> None:
     """As whoever deletes its document does. The others keep their documents, which may be deleted next."""
     unwanted = hand_in(desk, "unwanted.md", LONG * 8)
     wanted = hand_in(desk, "wanted.md", b"The lamp was lit at dusk.")
     uploads.start()
     assert wait_until(lambda: uploads.get(unwanted.id, LOCAL).status == "processing")
     (document,) = (one for one in desk.documents() if one.name == "unwanted.md")
-    uploads.put_down(uploads.waiting_for([document]))
+    uploads.cancel(uploads.waiting_for([document]))
     desk.remove_found([document])  # it may be gone already
     assert (
         wait_until(lambda: desk.shelves.visible(document.id, EVERYTHING) is None)
