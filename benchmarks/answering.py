@@ -76,14 +76,14 @@ class Answered:
 
 def answer(desk: Refdesk, text: str, gone: frozenset[str] = frozenset(), scope: Scope = EVERYTHING) -> Answered | None:
     """The question with the library's settings; None where it is not one to the documents."""
-    library: Any = Without(desk.reader, gone) if gone else desk.reader
+    library: Any = Without(desk.parts.reader, gone) if gone else desk.parts.reader
     trace, settings, question = Trace(), desk.settings, Question(text, scope)
-    query = asyncio.run(understand(question, (), library, desk.embedder, None, settings, trace))
+    query = asyncio.run(understand(question, (), library, desk.parts.embedder, None, settings, trace))
     if query.route != "needs_retrieval":
         return None
     plan, budget = make_plan(question, query, NoModels(), settings, trace)  # type: ignore[arg-type]
     reranker = SentenceReranker()
-    found = asyncio.run(retrieve(query, plan, scope, library, desk.embedder, reranker, settings, trace))
+    found = asyncio.run(retrieve(query, plan, scope, library, desk.parts.embedder, reranker, settings, trace))
     relevance = judge(query, found)
     context = assemble(query, plan, found, library, budget, settings)
     found = with_neighbours(found, context, library)

@@ -23,7 +23,7 @@ def figures(count: int = 150) -> list[Figure]:
     for name in SETS:
         texts = list(dict.fromkeys(text for text, _ in questions(name, count)))
         with library(name) as desk:
-            chunks = desk.reader.chunk_count
+            chunks = desk.parts.reader.chunk_count
             whole = _times(desk, texts, cache=False)
             _times(desk, texts[:50], cache=True)  # fills the cache
             cached = _times(desk, texts[:50], cache=True)

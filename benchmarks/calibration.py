@@ -91,8 +91,8 @@ def _gone(desk: Refdesk, row: dict[str, Any], way: str, articles: Articles | Non
         return frozenset(row["relevant"])
     if articles:
         return articles.around(row["relevant"])
-    vector = desk.embedder.embed_query(row["text"])
-    near = desk.reader.search(row["text"], vector, TOPIC, "hybrid", Scope(), desk.settings)
+    vector = desk.parts.embedder.embed_query(row["text"])
+    near = desk.parts.reader.search(row["text"], vector, TOPIC, "hybrid", Scope(), desk.settings)
     return frozenset(row["relevant"]) | {hit.document.name for hit in near}
 
 

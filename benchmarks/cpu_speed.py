@@ -37,7 +37,7 @@ import sys, time
 import numpy as np
 from refdesk import Refdesk, Scope
 with Refdesk(sys.argv[1]) as desk:
-    vector = np.random.default_rng(1).standard_normal(desk.embedder.dimensions).astype(np.float32)
+    vector = np.random.default_rng(1).standard_normal(desk.parts.embedder.dimensions).astype(np.float32)
     vector /= np.linalg.norm(vector)
     began = time.process_time()
     desk.search_vector("In what year did the war end?", lambda _: vector, 20, "hybrid", Scope(), desk.settings)
@@ -127,11 +127,11 @@ def adding(folder: Path) -> tuple[float, float]:
         desk.add_texts([("first", passages[0])])  # loads what tells languages
         texts = [(f"text {number}", f"{passages[number % len(passages)]} {number}") for number in range(TEXTS)]
         added = cpu_ms(lambda: desk.add_texts(texts)) / TEXTS
-        assert desk.catalogue.counts(embedder.name)["chunks"] == TEXTS + 1, "not one chunk each"
+        assert desk.parts.documents.counts(embedder.name)["chunks"] == TEXTS + 1, "not one chunk each"
         source = Source(embedder.dimensions)
         made = [source.document(number, 1) for number in range(TEXTS)]
         batches = [made[at : at + 256] for at in range(0, TEXTS, 256)]
-        stored = cpu_ms(lambda: [desk.writer.store(batch) for batch in batches]) / TEXTS
+        stored = cpu_ms(lambda: [desk.parts.writer.store(batch) for batch in batches]) / TEXTS
     shutil.rmtree(folder)
     return added, stored
 
@@ -139,20 +139,20 @@ def adding(folder: Path) -> tuple[float, float]:
 def add_and_search(desk: Refdesk, source: Source, rounds: int = 25) -> tuple[float, float]:
     """Medians of CPU and of waiting for a new one-chunk text until a search has found it, its vector given."""
     base = 20_000_000
-    while desk.catalogue.named(f"document {base}"):
+    while desk.parts.documents.named(f"document {base}"):
         base += 1000
     readies = [source.document(base + number, 1) for number in range(rounds)]
     times: list[tuple[float, float]] = []
     for ready in readies:
         vector = ready.embedded[0].vector
         began = time.process_time(), time.perf_counter()
-        desk.writer.store([ready])
+        desk.parts.writer.store([ready])
         hits = desk.search_vector(
             ready.prepared.chunks[0].text[:80], lambda _, v=vector: v, K, "hybrid", Scope(), desk.settings
         )
         times.append((time.process_time() - began[0], time.perf_counter() - began[1]))
         assert any(hit.document.name == ready.prepared.document.name for hit in hits), "not found after adding"
-    desk.writer.remove([desk.catalogue.named(ready.prepared.document.name)[0] for ready in readies])
+    desk.parts.writer.remove([desk.parts.documents.named(ready.prepared.document.name)[0] for ready in readies])
     return statistics.median(cpu for cpu, _ in times) * 1000, statistics.median(wall for _, wall in times) * 1000
 
 

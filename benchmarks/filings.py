@@ -70,19 +70,21 @@ def kgrag(names: Iterable[str]) -> list[Asked]:
 
 
 def understood(desk: Refdesk, text: str) -> Query:
-    return Query(text, text, desk.embedder.embed_query(text), tuple(query_terms(text, desk.reader.languages)))
+    return Query(
+        text, text, desk.parts.embedder.embed_query(text), tuple(query_terms(text, desk.parts.reader.languages))
+    )
 
 
 def run(desk: Refdesk, query: Query, *, k: int, prefers: bool = True) -> Retrieved:
     settings = desk.settings.changed({"rag.prefer_documents": prefers})
     plan = Plan("hybrid", k, max(20, k))
-    ports = (desk.reader, desk.embedder, SentenceReranker())
+    ports = (desk.parts.reader, desk.parts.embedder, SentenceReranker())
     return asyncio.run(retrieve(query, plan, EVERYTHING, *ports, settings, Trace()))
 
 
 def read(desk: Refdesk, query: Query, retrieved: Retrieved) -> Context:
     budget = Budget.for_model(None, desk.settings)
-    return assemble(query, Plan("hybrid", 10, 20), retrieved, desk.reader, budget, desk.settings, None)
+    return assemble(query, Plan("hybrid", 10, 20), retrieved, desk.parts.reader, budget, desk.settings, None)
 
 
 def share(asked: Iterable[Asked], holds: Callable[[Asked], bool]) -> float:
@@ -121,7 +123,7 @@ def _is_read(one: Asked, context: Context) -> bool:
 
 
 def name_figures(desk: Refdesk) -> list[Figure]:
-    documents = desk.reader.documents(EVERYTHING)
+    documents = desk.parts.reader.documents(EVERYTHING)
     names = {one.id: one.name for one in documents}
     asked = kgrag(names.values())
     single, several = ([one for one in asked if (len(one.documents) == 1) == is_single] for is_single in (True, False))
@@ -156,7 +158,7 @@ def time_figures(desk: Refdesk) -> list[Figure]:
     many = len(queries)
     searching = median_ms(lambda i: run(desk, queries[i % many], k=10, prefers=True), 2 * many)
     reading = median_ms(lambda i: read(desk, queries[i % many], found[i % many]), 2 * many)
-    count = desk.reader.chunk_count
+    count = desk.parts.reader.chunk_count
     return [
         Figure(f"retrieve, {count} chunks, p50 (p95)", f"{searching[0]:.1f} ({searching[1]:.1f}) ms"),
         Figure(f"assemble, {count} chunks, p50 (p95)", f"{reading[0]:.1f} ({reading[1]:.1f}) ms"),

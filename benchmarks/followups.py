@@ -94,7 +94,9 @@ def cast() -> Iterator[Case]:
 def recall(desk: Refdesk, texts: tuple[str, ...], relevant: frozenset[str]) -> float:
     """Of one text, or of two whose hits are fused as the flow does it."""
     lists = [
-        desk.reader.search(text, desk.embedder.embed_query(text), DEPTH, "hybrid", EVERYTHING, desk.settings)
+        desk.parts.reader.search(
+            text, desk.parts.embedder.embed_query(text), DEPTH, "hybrid", EVERYTHING, desk.settings
+        )
         for text in texts
     ]
     found_lists = [EngineHits("hybrid", hits, weight) for hits, weight in zip(lists, (BESIDE_WEIGHT, 1), strict=False)]
@@ -110,7 +112,7 @@ def recalls() -> dict[tuple[str, int], list[tuple[float, float, float]]]:
     for name in SETS:
         with library(f"mtrag_{name}") as desk:
             for case in mtrag(name):
-                nearness = DocumentNearness(desk.reader, desk.embedder, EVERYTHING, desk.settings)
+                nearness = DocumentNearness(desk.parts.reader, desk.parts.embedder, EVERYTHING, desk.settings)
                 ours = stand_alone(case.question, case.turns, nearness)
                 own_texts = (ours.beside, ours.text) if ours.beside else (ours.text,)
                 last, own, gold = (
@@ -173,7 +175,7 @@ def after_another_topic() -> Figure:
         text for text in texts if not re.search(r"\b(?:he|she|him|his|her|it|its|they|them|their|this)\b", text, re.I)
     ]
     with library("squad_dev11") as desk:
-        nearness = DocumentNearness(desk.reader, desk.embedder, EVERYTHING, desk.settings)
+        nearness = DocumentNearness(desk.parts.reader, desk.parts.embedder, EVERYTHING, desk.settings)
         changed = [text for text in alone if stand_alone(text, before, nearness).text != text]
     share = len(changed) / len(alone)
     return Figure(f"follow-ups, SQuAD after another topic ({len(alone)} questions): changed wrongly", f"{share:.1%}")

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         results = desk.add(options.folder, on_progress=keep)
         seconds = time.perf_counter() - began
-        well = all(finding.well for finding in desk.maintenance.check())
+        well = all(finding.well for finding in desk.check())
     top = [one for one in results if one.document is None or one.document.parent_id is None]
     counts = Counter(one.outcome for one in top)
     unexplained = [one.name for one in top if one.outcome == "failed" and not one.reason]

@@ -66,13 +66,19 @@ def imports(module: str) -> Iterator[str]:
                 yield below if below in MODULES else str(node.module)
 
 
-def folder(module: str) -> str:
+def part(module: str) -> str:
     """`refdesk.ask.strategies.hybrid` -> `ask`, `refdesk.types` -> `types`."""
     return [*module.split("."), "__init__"][1]
 
 
+def folder(module: str) -> str:
+    """`refdesk.ask.strategies.hybrid` -> `ask/strategies`, `refdesk.types` -> `types`."""
+    within = MODULES[module].parent.relative_to(SOURCE / "refdesk").as_posix()
+    return part(module) if within == "." else within
+
+
 def folder_cycles() -> list[str]:
-    """Pairs of folders that import each other, by whatever way."""
+    """Pairs of folders that import each other, by whatever way, those within folders too."""
     graph: dict[str, set[str]] = defaultdict(set)
     for module in MODULES:
         graph[folder(module)] |= {folder(other) for other in imports(module)} - {folder(module)}
@@ -91,9 +97,9 @@ def outside_the_root() -> list[str]:
     return sorted(
         f"{module} → {other}"
         for module in MODULES
-        if module != ROOT_MODULE and folder(module) not in IMPLEMENTATIONS
+        if module != ROOT_MODULE and part(module) not in IMPLEMENTATIONS
         for other in set(imports(module))
-        if folder(other) in IMPLEMENTATIONS
+        if part(other) in IMPLEMENTATIONS
     )
 
 
@@ -111,33 +117,33 @@ def names_used_twice() -> list[str]:
 
 def methods(node: ast.ClassDef) -> set[str]:
     defined = {part.name for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
-    values = {
-        part.target.id for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
-    }
+    values = {target.id for part in node.body for target in assigned(part) if isinstance(target, ast.Name)}
     return {name for name in defined | values if not name.startswith("_")}
+
+
+def assigned(part: ast.AST) -> list[ast.expr]:
+    """What an assignment gives a value to: `a = b = 1`, `a: int = 1`, `a, b = 1, 2`."""
+    targets = part.targets if isinstance(part, ast.Assign) else [part.target] if isinstance(part, ast.AnnAssign) else []
+    return [one for target in targets for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+
+
+def is_protocol(node: ast.ClassDef) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
 
 
 def lonely_ports() -> list[str]:
     """Protocols that fewer than two classes have all the methods of."""
-    ports = {
-        node.name: methods(node)
-        for module, node in classes()
-        if module == PORTS and any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
-    }
+    ports = {node.name: methods(node) for module, node in classes() if module == PORTS and is_protocol(node)}
     by_name = {node.name: node for _, node in classes()}
 
     def offered(node: ast.ClassDef) -> set[str]:
         bases = [by_name[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in by_name]
         given = {
-            target.attr
-            for part in ast.walk(node)
-            if isinstance(part, ast.Assign | ast.AnnAssign)
-            for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
-            if isinstance(target, ast.Attribute)
+            target.attr for part in ast.walk(node) for target in assigned(part) if isinstance(target, ast.Attribute)
         }
         return methods(node).union(given, *(offered(base) for base in bases))
 
-    makers = [offered(node) for module, node in classes() if module != PORTS]
+    makers = [offered(node) for _, node in classes() if not is_protocol(node)]
     return sorted(name for name, wanted in ports.items() if wanted and sum(wanted <= have for have in makers) < 2)
 
 

@@ -26,10 +26,10 @@ def reranked(name: str, most: int) -> tuple[float, float]:
     """nDCG@10 before and after reranking the first twenty candidates."""
     before = after = count = 0.0
     with library(name) as desk:
-        reader = desk.reader
+        reader = desk.parts.reader
         for row in progress(questions(name, most), name):
             wanted = tuple(query_terms(row["text"], reader.languages))
-            query = Query(row["text"], row["text"], desk.embedder.embed_query(row["text"]), wanted)
+            query = Query(row["text"], row["text"], desk.parts.embedder.embed_query(row["text"]), wanted)
             hits = reader.search(row["text"], query.vector, DEEP, "hybrid", Scope(), desk.settings)
             vectors = reader.sentence_vectors([hit.chunk.id for hit in hits[:LOOKED_AT]])
             weights = idf(reader.frequencies(wanted), reader.chunk_count)

@@ -66,7 +66,7 @@ def ndcg(ranked: Sequence[str], relevant: dict[str, int]) -> float:
 def measure(desk: Refdesk, asked: Sequence[tuple[str, dict[str, int]]]) -> dict[str, float]:
     totals = dict.fromkeys(METHODS, 0.0)
     for text, relevant in asked:
-        vector = desk.embedder.embed_query(text)
+        vector = desk.parts.embedder.embed_query(text)
         for method in METHODS:
             hits = desk.search_vector(text, lambda _, v=vector: v, DEPTH, method, Scope(), desk.settings)
             ranked = list(dict.fromkeys(hit.document.name for hit in hits))
@@ -78,7 +78,7 @@ def agreement(desk: Refdesk, asked: Sequence[tuple[str, dict[str, int]]], depth:
     """Share of our BM25's top 20 chunks that bm25s has in its own, over the same terms."""
     chunks = [
         (chunk.id, terms(f"{chunk.context}\n{chunk.text}", document.language))
-        for document, chunk, _ in desk.catalogue.all_chunks()
+        for document, chunk, _ in desk.parts.documents.all_chunks()
     ]
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in found] for _, found in chunks]
@@ -87,7 +87,7 @@ def agreement(desk: Refdesk, asked: Sequence[tuple[str, dict[str, int]]], depth:
     total = 0.0
     for text, _ in asked:
         wanted = query_terms(text)
-        ours = {i for i, _ in desk.index.lexical(wanted, depth, Scope())}
+        ours = {i for i, _ in desk.parts.index.lexical(wanted, depth, Scope())}
         known = [vocabulary[term] for term in wanted if term in vocabulary]
         places, scores = reference.retrieve([known], k=depth, show_progress=False)
         theirs = {chunks[place][0] for place, score in zip(places[0], scores[0], strict=True) if score > 0}

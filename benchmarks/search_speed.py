@@ -37,13 +37,13 @@ def search_ms(desk: Refdesk, source: Source, method: Method, scope: Scope, round
 def add_ms(desk: Refdesk, source: Source, rounds: int = 15) -> tuple[float, float]:
     """p50 and p95 of storing a document of 50 chunks until a search finds it, its vectors given."""
     base = 10_000_000
-    while desk.catalogue.named(f"document {base}"):
+    while desk.parts.documents.named(f"document {base}"):
         base += 1000
     readies = [source.document(base + number) for number in range(rounds)]
 
     def once(number: int) -> object:
         ready = readies[number]
-        desk.writer.store([ready])
+        desk.parts.writer.store([ready])
         vector = ready.embedded[7].vector
         hits = desk.search_vector(
             ready.prepared.chunks[7].text[:80], lambda _: vector, K, "hybrid", Scope(), desk.settings
@@ -52,18 +52,18 @@ def add_ms(desk: Refdesk, source: Source, rounds: int = 15) -> tuple[float, floa
         return hits
 
     figures = median_ms(once, rounds, warm_up=0)
-    added = [desk.catalogue.named(f"document {base + number}")[0] for number in range(rounds)]
-    desk.writer.remove(added)
+    added = [desk.parts.documents.named(f"document {base + number}")[0] for number in range(rounds)]
+    desk.parts.writer.remove(added)
     return figures
 
 
 def recall(desk: Refdesk, source: Source, rounds: int = 100) -> float:
     """Share of the true 20 nearest that the graph finds."""
-    ids, matrix = desk.catalogue.vectors_after(desk.embedder.name, 0, desk.embedder.dimensions)
+    ids, matrix = desk.parts.documents.vectors_after(desk.parts.embedder.name, 0, desk.parts.embedder.dimensions)
     total = 0.0
     for vector in source.vectors(rounds):
         truth = set(ids[np.argpartition(-(matrix @ vector), K)[:K]].tolist())
-        total += len(truth & {i for i, _ in desk.index.dense(vector, K, Scope())}) / K
+        total += len(truth & {i for i, _ in desk.parts.index.dense(vector, K, Scope())}) / K
     return total / rounds
 
 

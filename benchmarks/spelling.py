@@ -67,7 +67,7 @@ def score(desk: Refdesk, pairs: list[tuple[str, str]]) -> tuple[int, int, int, i
     """Words misspelled, of them put right, of them made another wrong word, and right words changed."""
     wrong = right = other = harmed = 0
     for clean, typed in pairs:
-        found = spelled(typed, desk.reader, EVERYTHING).text
+        found = spelled(typed, desk.parts.reader, EVERYTHING).text
         words = (clean.lower().split(), typed.lower().split(), found.lower().split())
         if len({len(one) for one in words}) > 1:
             continue  # a typo that split or joined words
@@ -91,7 +91,7 @@ def milliseconds(desk: Refdesk, texts: list[str]) -> tuple[float, float]:
     times = []
     for text in texts:
         begin = time.perf_counter()
-        spelled(text, desk.reader, EVERYTHING)
+        spelled(text, desk.parts.reader, EVERYTHING)
         times.append((time.perf_counter() - begin) * 1000)
     times.sort()
     return times[len(times) // 2], times[int(len(times) * 0.95)]
@@ -159,13 +159,13 @@ def figures() -> list[Figure]:
         desk.add_texts({"name": f"note-{place}", "text": text} for place, text in enumerate(held))
         found.append(shown(desk, "DL-2019, words in the documents", queries))
         found.append(shown(desk, "Norvig's set, words in the documents", single))
-        harmed = [text for text in (*clean, *TRADE) if spelled(text, desk.reader, EVERYTHING).changes]
+        harmed = [text for text in (*clean, *TRADE) if spelled(text, desk.parts.reader, EVERYTHING).changes]
         what = f"spelling, right questions changed, words in the documents ({len(clean) + len(TRADE)})"
         found.append(Figure(what, str(len(harmed)), "0", not harmed))
     with library("squad_dev11") as desk:
         found.append(shown(desk, "DL-2019, other documents", queries))
         found.append(shown(desk, "Norvig's set, other documents", single))
-        harmed = [text for text in TRADE if spelled(text, desk.reader, EVERYTHING).changes]
+        harmed = [text for text in TRADE if spelled(text, desk.parts.reader, EVERYTHING).changes]
         found.append(Figure("spelling, words of a trade changed, other documents (8 questions)", str(len(harmed))))
         fine, typos = milliseconds(desk, clean * 3), milliseconds(desk, [text for _, text in queries[:100]])
         text = f"no typo {fine[0]:.1f} (p95 {fine[1]:.1f}), with typos {typos[0]:.1f} (p95 {typos[1]:.1f})"

@@ -72,16 +72,16 @@ class Source:
 def build(folder: Path, count: int) -> tuple[Refdesk, Source, float]:
     """A library of `count` chunks; gives the seconds it took, 0 when it was there already."""
     desk = Refdesk(folder)
-    source = Source(desk.embedder.dimensions)
+    source = Source(desk.parts.embedder.dimensions)
     began = time.perf_counter()
-    have = desk.catalogue.counts(desk.embedder.name)["chunks"]
+    have = desk.parts.documents.counts(desk.parts.embedder.name)["chunks"]
     if have >= count:
-        desk.maintenance.compact()  # a build that was stopped may have left that to do
+        desk.parts.compact()  # a build that was stopped may have left that to do
         return desk, source, 0.0
     for number in range(have // CHUNKS_PER_DOCUMENT, count // CHUNKS_PER_DOCUMENT, DOCUMENTS_PER_BATCH):
         last = min(number + DOCUMENTS_PER_BATCH, count // CHUNKS_PER_DOCUMENT)
-        desk.writer.store([source.document(one) for one in range(number, last)])
-    desk.maintenance.compact(force=True)
+        desk.parts.writer.store([source.document(one) for one in range(number, last)])
+    desk.parts.compact(force=True)
     return desk, source, time.perf_counter() - began
 
 

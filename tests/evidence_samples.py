@@ -44,14 +44,14 @@ def add(desk: Refdesk) -> None:
 
 
 def ask(desk: Refdesk, text: str, **understood: Any) -> Query:
-    wanted = tuple(query_terms(text, desk.reader.languages))
-    return replace(Query(text, text, desk.embedder.embed_query(text), wanted), **understood)
+    wanted = tuple(query_terms(text, desk.parts.reader.languages))
+    return replace(Query(text, text, desk.parts.embedder.embed_query(text), wanted), **understood)
 
 
 def find(desk: Refdesk, query: Query, k: int = 8) -> Retrieved:
-    hits = tuple(desk.reader.search(query.standalone, query.vector, k, "hybrid", Scope(), desk.settings))
-    vectors = desk.reader.sentence_vectors([hit.chunk.id for hit in hits])
-    weights = idf(desk.reader.frequencies(query.terms), desk.reader.chunk_count)
+    hits = tuple(desk.parts.reader.search(query.standalone, query.vector, k, "hybrid", Scope(), desk.settings))
+    vectors = desk.parts.reader.sentence_vectors([hit.chunk.id for hit in hits])
+    weights = idf(desk.parts.reader.frequencies(query.terms), desk.parts.reader.chunk_count)
     return Retrieved(hits, hits, vectors, weights)
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from refdesk import Refdesk
+from refdesk.access import Caller
+from refdesk.caller_desk import CallerDesk
 from timing import PATIENCE_S
 
 SETTINGS: dict[str, Any] = {"ingest.workers": 1, "ingest.ocr": False}
@@ -45,6 +47,11 @@ with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
     results = desk.add(*sys.argv[2:], sync=True)
     print(sorted((one.name, one.outcome) for one in results))
 """
+
+
+def seen_by(desk: Refdesk, *collections: str, key: str = "") -> CallerDesk:
+    """The library for a reader of these collections."""
+    return desk.for_caller(Caller(key, "a reader", "reader", collections))
 
 
 def open_desk(folder: Path, **settings: Any) -> Refdesk:
@@ -106,9 +113,9 @@ def assert_whole(desk: Refdesk) -> None:
 
 def assert_repaired(desk: Refdesk) -> None:
     """The next writer makes SQL and indexes agree."""
-    with desk.writer.locked():
+    with desk.parts.writer.locked():
         pass
-    findings = list(desk.maintenance.check())
+    findings = list(desk.check())
     assert all(finding.well for finding in findings), findings
 
 

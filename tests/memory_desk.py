@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from library_samples import SETTINGS, open_desk
-from refdesk.access import LOCAL, Keys, Sessions
+from refdesk.access import LOCAL, Caller, Sessions
+from refdesk.admin_desk import Parts
 from refdesk.arguments import checked_text
 from refdesk.ask.asking import Asking
 from refdesk.ask.library import LibraryReader
-from refdesk.caller_desk import CallerDesk, Parts
+from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.memory import MemoryFiles, MemoryLeases, MemoryUploads
 from refdesk.files.render import RenderCache, page_image
@@ -34,64 +35,67 @@ from refdesk.store.memory_records import (
     MemorySessions,
     MemorySettings,
 )
-from refdesk.types import Added
+from refdesk.types import Added, Finding
 
 KINDS = ("sql", "memory")
 EMBEDDER = OnnxEmbedder()
 
 
+class NoDirectory(NoModels):
+    """No model is named, and none can be connected."""
+
+    def is_answering(self, settings: Settings) -> bool:
+        return False
+
+
 class MemoryDesk(CallerDesk):
     def __init__(self) -> None:
-        self.settings_store = MemorySettings(Settings().changed(SETTINGS))
-        self.embedder = EMBEDDER
-        self.catalogue = documents = MemoryDocuments()
-        self.uploads, self.files, self.leases = MemoryUploads(), MemoryFiles(), MemoryLeases()
-        self.index = MemoryIndex(documents, EMBEDDER)
-        self.writer = MemoryWriter(documents, self.index, self.files, EMBEDDER.name)
-        self.maintenance = Maintenance(documents, self.index, self.writer, self.files)
-        self.reader = LibraryReader(documents, documents, self.index, EMBEDDER, self.reindex)
-        answers = MemoryAnswers()
-        self.asking = Asking(
-            self.reader,
-            EMBEDDER,
-            lambda settings: NoModels(),
-            lambda settings: None,
-            MemoryCache(self.settings_store.current),
-            MemoryConversations(answers),
-            answers,
-        )
-        keys = MemoryKeys()
-        self.keys = Keys(keys)
-        self.sessions = Sessions(MemorySessions(keys), self.keys, self.settings_store.current)
-        self.feedback = MemoryFeedback(answers)
-        parts = Parts(
-            documents,
-            documents,
-            self.writer,
-            self.files,
-            partial(page_image, self.files, RenderCache(self.files.renders)),
-            EMBEDDER,
-            self.reader,
-            self.asking,
-            self.feedback,
-            self.maintenance.compact,
-            self.settings_store.current,
-            NoModels().aclose,
-        )
-        super().__init__(parts, LOCAL)
+        stored, documents, files = MemorySettings(Settings().changed(SETTINGS)), MemoryDocuments(), MemoryFiles()
+        self.uploads, self.leases = MemoryUploads(), MemoryLeases()
+        index = MemoryIndex(documents, EMBEDDER)
+        writer = MemoryWriter(documents, index, files, EMBEDDER.name)
+        self.maintenance = Maintenance(documents, index, writer, files)
+        reader = LibraryReader(documents, documents, index, EMBEDDER, self.reindex)
+        answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
+        cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
+        parts: Any = {
+            "config": Config(Path("nowhere")),
+            "documents": documents,
+            "chunks": documents,
+            "writer": writer,
+            "index": index,
+            "files": files,
+            "render": partial(page_image, files, RenderCache(files.renders)),
+            "embedder": EMBEDDER,
+            "reader": reader,
+            "asking": Asking(reader, EMBEDDER, lambda _: models, lambda _: None, cache, conversations, answers),
+            "feedback": MemoryFeedback(answers),
+            "keys": keys,
+            "settings_store": stored,
+            "own_settings": {},
+            "settings": stored.current,
+            "models": models,
+            "compact": self.maintenance.compact,
+        }
+        super().__init__(Parts(**parts), LOCAL)
+        self.sessions = Sessions(MemorySessions(keys), self.keys, stored.current)
 
-    @property
-    def settings(self) -> Settings:
-        return self.settings_store.current()
+    def for_caller(self, caller: Caller) -> CallerDesk:
+        return CallerDesk(self.parts, caller)
 
     def reindex(self) -> int:
         return self.maintenance.rebuild(EMBEDDER)
 
+    def check(self) -> list[Finding]:
+        return self.maintenance.check()
+
+    def check_files(self) -> list[Finding]:
+        return self.maintenance.check_files(self.uploads)
+
     def intake(self) -> Intake:
-        setup = Setup(Config(Path("nowhere")), self.settings)
-        return Intake(
-            self.catalogue, self.writer, self.leases, self.uploads, setup, EMBEDDER, print, lambda added: None, list
-        )
+        parts, setup = self.parts, Setup(self.parts.config, self.settings)
+        stores = (parts.documents, parts.writer, self.leases, self.uploads)
+        return Intake(*stores, setup, EMBEDDER, print, lambda added: None, list)
 
     def add(self, *paths: Path) -> list[Added]:
         intake = self.intake()

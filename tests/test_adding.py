@@ -47,11 +47,11 @@ def test_folder_again_does_nothing(tmp_path: Path) -> None:
     notes = write_notes(tmp_path / "notes", 4)
     with open_desk(tmp_path / "library") as desk:
         assert set(outcomes(desk.add(notes)).values()) == {"added"}
-        before = desk.documents(), desk.catalogue.state()
+        before = desk.documents(), desk.parts.documents.state()
         os.utime(notes / "note-0.md")  # touched, not changed
         assert set(outcomes(desk.add(notes)).values()) == {"unchanged"}
         assert set(outcomes(desk.add(notes / "note-1.md", notes, notes)).values()) == {"unchanged"}
-        assert (desk.documents(), desk.catalogue.state()) == before
+        assert (desk.documents(), desk.parts.documents.state()) == before
 
 
 def test_changed_file_is_replaced_and_keeps_its_id(tmp_path: Path) -> None:

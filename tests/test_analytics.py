@@ -21,6 +21,8 @@ from refdesk.store.background import BackgroundWriter
 from refdesk.store.database import open_database
 from refdesk.store.schema import answers
 
+ANNA = Caller("anna", "Anna", "reader")
+
 TODAY = date(2026, 3, 10)
 USUAL = Measured(
     total_ms=100.0,
@@ -221,7 +223,8 @@ def test_questions_that_are_asked_are_counted(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         desk.add_text("note", "The harbour crane lifts forty tonnes.", collection="harbour")
         question = "How much does the harbour crane lift?"
-        first, second = desk.ask_sync(question, owner="anna"), desk.ask_sync(question, owner="anna")
+        anna = desk.for_caller(ANNA)
+        first, second = anna.ask_sync(question), anna.ask_sync(question)
         desk.ask_sync("Hello!")
         assert first.is_answered and second.cached == "exact"
         found = desk.analytics(1)
@@ -232,27 +235,27 @@ def test_questions_that_are_asked_are_counted(tmp_path: Path) -> None:
         assert stages["retrieve"]["count"] == 1, "an answer from the cache has not searched"
         assert stages["recall"]["count"] == 3 and stages["generate"]["p50_ms"] > 0
         assert found["latency"]["total"]["p95_ms"] >= stages["retrieve"]["p95_ms"]
-        desk.feedback.give(first.id, "correct", caller=LOCAL)
-        accuracy = desk.analytics(1, access=("harbour",))["feedback"]["by_collection"]
+        desk.parts.feedback.give(first.id, "correct", caller=LOCAL)
+        accuracy = desk.for_caller(Caller("k", "n", "admin", ("harbour",))).analytics(1)["feedback"]["by_collection"]
         assert accuracy == [{"collection": "harbour", "correct": 1, "wrong": 0, "accuracy": 1.0}]
 
 
 def test_a_question_that_ends_in_an_error_is_kept_and_counted(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         desk.add_text("note", "The harbour crane lifts forty tonnes.", collection="harbour")
-        desk.ask_sync("How much does the harbour crane lift?", owner="anna")
+        desk.for_caller(ANNA).ask_sync("How much does the harbour crane lift?")
         with pytest.raises(UsageError, match="model"):  # the general mode answers without documents: it needs a model
-            desk.ask_sync("What makes the tides?", mode="general", owner="anna")
+            desk.for_caller(ANNA).ask_sync("What makes the tides?", mode="general")
         found = desk.analytics(1)
         assert found["questions"] == 2 and found["abstentions"]["answered"] == 1
         assert found["failures"] == {"failed": 1, "share": 0.5, "codes": {"usage_error": 1}}
         assert found["per_day"][-1]["failed"] == 1
         assert found["cache"]["unknown"] == 0 and found["models"] == [{"model": "extractive", "questions": 1}]
-        failed, answered = desk.asking.answers.recent()
+        failed, answered = desk.parts.asking.answers.recent()
         assert (failed.question, failed.error, answered.error) == ("What makes the tides?", "usage_error", "")
-        trace = desk.trace(failed.id, owner="anna")
+        trace = desk.for_caller(ANNA).trace(failed.id)
         assert {"recall", "understand"} <= {one["name"] for one in trace["stages"]}
         assert trace["error"]["code"] == "usage_error" and "model" in trace["error"]["message"]
         # What it had read is not known: who sees only some collections sees only his own.
-        assert desk.asking.answers.recent(access=("harbour",)) == [answered]
-        assert len(desk.asking.answers.recent(owner="anna", access=("harbour",))) == 2
+        assert desk.parts.asking.answers.recent(access=("harbour",)) == [answered]
+        assert len(desk.parts.asking.answers.recent(owner="anna", access=("harbour",))) == 2

@@ -307,8 +307,8 @@ def test_a_killed_program_loses_the_last_moment_at_most(engine: Engine, store: A
 def test_documents_are_added_while_answers_are_written(tmp_path: Path) -> None:
     """SQLite lets no transaction write that has read before another's commit: all writers take the lock first."""
     with open_desk(tmp_path / "library") as desk:
-        background = BackgroundWriter(desk.catalogue.engine)
-        store = SqlAnswers(desk.catalogue.engine, background)
+        background = BackgroundWriter(desk.parts.documents.engine)
+        store = SqlAnswers(desk.parts.documents.engine, background)
         stop = threading.Event()
         done = 0
 

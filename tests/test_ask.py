@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import ROOT
+from library_samples import seen_by
 from refdesk import Refdesk, UsageError
 from refdesk.answer import Answer
 from refdesk.events import Content, Done, Event, Failed, Sources, Thinking, Verifying
@@ -179,7 +180,7 @@ def test_what_changes_the_answer_changes_the_key(own_examples: Refdesk) -> None:
     assert own_examples.ask_sync(ANCHOR, mode="thorough").cached == "no"
     assert own_examples.ask_sync(ANCHOR, k=3).cached == "no"
     assert own_examples.ask_sync(ANCHOR, settings={"rag.dense_weight": 0.5}).cached == "no"
-    assert own_examples.ask_sync(ANCHOR, access=("default",)).cached == "no"
+    assert seen_by(own_examples, "default").ask_sync(ANCHOR).cached == "no"
     assert own_examples.ask_sync(ANCHOR).cached == "exact"
     own_examples.add_text("note", "The anchor is now 400 kg.")
     assert own_examples.ask_sync(ANCHOR).cached == "no"
@@ -197,7 +198,7 @@ def test_a_follow_up_leans_on_what_was_said(own_examples: Refdesk) -> None:
     assert answer.standalone_question == "And for a week?"
     assert "buoy" in str(own_examples.trace(answer.trace_id)["stages"])
     assert any("wave buoy" in one.quote or "WB-7" in one.quote for one in answer.citations) or not answer.is_answered
-    turns = own_examples.asking.conversations.turns("c1", 10)
+    turns = own_examples.parts.asking.conversations.turns("c1", 10)
     assert [turn.role for turn in turns] == ["user", "assistant"] * 2
     assert turns[2].content == "And for a week?"
 

@@ -46,7 +46,7 @@ class Asker:
     def events(self, question: str = QUESTION, *, roles: dict[str, str] | None = None, **options: Any) -> list[Event]:
         async def every() -> list[Event]:
             found = [event async for event in desk.ask(question, cache=False, **options)]
-            await desk.models.aclose()
+            await desk.aclose()
             return found
 
         with self.desk(**(roles or {})) as desk:
@@ -200,7 +200,7 @@ def test_closing_the_stream_ends_the_request(asker: Asker, server: WireServer) -
             if isinstance(event, Content):
                 break
         await stream.aclose()
-        await desk.models.aclose()
+        await desk.aclose()
 
     with asker.desk() as desk:
         asyncio.run(leave())
@@ -218,7 +218,7 @@ def test_cancelling_the_task_ends_the_request(asker: Asker, server: WireServer) 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await desk.models.aclose()
+        await desk.aclose()
 
     with asker.desk() as desk:
         asyncio.run(cancel())

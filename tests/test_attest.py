@@ -222,13 +222,13 @@ def passages_of(desk: Refdesk, question: str) -> Context:
 def test_extractive_answers_are_proved_at_once(examples: Refdesk) -> None:
     """Whole sentences of the examples, in every format; at most 5 ms for three of them."""
     held = passages_of(examples, "What does an anchor weigh and who maintains the moorings?")
-    vectors = examples.reader.sentence_vectors([one.id for p in held.passages for one in p.chunks])
+    vectors = examples.parts.reader.sentence_vectors([one.id for p in held.passages for one in p.chunks])
     quoted = []
     for place, one in enumerate(held.passages[:3], 1):
         own = [one.chunks[0].text[s.start : s.end] for s in one.chunks[0].sentences]
         quoted.append(f"{max(own, key=len)} [{place}]")
     content = "\n\n".join(quoted)
-    proved = partial(attest, query(), content, (1, 2, 3), held, vectors, examples.embedder.embed_query)
+    proved = partial(attest, query(), content, (1, 2, 3), held, vectors, examples.parts.embedder.embed_query)
     found = proved()
     assert {claim.verdict for claim in found.claims} == {"supported"}
     assert {one.marker for one in found.citations} == {1, 2, 3}

@@ -327,13 +327,13 @@ def test_the_table_does_not_grow_without_end(tmp_path: Path) -> None:
 
 def test_every_change_of_the_corpus_is_another_realm(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk, open_desk(tmp_path / "library") as other:
-        cache = SqlCache(PreparedReader(desk.catalogue.engine), BackgroundWriter(desk.catalogue.engine))
+        cache = SqlCache(PreparedReader(desk.parts.documents.engine), BackgroundWriter(desk.parts.documents.engine))
         realms = []
 
         def ask() -> bytes | None:
             """The cached answer; a new one is put."""
-            assert desk.reader.generation() == other.reader.generation()
-            now = cache_namespace(ASKED, desk.settings, desk.embedder.name, desk.reader.generation())
+            assert desk.parts.reader.generation() == other.parts.reader.generation()
+            now = cache_namespace(ASKED, desk.settings, desk.parts.embedder.name, desk.parts.reader.generation())
             realms.append(now)
             found = cache.get(now, ASKED.text)
             cache.put(now, ASKED.text, None, now.encode())
@@ -348,7 +348,7 @@ def test_every_change_of_the_corpus_is_another_realm(tmp_path: Path) -> None:
         assert ask() is not None, "unchanged"
         other.remove("anchor")
         assert ask() is None
-        other.settings_store.set("rag.top_k", 3)
+        other.parts.settings_store.set("rag.top_k", 3)
         assert ask() is None
         assert len(set(realms)) == 5
 

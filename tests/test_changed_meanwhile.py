@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from library_samples import assert_whole, found_by, open_desk, word, write_mail, write_note
+from library_samples import assert_whole, found_by, open_desk, seen_by, word, write_mail, write_note
 from refdesk import Refdesk
 from refdesk.records import UploadedFile
 from refdesk.types import Added, Progress
@@ -50,8 +50,8 @@ def test_what_is_moved_while_its_new_version_is_read_stays_moved(desk: Refdesk, 
     assert again.outcome == "replaced" and again.document is not None
     (only,) = desk.documents()
     assert (only.id, only.collection, only.name) == (first.document.id, "b", "renamed.md")
-    assert desk.search(word(1, 1), method="bm25", access=("a",)) == []
-    (hit,) = desk.search(word(1, 1), method="bm25", access=("b",))
+    assert seen_by(desk, "a").search(word(1, 1), method="bm25") == []
+    (hit,) = seen_by(desk, "b").search(word(1, 1), method="bm25")
     assert hit.document.id == only.id and found_by(desk, word(1, 0)) == []
     assert_whole(desk)
 

@@ -188,16 +188,16 @@ def test_the_tables_can_be_made_in_postgresql() -> None:
 
 def test_a_backup_holds_conversations_answers_and_settings(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
-        desk.settings_store.set("rag.top_k", 4)
-        SqlConversations(desk.catalogue.engine).append("talk", exchange(0), "answer")
-        background = BackgroundWriter(desk.catalogue.engine)
-        SqlAnswers(desk.catalogue.engine, background).put("answer", question="q", answer=b"{}", trace={"id": "t"})
+        desk.parts.settings_store.set("rag.top_k", 4)
+        SqlConversations(desk.parts.documents.engine).append("talk", exchange(0), "answer")
+        background = BackgroundWriter(desk.parts.documents.engine)
+        SqlAnswers(desk.parts.documents.engine, background).put("answer", question="q", answer=b"{}", trace={"id": "t"})
         background.close()
         desk.backup(tmp_path / "backup.tar")
     Refdesk.restore(tmp_path / "backup.tar", tmp_path / "copy")
     with Refdesk(tmp_path / "copy") as desk:
         assert desk.settings.top_k == 4
-        assert SqlConversations(desk.catalogue.engine).turns("talk", 9) == exchange(0)
-        background = BackgroundWriter(desk.catalogue.engine)
-        assert SqlAnswers(desk.catalogue.engine, background).get("answer") == ({}, {"id": "t"})
+        assert SqlConversations(desk.parts.documents.engine).turns("talk", 9) == exchange(0)
+        background = BackgroundWriter(desk.parts.documents.engine)
+        assert SqlAnswers(desk.parts.documents.engine, background).get("answer") == ({}, {"id": "t"})
         background.close()

@@ -230,7 +230,7 @@ def test_a_day_that_was_dear_makes_the_next_questions_cheaper(
     server.answer_by(answering(usage=(20_000, 2_000)))
     with Refdesk(own_folder) as desk:
         answers = [desk.ask_sync(QUESTION, cache=False) for _ in range(FEW_QUESTIONS)]
-        spent = desk.asking.answers.spent()
+        spent = desk.parts.asking.answers.spent()
     assert answers[0].notes == ()
     assert any("answer.cost_average_usd" in note for note in answers[-1].notes)
     assert spent.questions == FEW_QUESTIONS

@@ -107,7 +107,7 @@ owner = eval(place)
 {DYING_AT}
 index.EXACT_BELOW = 2  # so that a snapshot is made of a library this small
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
-desk.index.refresh()
+desk.parts.index.refresh()
 die_at(owner, name, nth, when)
 if change == "add":
     desk.add_texts([(f"new {{n}}", f"The lamp zq{{n}}v7 was lit at dusk.") for n in range(3)])
@@ -116,7 +116,7 @@ elif change == "replace":
 elif change == "remove":
     desk.remove("text 0", "text 1")
 elif change == "compact":
-    desk.maintenance.compact(force=True)
+    desk.parts.compact(force=True)
 elif change == "rebuild":
     desk.reindex()
 os._exit(0)
@@ -200,7 +200,7 @@ def test_killed_between_two_steps(change: str, small_library: Path, tmp_path: Pa
             elif change == "rebuild":
                 assert desk.reindex() == 6
             elif change == "compact":
-                assert desk.maintenance.compact(force=True)
+                assert desk.parts.compact(force=True)
             assert_repaired(desk)
             assert_whole(desk)
 

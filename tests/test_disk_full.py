@@ -123,7 +123,7 @@ with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
     except RefdeskError as error:
         print(error.sentence)
     try:
-        desk.settings_store.set("rag.top_k", 5)
+        desk.parts.settings_store.set("rag.top_k", 5)
     except RefdeskError as error:
         print(error.sentence)
 """

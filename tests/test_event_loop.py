@@ -86,7 +86,7 @@ def make(folder: Path) -> Refdesk:
 def test_the_monitor_sees_a_statement_on_the_loop(tmp_path: Path) -> None:
     async def blocking() -> None:
         desk.documents()
-        desk.settings_store.load()
+        desk.parts.settings_store.load()
 
     with make(tmp_path) as desk, watched(desk) as monitor:
         desk.documents()

@@ -46,7 +46,7 @@ def desk(own_folder: Path, wire: WireServer) -> Iterator[Refdesk]:
 
 @pytest.fixture
 def server(desk: Refdesk) -> Iterator[Server]:
-    desk.settings_store.change(ONCE)
+    desk.parts.settings_store.change(ONCE)
     with serving(desk) as found:
         yield found
 

@@ -23,15 +23,15 @@ BEN = Caller("ben", "Ben", "reader")
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Refdesk]:
     with open_either(request.param, tmp_path / "library") as found:
         for name, owner, collections in (("one", "anna", ["finance/2024"]), ("hr", "anna", ["finance", "hr"])):
-            found.asking.answers.put(
+            found.parts.asking.answers.put(
                 name, question="q", answer=encode_answer(TYPICAL), trace={}, owner=owner, collections=collections
             )
         yield found
 
 
 def test_a_word_is_kept(desk: Refdesk) -> None:
-    given = desk.feedback.give("one", "wrong", "  it is 350 kg\0 ", caller=ANNA)
-    assert desk.feedback.of("one") == [given]
+    given = desk.parts.feedback.give("one", "wrong", "  it is 350 kg\0 ", caller=ANNA)
+    assert desk.parts.feedback.of("one") == [given]
     assert given.to_dict() | {"created_at": ""} == {
         "answer_id": "one",
         "owner": "anna",
@@ -42,19 +42,19 @@ def test_a_word_is_kept(desk: Refdesk) -> None:
 
 
 def test_a_later_word_replaces(desk: Refdesk) -> None:
-    desk.feedback.give("one", "wrong", "it is 350 kg", caller=ANNA)
-    desk.feedback.give("one", "correct", caller=ANNA)
-    (found,) = desk.feedback.of("one")
+    desk.parts.feedback.give("one", "wrong", "it is 350 kg", caller=ANNA)
+    desk.parts.feedback.give("one", "correct", caller=ANNA)
+    (found,) = desk.parts.feedback.of("one")
     assert (found.verdict, found.correction) == ("correct", "")
 
 
 def test_two_callers_have_two_words(desk: Refdesk) -> None:
-    desk.feedback.give("one", "wrong", caller=ANNA)
+    desk.parts.feedback.give("one", "wrong", caller=ANNA)
     time.sleep(0.003)  # times are in milliseconds
-    desk.feedback.give("one", "correct", caller=LOCAL)
-    assert [(one.owner, one.verdict) for one in desk.feedback.of("one")] == [("", "correct"), ("anna", "wrong")]
-    assert [one.owner for one in desk.feedback.of("one", caller=ANNA)] == ["anna"]
-    assert len(desk.feedback.of("one", caller=LOCAL)) == 2
+    desk.parts.feedback.give("one", "correct", caller=LOCAL)
+    assert [(one.owner, one.verdict) for one in desk.parts.feedback.of("one")] == [("", "correct"), ("anna", "wrong")]
+    assert [one.owner for one in desk.parts.feedback.of("one", caller=ANNA)] == ["anna"]
+    assert len(desk.parts.feedback.of("one", caller=LOCAL)) == 2
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_two_callers_have_two_words(desk: Refdesk) -> None:
 )
 def test_nobody_judges_what_he_does_not_see(desk: Refdesk, answer_id: str, caller: Caller) -> None:
     for door in (
-        lambda: desk.feedback.give(answer_id, "wrong", caller=caller),
-        lambda: desk.feedback.of(answer_id, caller=caller),
+        lambda: desk.parts.feedback.give(answer_id, "wrong", caller=caller),
+        lambda: desk.parts.feedback.of(answer_id, caller=caller),
     ):
         with pytest.raises(NotFound) as refused:
             door()
         assert str(refused.value) == f"there is no answer '{answer_id}'"
-    assert desk.feedback.of(answer_id) == []
+    assert desk.parts.feedback.of(answer_id) == []
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,17 @@ def test_nobody_judges_what_he_does_not_see(desk: Refdesk, answer_id: str, calle
 )
 def test_what_is_no_feedback_is_refused(desk: Refdesk, verdict: str, correction: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        desk.feedback.give("one", verdict, correction, caller=ANNA)
-    assert desk.feedback.of("one") == []
+        desk.parts.feedback.give("one", verdict, correction, caller=ANNA)
+    assert desk.parts.feedback.of("one") == []
 
 
 def test_it_goes_with_its_answer(desk: Refdesk) -> None:
-    desk.asking.conversations.append("talk", [Turn("user", "q")], owner="anna")
-    desk.asking.answers.put("said", question="q", answer=b"{}", trace={}, owner="anna", conversation_id="talk")
-    desk.feedback.give("said", "wrong", caller=ANNA)
-    desk.feedback.give("one", "wrong", caller=ANNA)
-    desk.asking.conversations.delete("talk")
-    assert desk.feedback.of("said") == [] and len(desk.feedback.of("one")) == 1
+    desk.parts.asking.conversations.append("talk", [Turn("user", "q")], owner="anna")
+    desk.parts.asking.answers.put("said", question="q", answer=b"{}", trace={}, owner="anna", conversation_id="talk")
+    desk.parts.feedback.give("said", "wrong", caller=ANNA)
+    desk.parts.feedback.give("one", "wrong", caller=ANNA)
+    desk.parts.asking.conversations.delete("talk")
+    assert desk.parts.feedback.of("said") == [] and len(desk.parts.feedback.of("one")) == 1
     time.sleep(0.002)  # older than now
-    assert desk.asking.answers.prune(0) == 2
-    assert desk.feedback.of("one") == []
+    assert desk.parts.asking.answers.prune(0) == 2
+    assert desk.parts.feedback.of("one") == []

@@ -18,7 +18,7 @@ from write_house import (
     MODULES,
     PAGE,
     ROOT,
-    edges_between,
+    edges_between_folders,
     imports,
     layer,
     page,
@@ -82,7 +82,8 @@ def test_there_are_no_cycles() -> None:
 
 
 def test_there_are_no_cycles_between_folders() -> None:
-    edges, done = edges_between(part), set[str]()
+    """Those within folders are layers too: `serve/http` imports `serve`, and is not imported back."""
+    edges, done = edges_between_folders(), set[str]()
 
     def walk(name: str, path: tuple[str, ...]) -> None:
         assert name not in path, " → ".join((*path, name))
@@ -110,6 +111,61 @@ def test_our_own_imports_stand_at_the_top() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "refdesk"
     ]
     assert not hidden
+
+
+# doors and the desk
+
+STORES = """
+    parts catalogue shelves spool settings_store asking feedback reader writer maintenance index embedder models cache
+    conversations_store answers engine
+"""
+
+
+def doors() -> Iterator[tuple[str, ast.Module]]:
+    for module, path in MODULES.items():
+        if module.startswith(("refdesk.serve", "refdesk.evals")):
+            yield module, tree(path)
+
+
+def test_doors_call_the_desk_and_never_a_store() -> None:
+    """`desk.search`, `self._desk.ask`, `service.desk.for_caller(…).chunks`; never `desk.parts.…`."""
+    reached = [
+        f"{module}:{node.lineno} {ast.unparse(node)}"
+        for module, door in doors()
+        for node in ast.walk(door)
+        if isinstance(node, ast.Attribute) and node.attr in STORES.split() and "desk" in ast.unparse(node.value)
+    ]
+    assert not reached
+
+
+def test_doors_do_not_ask_for_rights_themselves() -> None:
+    """`caller.require` is the desk's to call, and `desk.require` is for what comes before a call of the desk."""
+    asked = [
+        f"{module}:{node.lineno}"
+        for module, door in doors()
+        for node in ast.walk(door)
+        if isinstance(node, ast.Attribute) and node.attr == "require" and ast.unparse(node.value).endswith("caller")
+    ]
+    assert not [place for place in asked if not place.startswith("refdesk.serve.uploads:")]
+
+
+def test_access_is_a_value_that_nobody_leaves_out() -> None:
+    """What a caller may read is his desk's (`desk.for_caller`): no argument of which None means one's own."""
+    wrong = [
+        f"{module}:{node.lineno} {node.name}"
+        for module, path in MODULES.items()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for argument, default in defaults(node.args)
+        if argument.arg == "access" and isinstance(default, ast.Constant) and default.value is None
+    ]
+    assert not wrong
+
+
+def defaults(found: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    positional = [*found.posonlyargs, *found.args]
+    yield from zip(positional[len(positional) - len(found.defaults) :], found.defaults, strict=True)
+    yield from zip(found.kwonlyargs, found.kw_defaults, strict=True)
 
 
 # sizes

@@ -105,7 +105,7 @@ def all_done(server: Server) -> bool:
 
 
 def test_what_waits_for_a_collection_does_not_bring_it_back(server: Server, desk: Refdesk) -> None:
-    with desk.spool.working() as mine:  # nobody else works as long as this is held
+    with desk.uploads.working() as mine:  # nobody else works as long as this is held
         assert mine
         upload(server, "late.md", "harbour/2025")
         upload(server, "other.md", "hr")
@@ -114,14 +114,14 @@ def test_what_waits_for_a_collection_does_not_bring_it_back(server: Server, desk
         assert server.request("DELETE", "/api/collections/harbour").status_code == 200
     assert wait_until(lambda: "other.md" in places(desk) and all_done(server))
     assert set(places(desk)) == {"pay.md", "notes.md", "other.md"}
-    assert not desk.spool.taken_back()
+    assert not desk.uploads.taken_back()
 
 
 def test_a_document_with_a_new_version_on_its_way(server: Server, desk: Refdesk) -> None:
     upload(server, "plan.md", "harbour")
     assert wait_until(lambda: all_done(server))
     document = desk.document("plan.md").id
-    with desk.spool.working():
+    with desk.uploads.working():
         parts = [("files", ("plan.md", b"WorkerMessage anew."))]
         server.post("/api/documents", files=parts, data={"collection": "harbour"})
         for path, body in (("PATCH", {"name": "x"}), ("PATCH", {"collection": "hr"})):

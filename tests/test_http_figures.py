@@ -15,7 +15,7 @@ from PIL import Image
 from http_server import Server, serving
 from library_samples import open_desk, wait_until
 from refdesk import Refdesk
-from refdesk.serve.cli.ask import example_folder
+from refdesk.serve import example_folder
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ class Described:
 @pytest.fixture
 def described(own_folder: Path) -> Iterator[Described]:
     with Refdesk(own_folder) as desk:
-        desk.settings_store.change({"llm.enabled": False, "serve.fetch_networks": "127.0.0.1/32"})
+        desk.parts.settings_store.change({"llm.enabled": False, "serve.fetch_networks": "127.0.0.1/32"})
         secret = desk.keys.add("root", "admin")[1]
         with serving(desk) as server:
             yield Described(server, secret)

@@ -317,8 +317,8 @@ def test_where_the_server_keeps_things_is_for_its_log(
 
 
 def test_where_the_server_keeps_uploads_is_not_told(desk: Refdesk) -> None:
-    with pytest.raises(LibraryError) as told, desk.spool.receiving():
-        raise OSError(errno.EACCES, "Permission denied", str(desk.spool.folder))
+    with pytest.raises(LibraryError) as told, desk.uploads.receiving():
+        raise OSError(errno.EACCES, "Permission denied", str(desk.uploads.folder))
     assert told.value.sentence.startswith("the server cannot write to its folder of uploads")
     assert str(desk.folder) not in told.value.sentence
     assert isinstance(told.value.__cause__, OSError) and str(desk.folder) in str(told.value.__cause__), "for the log"

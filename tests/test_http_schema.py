@@ -16,7 +16,6 @@ from schemathesis.checks import CHECKS
 from http_server import Server, serving
 from refdesk import Refdesk
 from refdesk.serve.http.app import create_app
-from refdesk.types import EVERYTHING
 
 ROOT = Path(__file__).parent.parent
 SHEET = ROOT / "examples" / "documents" / "wb7-mooring-sheet.pdf"
@@ -92,7 +91,7 @@ def there_is(server: Server) -> dict[str, Any]:
     if answer.status_code == 404:
         desk: Refdesk = server.app.state.service.desk  # type: ignore[union-attr]
         # It may lie elsewhere, or under another name: whoever adds its file again finds it there.
-        desk.remove_found([one for one in desk.documents(access=EVERYTHING) if one.source == str(SHEET)])
+        desk.remove_found([one for one in desk.documents() if one.source == str(SHEET)])
         desk.add(SHEET, collection="public")
         return there_is(server)
     answer = answer.json()

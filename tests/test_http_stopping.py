@@ -86,7 +86,7 @@ def test_a_question_stopped_before_its_first_word_says_nothing_to_the_next(
             if name == "thinking" and data["step"] == "generate":
                 server.post(f"/api/conversations/{TALK}/stop")
     assert last_answer(server)["stopped"] is True and last_answer(server)["content"] == ""
-    assert desk.asking.conversations.turns(TALK, 10) == []
+    assert desk.parts.asking.conversations.turns(TALK, 10) == []
 
 
 def test_a_second_reader_follows_a_conversation_that_has_just_begun(server: Server, model: WireServer) -> None:

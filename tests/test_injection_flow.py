@@ -46,11 +46,11 @@ def library(server: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def answer(library: Refdesk, name: str, **changed: object) -> Answer:
     settings = library.settings.changed({"cache.enabled": False, **changed})
-    engine = library.catalogue.engine
+    engine = library.parts.documents.engine
     background = BackgroundWriter(engine)
     desk = AskPorts(
-        library=library.reader,
-        embedder=library.embedder,
+        library=library.parts.reader,
+        embedder=library.parts.embedder,
         reranker=SentenceReranker(),
         models=make_models(library.config, settings),
         cache=SqlCache(PreparedReader(engine), background, lambda: settings),

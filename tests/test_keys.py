@@ -18,6 +18,7 @@ from conftest import run_refdesk
 from library_samples import finish, open_desk, start
 from memory_desk import KINDS, open_either
 from refdesk import Refdesk, UsageError
+from refdesk.access import Caller
 from refdesk.errors import NotFound
 from refdesk.store import keys as adapter
 from refdesk.store.database import PreparedReader, SqlStatement
@@ -206,21 +207,22 @@ def test_the_last_owner_does_not_lock_everyone_out(desk: Refdesk) -> None:
     desk.keys.add("Anna", "admin")
     desk.keys.add("Ben", "reader")
     desk.keys.add("Petra", "admin", ["hr"])  # may change no keys
+    keys = desk.for_caller(Caller("anna", "Anna", "admin")).keys
     for changes in ({"role": "editor"}, {"collections": ["hr"]}):
         with pytest.raises(UsageError, match="'Anna' is the last key that may change keys"):
-            desk.keys.change("Anna", **changes, keep_owner=True)
+            keys.change("Anna", **changes)
     with pytest.raises(UsageError, match="last key"):
-        desk.keys.revoke("Anna", keep_owner=True)
+        keys.revoke("Anna")
     assert next((key.name, key.role) for key in desk.keys.list()) == ("Anna", "admin")
-    desk.keys.change("Anna", name="Anne", keep_owner=True)
-    desk.keys.change("Petra", every_collection=True, keep_owner=True)
-    assert desk.keys.change("Anne", role="reader", keep_owner=True).role == "reader"
+    keys.change("Anna", name="Anne")
+    keys.change("Petra", every_collection=True)
+    assert keys.change("Anne", role="reader").role == "reader"
     assert desk.keys.change("Petra", role="reader").role == "reader", "whoever sits at the machine can undo it"
 
 
 def test_the_only_key_of_all_may_go(desk: Refdesk) -> None:
     desk.keys.add("Anna", "admin")
-    desk.keys.revoke("Anna", keep_owner=True)
+    desk.for_caller(Caller("anna", "Anna", "admin")).keys.revoke("Anna")
     assert not desk.keys.exist()
 
 
@@ -291,7 +293,7 @@ class Lingering:
 def test_a_slow_thread_does_not_bring_back_a_revoked_key(desk: Refdesk) -> None:
     """It read the keys before one was revoked, and hands them in just after a quicker thread has read them anew."""
     key, secret = desk.keys.add("Anna", "reader")
-    reader = Held(PreparedReader(desk.catalogue.engine))
+    reader = Held(PreparedReader(desk.parts.documents.engine))
     store = adapter.SqlKeys(reader, desk._background)
     slow_said: list[adapter.Key | None] = []
     slow = reader.stops = threading.Thread(target=lambda: slow_said.append(store.verify(secret)))
@@ -319,7 +321,7 @@ def test_last_used_is_written_once_a_minute(desk: Refdesk, monkeypatch: pytest.M
         if statement.startswith("UPDATE keys"):
             written.append(statement)
 
-    event.listen(desk.catalogue.engine, "before_cursor_execute", watch)
+    event.listen(desk.parts.documents.engine, "before_cursor_execute", watch)
     _, secret = desk.keys.add("Anna", "reader")
     assert desk.keys.list()[0].last_used == ""
     for _ in range(50):

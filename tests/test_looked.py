@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from library_samples import open_desk
+from library_samples import open_desk, seen_by
 from refdesk import Refdesk
 
 QUESTION = "What does the berth cost a day?"
@@ -25,7 +25,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
 
 
 def test_what_is_cited_read_and_dropped(desk: Refdesk) -> None:
-    answer = desk.ask_sync(QUESTION, access=["harbour", "hr"])
+    answer = seen_by(desk, "harbour", "hr").ask_sync(QUESTION)
     passages = desk.trace(answer.id)["passages"]
     assert {one["document_name"] for one in passages} == {"tariff", "water", "pay", "lamp"}
     uses = {one["chunk_id"]: one["use"] for one in passages}
@@ -52,11 +52,12 @@ def test_an_answer_from_the_cache_was_looked_up_nowhere(desk: Refdesk) -> None:
 
 def test_a_name_that_was_looked_at_is_not_seen_without_its_collection(desk: Refdesk) -> None:
     """The answer rests on the quay alone; papers of others were found, too."""
-    answer = desk.ask_sync("What does berth 3 cost a day?", access=["quay", "hr"], owner="anna", cache=False)
+    anna = seen_by(desk, "quay", "hr", key="anna")
+    answer = anna.ask_sync("What does berth 3 cost a day?", cache=False)
     assert {citation.document_name for citation in answer.citations} <= {f"berth {number}" for number in range(12)}
 
     def names(*access: str) -> set[str]:
-        seen = desk.trace(answer.id, owner="anna", access=access or None)["passages"]
+        seen = (seen_by(desk, *access, key="anna") if access else desk).trace(answer.id)["passages"]
         return {one["document_name"] for one in seen}
 
     berths = {f"berth {number}" for number in range(12)}

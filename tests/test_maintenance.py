@@ -115,11 +115,11 @@ def test_reindex_and_doctor(texts_library: Path, tmp_path: Path) -> None:
     shutil.copytree(texts_library, library)
     with open_desk(library) as desk:
         assert all(finding.well or finding.name == "disk" for finding in examine(desk))
-        with desk.index.folder.joinpath("stray").open("w"):
+        with desk.parts.index.folder.joinpath("stray").open("w"):
             pass
         # An index that opens and is wrong is seen by the doctor, and put right by reindex.
-        desk.index.lexical_index.write((), drop=[(1, 2)])
-        desk.index.lexical_index.reload()
+        desk.parts.index.lexical_index.write((), drop=[(1, 2)])
+        desk.parts.index.lexical_index.reload()
         ill = {finding.name: finding for finding in examine(desk) if not finding.well}
         assert "2 missing" in ill["BM25 index"].text and "reindex" in ill["BM25 index"].advice
         seen: list[tuple[int, int]] = []
@@ -136,8 +136,8 @@ def test_an_index_whose_terms_are_of_an_earlier_version_is_named_and_made_anew(
     library = tmp_path / "library"
     shutil.copytree(texts_library, library)
     with open_desk(library) as desk:
-        assert desk.index.lexical_index.has_current_terms
-        desk.index.lexical_index.folder.joinpath("terms.version").write_text("1")
+        assert desk.parts.index.lexical_index.has_current_terms
+        desk.parts.index.lexical_index.folder.joinpath("terms.version").write_text("1")
         ill = {finding.name: finding for finding in examine(desk) if not finding.well}
         assert "earlier version" in ill["BM25 terms"].text and "reindex" in ill["BM25 terms"].advice
         assert found_by(desk, word(3)) == ["text 3"]  # it is still searched
@@ -185,24 +185,24 @@ def made(number: int, chunks: int = CHUNKS_EACH, version: int = 0) -> Ready:
 
 def nearest(desk: Refdesk, text: str, scope: Scope | None = None, k: int = 1) -> list[str]:
     """The texts of the chunks whose vectors are nearest to that of a text."""
-    desk.index.refresh()
-    found = desk.index.dense(vector_of(text), k, scope or Scope())
-    rows = desk.catalogue.hydrate([chunk_id for chunk_id, _ in found], desk.catalogue.state().generation)
+    desk.parts.index.refresh()
+    found = desk.parts.index.dense(vector_of(text), k, scope or Scope())
+    rows = desk.parts.documents.hydrate([chunk_id for chunk_id, _ in found], desk.parts.documents.state().generation)
     return [rows[chunk_id][0].text for chunk_id, _ in found]
 
 
 def test_a_library_of_a_few_thousand_chunks_gets_a_snapshot(tmp_path: Path) -> None:
     """Without one the first search of every process would read every vector from SQL."""
     with open_desk(tmp_path / "library") as desk:
-        desk.writer.store([made(number) for number in range(TAIL_LIMIT // CHUNKS_EACH + 1)])
-        assert desk.maintenance.compact() and desk.index.vectors.tail_length == 0
-        assert not desk.maintenance.compact()
+        desk.parts.writer.store([made(number) for number in range(TAIL_LIMIT // CHUNKS_EACH + 1)])
+        assert desk.parts.compact() and desk.parts.index.vectors.tail_length == 0
+        assert not desk.parts.compact()
     with open_desk(tmp_path / "library") as desk:
-        assert nearest(desk, "1 7 0") == ["1 7 0"] and desk.index.vectors.tail_length == 0
-        assert len(desk.index.vectors) == desk.catalogue.counts(desk.embedder.name)["vectors"] < 5000
-        desk.writer.store([made(1, 3, version=1)])
+        assert nearest(desk, "1 7 0") == ["1 7 0"] and desk.parts.index.vectors.tail_length == 0
+        assert len(desk.parts.index.vectors) == desk.parts.documents.counts(desk.parts.embedder.name)["vectors"] < 5000
+        desk.parts.writer.store([made(1, 3, version=1)])
         assert nearest(desk, "1 2 1") == ["1 2 1"]
-        assert len(desk.index.vectors) == desk.catalogue.counts(desk.embedder.name)["vectors"]
+        assert len(desk.parts.index.vectors) == desk.parts.documents.counts(desk.parts.embedder.name)["vectors"]
 
 
 @pytest.fixture(scope="module")
@@ -212,8 +212,8 @@ def large_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open_desk(folder) as desk:
         count = EXACT_BELOW // CHUNKS_EACH + 1
         for first in range(0, count, 8):
-            desk.writer.store([made(number) for number in range(first, min(first + 8, count))])
-        assert desk.maintenance.compact(force=True)
+            desk.parts.writer.store([made(number) for number in range(first, min(first + 8, count))])
+        assert desk.parts.compact(force=True)
         assert len(list((folder / "index").glob("vectors-*"))) == 1
     return folder
 
@@ -228,10 +228,10 @@ def large(large_library: Path, tmp_path: Path) -> Path:
 def test_snapshot_with_additions_removals_and_filters(large: Path) -> None:
     with open_desk(large) as desk:
         assert nearest(desk, "7 3 0") == ["7 3 0"]
-        assert not desk.maintenance.compact()  # nothing to do
-        desk.writer.store([made(100, 20)])
+        assert not desk.parts.compact()  # nothing to do
+        desk.parts.writer.store([made(100, 20)])
         assert nearest(desk, "100 5 0") == ["100 5 0"]
-        desk.writer.store([made(8, version=1)])  # replaces one that is in the snapshot
+        desk.parts.writer.store([made(8, version=1)])  # replaces one that is in the snapshot
         assert nearest(desk, "8 3 1") == ["8 3 1"] and nearest(desk, "8 3 0") != ["8 3 0"]
         desk.remove("made 7")
         assert nearest(desk, "7 3 0") != ["7 3 0"]
@@ -247,17 +247,17 @@ def test_snapshot_with_additions_removals_and_filters(large: Path) -> None:
         before = sorted((large / "index").glob("vectors-*"))
         with open_desk(large) as reader:
             assert nearest(reader, "9 1 0") == ["9 1 0"]
-            assert desk.maintenance.compact(force=True)
+            assert desk.parts.compact(force=True)
             assert sorted((large / "index").glob("vectors-*")) != before
             for one in (desk, reader):
                 assert nearest(one, "9 1 0") == ["9 1 0"]
                 assert nearest(one, "8 3 1") == ["8 3 1"]
                 assert nearest(one, "100 5 0") == ["100 5 0"]
                 assert not any(text.startswith("7 ") for text in nearest(one, "7 3 0", k=50))
-        assert desk.catalogue.dropped() == []
+        assert desk.parts.documents.dropped() == []
         assert_repaired(desk)
     with open_desk(large) as desk:
-        assert nearest(desk, "8 3 1") == ["8 3 1"] and desk.index.vectors.tail_length == 0
+        assert nearest(desk, "8 3 1") == ["8 3 1"] and desk.parts.index.vectors.tail_length == 0
 
 
 def remove_file(path: Path) -> None:
@@ -287,13 +287,13 @@ def test_a_damaged_snapshot_does_no_harm(large: Path) -> None:
             damage(snapshot / name)
             with open_desk(large) as desk:
                 assert nearest(desk, "7 3 0") == ["7 3 0"], (name, damage)
-                assert len(desk.index.vectors) == desk.catalogue.counts(desk.embedder.name)["vectors"]
+                assert len(desk.parts.index.vectors) == desk.parts.documents.counts(desk.parts.embedder.name)["vectors"]
             (snapshot / name).unlink(missing_ok=True)
             (snapshot / name).write_bytes(whole)
     truncate_file(snapshot / GRAPH)
     with open_desk(large) as desk:
         desk.add_text("one more", "A small text.")  # writers see that the tail is long, and make a new one
-        assert nearest(desk, "7 3 0") == ["7 3 0"] and desk.index.vectors.tail_length == 0
+        assert nearest(desk, "7 3 0") == ["7 3 0"] and desk.parts.index.vectors.tail_length == 0
         assert_repaired(desk)
 
 
@@ -302,7 +302,7 @@ def test_large_library_is_rebuilt_from_sql(large: Path) -> None:
     shutil.rmtree(large / "index")
     with open_desk(large) as desk:
         assert found_by(desk, "7 3 0") != [] and nearest(desk, "7 3 0") == ["7 3 0"]
-        assert desk.index.vectors.tail_length == 0
+        assert desk.parts.index.vectors.tail_length == 0
         assert_repaired(desk)
 
 

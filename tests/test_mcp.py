@@ -207,7 +207,7 @@ def test_with_keys_http_needs_one_and_sees_what_it_may(own_folder: Path) -> None
         assert text_of(held_back[3]).replace("pay.txt", "nothing.txt") == text_of(held_back[5])
         with Refdesk(own_folder) as desk:
             desk.keys.revoke("Rita")
-            desk.settings_store.change({"serve.requests_per_hour": 1})
+            desk.parts.settings_store.change({"serve.requests_per_hour": 1})
         gone = httpx2.post(address, json={}, headers={"Authorization": f"Bearer {reader}"})
         assert gone.status_code == 401
         enough = httpx2.post(address, json={}, headers={"Authorization": f"Bearer {chief}"})

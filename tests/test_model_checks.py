@@ -93,7 +93,7 @@ def test_names_as_providers_write_them(name: str, listed: list[str], expected: b
 
 
 def test_a_wrong_model_never_stops_answering(server: Server, desk: Refdesk) -> None:
-    desk.settings_store.change({"llm.answer": "openai:gpt-4o", "llm.verifier": "nobody:x"})
+    desk.parts.settings_store.change({"llm.answer": "openai:gpt-4o", "llm.verifier": "nobody:x"})
     response = server.post("/api/query", json={"q": QUESTION})
     answer = response.json()
     assert response.status_code == 200 and "350 kg" in answer["content"] and answer["model"] == "extractive"
@@ -107,7 +107,7 @@ def test_a_wrong_model_never_stops_answering(server: Server, desk: Refdesk) -> N
 
 def test_doctor_asks_the_provider(desk: Refdesk, model: WireServer) -> None:
     ProviderStore(desk.folder).put("openai", Entered(f"{model.url}/v1", KEY))
-    desk.settings_store.change({"llm.answer": "openai:test-model"})
+    desk.parts.settings_store.change({"llm.answer": "openai:test-model"})
     assert [one.text for one in examine(desk) if one.name == "model"] == ["openai:test-model answers at its address"]
     model.models = ["other-model"]
     found = next(one for one in examine(desk) if one.name == "model")
@@ -172,7 +172,7 @@ def test_what_was_entered_goes_before_the_environment(tmp_path: Path) -> None:
 
 def test_testing_a_model_passes_the_breaker_and_resets_it(server: Server, desk: Refdesk, model: WireServer) -> None:
     ProviderStore(desk.folder).put("openai", Entered(f"{model.url}/v1", KEY))
-    desk.settings_store.change({"llm.answer": "openai:test-model", "llm.breaker_failures": 1, "llm.tries": 1})
+    desk.parts.settings_store.change({"llm.answer": "openai:test-model", "llm.breaker_failures": 1, "llm.tries": 1})
     model.fail(500)
 
     def asked() -> str:
@@ -187,6 +187,6 @@ def test_testing_a_model_passes_the_breaker_and_resets_it(server: Server, desk: 
 
 
 def test_models_are_not_looked_for_while_they_are_switched_off(server: Server, desk: Refdesk) -> None:
-    desk.settings_store.change({"llm.enabled": False})
+    desk.parts.settings_store.change({"llm.enabled": False})
     assert saved(server, "ollama:llama3")[0] == 200
     assert server.post("/api/models/list", json={"provider": "ollama"}).status_code == 400

@@ -20,12 +20,14 @@ from library_samples import (
     assert_whole,
     found_by,
     open_desk,
+    seen_by,
     start,
     word,
     write_mail,
     write_note,
 )
 from refdesk import Refdesk, UsageError
+from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound
 from refdesk.records import Move
 from refdesk.store import writer
@@ -41,7 +43,7 @@ def desk(tmp_path: Path) -> Iterator[Refdesk]:
         yield found
 
 
-def places(desk: Refdesk, number: int, **scope: Any) -> set[str]:
+def places(desk: CallerDesk, number: int, **scope: Any) -> set[str]:
     """The collections in which a word is found, by every method."""
     found = [
         {
@@ -58,11 +60,13 @@ def places(desk: Refdesk, number: int, **scope: Any) -> set[str]:
 def test_found_in_the_new_collection_at_once_and_not_in_the_old(desk: Refdesk) -> None:
     moved = desk.move("text 1", " archive/2024 ")
     assert (moved.name, moved.collection) == ("text 1", "archive/2024")
-    for scope in ("collection", "access"):
-        assert places(desk, 1, **{scope: ("archive/2024",)}) == {"archive/2024"}
-        assert places(desk, 1, **{scope: ("archive",)}) == {"archive/2024"}
-        assert places(desk, 1, **{scope: ("default",)}) == set()
-        assert places(desk, 2, **{scope: ("default",)}) == {"default"}
+    for number, place, found in (
+        (1, "archive/2024", {"archive/2024"}),
+        (1, "archive", {"archive/2024"}),
+        (1, "default", set[str]()),
+        (2, "default", {"default"}),
+    ):
+        assert places(desk, number, collection=place) == places(seen_by(desk, place), number) == found
     assert places(desk, 1) == {"archive/2024"}
     assert desk.collections() == [("archive/2024", 1), ("default", 3)]
     assert_repaired(desk)
@@ -71,7 +75,7 @@ def test_found_in_the_new_collection_at_once_and_not_in_the_old(desk: Refdesk) -
 
 def test_nothing_but_the_collection_changes(desk: Refdesk) -> None:
     before, chunks = desk.document("text 1"), desk.chunks("text 1")
-    rows = desk.reader.sentence_vectors([chunks[0].id])[chunks[0].id]
+    rows = desk.parts.reader.sentence_vectors([chunks[0].id])[chunks[0].id]
     hit = desk.search(word(1), method="dense")[0]
     after = desk.move(before.id, "archive")
     assert after.id == before.id and after.created_at == before.created_at and after.chunk_count == before.chunk_count
@@ -82,7 +86,7 @@ def test_nothing_but_the_collection_changes(desk: Refdesk) -> None:
         chunks[0].sequence,
         tuple(chunks[0].spans),
     )
-    assert np.array_equal(desk.reader.sentence_vectors([chunk.id])[chunk.id], rows)
+    assert np.array_equal(desk.parts.reader.sentence_vectors([chunk.id])[chunk.id], rows)
     found = desk.search(word(1), method="dense")[0]
     assert found.document.name == "text 1" and found.cosine == pytest.approx(hit.cosine, abs=1e-3)
     assert desk.pages("text 1")[0].text.startswith("The buoy")
@@ -91,21 +95,21 @@ def test_nothing_but_the_collection_changes(desk: Refdesk) -> None:
 def test_other_readers_notice(desk: Refdesk) -> None:
     with open_desk(desk.folder) as other:
         assert places(other, 1, collection="default") == {"default"}
-        generation = other.reader.generation()
+        generation = other.parts.reader.generation()
         desk.move("text 1", "archive")
         assert places(other, 1, collection="archive") == {"archive"}
         assert places(other, 1, collection="default") == set()
-        assert other.reader.generation() > generation
+        assert other.parts.reader.generation() > generation
         desk.rename("text 1", "letter")
         assert found_by(other, word(1)) == ["letter"]
 
 
 def test_an_answer_from_before_is_not_served_after(desk: Refdesk) -> None:
     question = f"What was moored with {word(1)}?"
-    desk.ask_sync(question, access=("default",))
-    assert desk.ask_sync(question, access=("default",)).cached == "exact"
+    seen_by(desk, "default").ask_sync(question)
+    assert seen_by(desk, "default").ask_sync(question).cached == "exact"
     desk.move("text 1", "archive")
-    answer = desk.ask_sync(question, access=("default",))
+    answer = seen_by(desk, "default").ask_sync(question)
     assert answer.cached == "no" and "text 1" not in {one.document_name for one in answer.citations}
 
 
@@ -126,9 +130,9 @@ def test_moved_twice_and_back(desk: Refdesk) -> None:
     for place in ("a", "b", "default", "a"):
         desk.move("text 1", place)
         assert places(desk, 1) == {place}
-    generation = desk.reader.generation()
+    generation = desk.parts.reader.generation()
     desk.move("text 1", "a")
-    assert desk.reader.generation() == generation, "it lies there already"
+    assert desk.parts.reader.generation() == generation, "it lies there already"
     assert desk.reindex() == 4
     assert places(desk, 1, collection="a") == {"a"}
     assert_repaired(desk)
@@ -180,7 +184,7 @@ def test_a_place_that_is_taken_is_refused(desk: Refdesk) -> None:
 
 @pytest.mark.parametrize("values", [{"status": "pending"}, {"status": "processing"}, {"owner": "a run"}], ids=str)
 def test_what_is_being_added_keeps_still(desk: Refdesk, values: dict[str, str]) -> None:
-    with desk.catalogue.engine.begin() as connection:
+    with desk.parts.documents.engine.begin() as connection:
         connection.execute(update(documents).where(documents.c.name == "text 1").values(values))
     for change in (lambda: desk.move("text 1", "archive"), lambda: desk.rename("text 1", "letter")):
         with pytest.raises(UsageError, match="'text 1' is still being added"):
@@ -200,10 +204,10 @@ def test_a_document_that_failed_moves_too(desk: Refdesk, tmp_path: Path) -> None
 
 def test_renamed(desk: Refdesk) -> None:
     before = desk.document("text 1")
-    generation = desk.reader.generation()
+    generation = desk.parts.reader.generation()
     after = desk.rename("text 1", "  The  Windermoor\nletter.md ")
     assert (after.id, after.name, after.collection) == (before.id, "The Windermoor letter.md", "default")
-    assert desk.reader.generation() > generation
+    assert desk.parts.reader.generation() > generation
     assert found_by(desk, word(1)) == ["The Windermoor letter.md"]
     assert desk.document("The Windermoor letter.md").id == before.id
     with pytest.raises(NotFound, match="there is no document 'text 1'"):
@@ -243,8 +247,8 @@ def test_a_collection_is_renamed_with_what_is_inside_it(
         "text 3": "finances",
     }
     for number in (1, 2):
-        assert places(desk, number, access=("archive",)) == {"archive/money/2024"}
-        assert places(desk, number, access=("finance",)) == set()
+        assert places(seen_by(desk, "archive"), number) == {"archive/money/2024"}
+        assert places(seen_by(desk, "finance"), number) == set()
     assert_whole(desk)
 
 
@@ -307,15 +311,15 @@ def test_what_has_gone_elsewhere_since_it_was_seen_is_not_touched(desk: Refdesk)
     seen = desk.document("text 1")
     desk.move(seen.id, "secret")
     with pytest.raises(NotFound):
-        desk.writer.move([Move(seen.id, seen.collection, "open")])
+        desk.parts.writer.move([Move(seen.id, seen.collection, "open")])
     with pytest.raises(NotFound):
-        desk.writer.rename(seen, "renamed")
-    assert desk.writer.remove([seen]) == [] and desk.document("text 1").collection == "secret"
+        desk.parts.writer.rename(seen, "renamed")
+    assert desk.parts.writer.remove([seen]) == [] and desk.document("text 1").collection == "secret"
 
 
 def test_another_name_in_the_same_place(desk: Refdesk) -> None:
     seen = desk.document("text 1")
-    (moved,) = desk.writer.move([Move(seen.id, seen.collection, seen.collection, "renamed")])
+    (moved,) = desk.parts.writer.move([Move(seen.id, seen.collection, seen.collection, "renamed")])
     assert moved.name == "renamed" and places(desk, 1) == {"default"}
 
 
@@ -358,7 +362,7 @@ from refdesk.store import writer
 
 place, name, nth, when = json.loads(sys.argv[2])
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
-desk.index.refresh()
+desk.parts.index.refresh()
 {DYING_AT}
 die_at(eval(place), name, nth, when)
 desk.move("text 1", "archive")
@@ -406,7 +410,7 @@ def test_killed_between_two_steps(desk: Refdesk, tmp_path: Path) -> None:
             ended.add(here)
             away = {"archive": "default", "default": "archive"}[here]
             for _ in range(2):  # before the next writer has repaired it, and after
-                assert places(again, 1, access=(here,)) == {here} and places(again, 1, access=(away,)) == set(), point
+                assert places(seen_by(again, here), 1) == {here} and places(seen_by(again, away), 1) == set(), point
                 assert_whole(again)
                 assert_repaired(again)
             again.move("text 1", "archive")

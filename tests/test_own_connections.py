@@ -16,7 +16,7 @@ from refdesk import Refdesk
 def test_the_connections_of_threads_that_ended_are_closed(own_examples: Refdesk) -> None:
     def work() -> None:
         own_examples.search("tide gauge", k=3)
-        own_examples.settings_store.current()
+        own_examples.parts.settings_store.current()
 
     def in_threads(count: int) -> int:
         threads = [threading.Thread(target=work) for _ in range(count)]
@@ -33,11 +33,11 @@ def test_the_connections_of_threads_that_ended_are_closed(own_examples: Refdesk)
 
 def test_after_closing_there_is_a_new_one(tmp_path: Path) -> None:
     with Refdesk(tmp_path / "library") as desk:
-        first = desk.catalogue._readers.get()
-        assert desk.catalogue._readers.get() is first
+        first = desk.parts.documents._readers.get()
+        assert desk.parts.documents._readers.get() is first
         held = first.dbapi_connection
-        desk.catalogue.close()
+        desk.parts.documents.close()
         assert isinstance(held, sqlite3.Connection)
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             held.execute("SELECT 1")
-        assert desk.catalogue.state().generation == 0
+        assert desk.parts.documents.state().generation == 0

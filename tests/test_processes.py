@@ -70,7 +70,7 @@ def test_two_add_different_folders(tmp_path: Path) -> None:
     adding = [start(ADDING, library, one), start(ADDING, library, two)]
     with open_desk(library) as desk:
         while any(process.poll() is None for process in adding):
-            assert all(finding.well for finding in desk.maintenance.check())  # at every moment
+            assert all(finding.well for finding in desk.check())  # at every moment
             time.sleep(0.1)
         for process in adding:
             finish(process)
@@ -157,7 +157,7 @@ import os, sys
 from refdesk import Refdesk
 from refdesk.store.writer import SqlWriter
 with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
-    desk.index.refresh()
+    desk.parts.index.refresh()
     purge, calls = SqlWriter._purge, []
     SqlWriter._purge = lambda self: os._exit(9) if calls else calls.append(purge(self))
     desk.remove(*[document.id for document in desk.documents() if document.name.startswith("text")])

@@ -86,7 +86,7 @@ def assert_is(desk: Refdesk, number: int) -> None:
         f"text {number}"
     ]
     assert found_by(desk, word(OLD + NEW - number)) == []
-    assert all(finding.well for finding in desk.maintenance.check_files(desk.spool))
+    assert all(finding.well for finding in desk.check_files())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -190,9 +190,9 @@ def findings(desk: Refdesk) -> dict[str, str]:
 
 
 def upload(desk: Refdesk, name: str, data: bytes) -> Upload:
-    with desk.spool.receiving() as (upload_id, file):
+    with desk.uploads.receiving() as (upload_id, file):
         file.write(data)
-        return desk.spool.accept(Upload(upload_id, name, "default", size=len(data)), file)
+        return desk.uploads.accept(Upload(upload_id, name, "default", size=len(data)), file)
 
 
 def test_doctor_and_backup_see_originals_and_uploads_that_are_missing_or_altered(
@@ -209,8 +209,8 @@ def test_doctor_and_backup_see_originals_and_uploads_that_are_missing_or_altered
         assert told == []
         desk.original("note-1.md").unlink()
         desk.original("note-7.md").write_bytes(b"something else")
-        desk.spool.data(gone.id).unlink()
-        desk.spool.data(changed.id).write_bytes(b"something else")
+        desk.uploads.data(gone.id).unlink()
+        desk.uploads.data(changed.id).write_bytes(b"something else")
         ill = findings(desk)
         assert set(ill) == {"originals", "uploads"}
         assert "note-1.md is missing" in ill["originals"] and "note-7.md is altered" in ill["originals"]
@@ -223,15 +223,15 @@ def test_doctor_and_backup_see_originals_and_uploads_that_are_missing_or_altered
     Refdesk.restore(tmp_path / "whole.tar", tmp_path / "restored")
     with open_desk(tmp_path / "restored") as desk:  # the whole one holds them all
         assert findings(desk) == {}
-        assert {one.name for one in desk.spool.all().values()} == {"kept.txt", "gone.txt", "changed.txt"}
-        assert desk.spool.data(kept.id).read_bytes() == b"kept.txt"
+        assert {one.name for one in desk.uploads.all().values()} == {"kept.txt", "gone.txt", "changed.txt"}
+        assert desk.uploads.data(kept.id).read_bytes() == b"kept.txt"
 
 
 def test_an_upload_keeps_its_hash_as_it_goes_on(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         accepted = upload(desk, "a.txt", b"The lamp was lit.")
-        desk.spool.write(replace(accepted, status="processing"))
-        assert desk.spool.all(anew=True)[accepted.id].content_hash == accepted.content_hash != ""
+        desk.uploads.write(replace(accepted, status="processing"))
+        assert desk.uploads.all(anew=True)[accepted.id].content_hash == accepted.content_hash != ""
         assert "content_hash" not in accepted.to_dict()
 
 
@@ -254,7 +254,7 @@ def test_only_the_owner_can_read_a_library_and_its_backups(tmp_path: Path) -> No
         library = make(tmp_path / "library", OLD, tmp_path / "notes")
         with open_desk(library) as desk:
             upload(desk, "a.txt", b"The lamp was lit.")
-            with desk.spool.working(), desk.at_work():
+            with desk.uploads.working(), desk.at_work():
                 desk.search("lamp")
                 assert (library / "library.db-wal").exists() and wide(library) == {}
             desk.remove("text 1")

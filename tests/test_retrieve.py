@@ -53,7 +53,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
 
 
 def query(desk: Refdesk, text: str, **more: Any) -> Query:
-    return Query(text, text, desk.embedder.embed_query(text), tuple(query_terms(text)), **more)
+    return Query(text, text, desk.parts.embedder.embed_query(text), tuple(query_terms(text)), **more)
 
 
 def run(
@@ -69,7 +69,7 @@ def run(
 ) -> Retrieved:
     asked = query(desk, text, **more)
     changed = desk.settings.changed(settings or {})
-    ports = (desk.reader, desk.embedder, reranker or SentenceReranker())
+    ports = (desk.parts.reader, desk.parts.embedder, reranker or SentenceReranker())
     return asyncio.run(retrieve(asked, plan, scope, *ports, changed, trace or Trace()))
 
 
@@ -117,7 +117,7 @@ def test_what_later_stages_need_is_there(desk: Refdesk) -> None:
     found = run(desk, "What were Northship's net sales in 2019?")
     for hit in found.hits:
         assert len(found.sentence_vectors[hit.chunk.id]) == len(hit.chunk.sentences)
-        for one in desk.reader.neighbours([hit.chunk], 1)[hit.chunk.id]:
+        for one in desk.parts.reader.neighbours([hit.chunk], 1)[hit.chunk.id]:
             assert one.id in found.sentence_vectors and one in found.neighbours[hit.chunk.id]
     assert set(found.idf) == set(query_terms("What were Northship's net sales in 2019?"))
     assert {hit.chunk.id for hit in found.hits} <= {hit.chunk.id for hit in found.considered}
@@ -172,16 +172,16 @@ def test_an_empty_library_gives_nothing(tmp_path: Any) -> None:
 
 def test_each_chunk_is_read_once(desk: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the question is searched twice, once in the documents it names, and passages grow by their neighbours."""
-    desk.reader.refresh()
-    desk.catalogue._read_generation = -1  # as a new process would
+    desk.parts.reader.refresh()
+    desk.parts.documents._read_generation = -1  # as a new process would
     read: list[str] = []
     text = "What were Northship's net sales in 2019?"
     with ThreadPoolExecutor(1) as pool:  # one thread has one connection, which is listened to
         monkeypatch.setitem(trace_module._pools, os.getpid(), pool)
-        driver: Any = pool.submit(lambda: desk.catalogue._readers.get().dbapi_connection).result()
+        driver: Any = pool.submit(lambda: desk.parts.documents._readers.get().dbapi_connection).result()
         pool.submit(driver.set_trace_callback, read.append).result()
         found = run(desk, text)
-        context = pool.submit(assemble, query(desk, text), PLAN, found, desk.reader, ROOM, desk.settings).result()
+        context = pool.submit(assemble, query(desk, text), PLAN, found, desk.parts.reader, ROOM, desk.settings).result()
         pool.submit(driver.set_trace_callback, None).result()
     assert context.passages and any(found.neighbours.values())
     for table in ("chunks WHERE id", "vectors WHERE"):

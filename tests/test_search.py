@@ -30,9 +30,9 @@ def test_hits_carry_both_true_scores(examples: Refdesk, method: Any) -> None:
     hits = examples.search(QUESTION, k=10, method=method)
     ids = [hit.chunk.id for hit in hits]
     assert len(set(ids)) == 10
-    terms = query_terms(QUESTION, examples.index.languages)
-    lexical = examples.index.lexical_scores(terms, ids)
-    cosines = examples.index.cosines(examples.embedder.embed_query(QUESTION), ids)
+    terms = query_terms(QUESTION, examples.parts.index.languages)
+    lexical = examples.parts.index.lexical_scores(terms, ids)
+    cosines = examples.parts.index.cosines(examples.parts.embedder.embed_query(QUESTION), ids)
     for hit in hits:
         assert hit.lexical_score == pytest.approx(lexical.get(hit.chunk.id, 0.0), rel=1e-4)
         assert hit.cosine == pytest.approx(cosines[hit.chunk.id], abs=1e-3)
@@ -46,12 +46,12 @@ def test_hits_carry_both_true_scores(examples: Refdesk, method: Any) -> None:
 
 def test_the_hybrid_score_is_the_formula(examples: Refdesk) -> None:
     """TM2C2 over the candidates of both engines, computed here by hand."""
-    examples.index.refresh()
-    vector = examples.embedder.embed_query(QUESTION)
-    terms = query_terms(QUESTION, examples.index.languages[:4])
+    examples.parts.index.refresh()
+    vector = examples.parts.embedder.embed_query(QUESTION)
+    terms = query_terms(QUESTION, examples.parts.index.languages[:4])
     depth, weight = examples.settings.candidates, examples.settings.dense_weight
-    lexical = dict(examples.index.lexical(terms, 1000, Scope()))
-    cosines = dict(examples.index.dense(vector, 1000, Scope()))
+    lexical = dict(examples.parts.index.lexical(terms, 1000, Scope()))
+    cosines = dict(examples.parts.index.dense(vector, 1000, Scope()))
     best = lambda scores: sorted(scores, key=lambda i: -scores[i])[:depth]  # noqa: E731
     candidates = {*best(lexical), *best(cosines)}
     most_lexical, most_cosine = max(lexical.values()), max(cosines.values())
@@ -114,17 +114,17 @@ QUERY = "harbour fee"
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with Refdesk(tmp_path_factory.mktemp("crowded") / "library") as desk:
-        wanted = desk.embedder.embed_query(QUERY)
+        wanted = desk.parts.embedder.embed_query(QUERY)
         numbers = np.random.default_rng(3)
         far = numbers.standard_normal((INSIDE, len(wanted))).astype(np.float32)
         far /= np.linalg.norm(far, axis=1, keepdims=True)
         near = np.repeat(wanted[None, :], OUTSIDE, axis=0)
         best = Document("", "all", "public", "0" * 64, "ready", language="en", date="2020-01-01", metadata={"by": "x"})
-        desk.writer.store([_ready(best, ["harbour fee " * 5] * OUTSIDE, near, "text", range(1, OUTSIDE + 1))])
+        desk.parts.writer.store([_ready(best, ["harbour fee " * 5] * OUTSIDE, near, "text", range(1, OUTSIDE + 1))])
         chosen = Document("", "few", "port/2024/q1", "1" * 64, "ready", language="en", date="2024-02-03")
         chosen = replace(chosen, metadata={"by": "y", "tide": "low"})
         texts = [f"a note on the fee number {i}" for i in range(INSIDE)]
-        desk.writer.store([_ready(chosen, texts, far, "table", range(5001, 5001 + INSIDE))])
+        desk.parts.writer.store([_ready(chosen, texts, far, "table", range(5001, 5001 + INSIDE))])
         yield desk
 
 

@@ -21,21 +21,21 @@ from timing import loops, while_written
 def stored(desk: Refdesk, **values: str) -> None:
     """Puts values into the table as another version would."""
     rows = [{"name": name, "value": value, "updated_at": ""} for name, value in values.items()]
-    desk.settings_store.set("rag.rrf_k", 31)
-    with desk.catalogue.engine.begin() as connection:
+    desk.parts.settings_store.set("rag.rrf_k", 31)
+    with desk.parts.documents.engine.begin() as connection:
         connection.execute(insert(table), rows)
-    desk.settings_store.set("rag.rrf_k", 32)
+    desk.parts.settings_store.set("rag.rrf_k", 32)
 
 
 def test_a_change_stays(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as desk:
-        assert desk.settings_store.load() == {} and desk.settings == Settings()
-        desk.settings_store.set("rag.top_k", "7")
-        desk.settings_store.set("answer.level", "basic")
-        desk.settings_store.set("ingest.ocr", "no")
-        desk.settings_store.set("rag.dense_weight", 1)
+        assert desk.parts.settings_store.load() == {} and desk.settings == Settings()
+        desk.parts.settings_store.set("rag.top_k", "7")
+        desk.parts.settings_store.set("answer.level", "basic")
+        desk.parts.settings_store.set("ingest.ocr", "no")
+        desk.parts.settings_store.set("rag.dense_weight", 1)
     with Refdesk(tmp_path) as desk:
-        kept = desk.settings_store.load()
+        kept = desk.parts.settings_store.load()
         assert kept == {"answer.level": "basic", "ingest.ocr": False, "rag.dense_weight": 1.0, "rag.top_k": 7}
         assert type(kept["rag.dense_weight"]) is float
         assert desk.settings == Settings().changed(kept)
@@ -44,10 +44,10 @@ def test_a_change_stays(tmp_path: Path) -> None:
 def test_each_place_goes_before_the_one_above(tmp_path: Path) -> None:
     (tmp_path / "refdesk.toml").write_text('[settings]\n"rag.top_k" = 2\n"rag.candidates" = 22\n"rag.rrf_k" = 32\n')
     with Refdesk(tmp_path, settings={"rag.top_k": 4}) as desk:
-        desk.settings_store.change({"rag.top_k": 3, "rag.candidates": 33})
+        desk.parts.settings_store.change({"rag.top_k": 3, "rag.candidates": 33})
         assert (desk.settings.top_k, desk.settings.candidates, desk.settings.rrf_k) == (4, 33, 32)
         assert desk.settings.for_request({"rag.top_k": 5}).top_k == 5
-        desk.settings_store.reset("rag.candidates")
+        desk.parts.settings_store.reset("rag.candidates")
         assert desk.settings.candidates == 22, "what refdesk.toml says"
         with Refdesk(tmp_path) as other:
             assert other.settings.top_k == 3
@@ -56,9 +56,9 @@ def test_each_place_goes_before_the_one_above(tmp_path: Path) -> None:
 def test_another_program_sees_it_at_once(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as here, Refdesk(tmp_path) as there:
         assert there.settings.top_k == 10
-        here.settings_store.set("rag.top_k", 7)
+        here.parts.settings_store.set("rag.top_k", 7)
         assert there.settings.top_k == 7
-        here.settings_store.reset()
+        here.parts.settings_store.reset()
         assert there.settings == Settings()
 
 
@@ -66,7 +66,7 @@ def test_a_search_goes_by_it(tmp_path: Path) -> None:
     with open_desk(tmp_path) as desk:
         desk.add_texts([(f"note {number}", f"The buoy number {number} was moored.") for number in range(6)])
         assert len(desk.search("buoy")) == 6
-        desk.settings_store.set("rag.top_k", 2)
+        desk.parts.settings_store.set("rag.top_k", 2)
         assert len(desk.search("buoy")) == 2
 
 
@@ -81,47 +81,47 @@ def test_a_search_goes_by_it(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_changes_nothing(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     with Refdesk(tmp_path) as desk:
-        desk.settings_store.set("rag.candidates", 44)
+        desk.parts.settings_store.set("rag.candidates", 44)
         with pytest.raises(UsageError, match=message):
-            desk.settings_store.change(values)
-        assert desk.settings_store.load() == {"rag.candidates": 44}
+            desk.parts.settings_store.change(values)
+        assert desk.parts.settings_store.load() == {"rag.candidates": 44}
 
 
 def test_settings_that_hang_together_are_changed_together(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as desk:
         smaller = {"ingest.chunk_minimum": 20, "ingest.chunk_target": 50, "ingest.chunk_maximum": 100}
-        desk.settings_store.change(smaller)
-        assert desk.settings_store.load() == smaller
+        desk.parts.settings_store.change(smaller)
+        assert desk.parts.settings_store.load() == smaller
         with pytest.raises(UsageError, match="must rise"):
-            desk.settings_store.reset("ingest.chunk_target")
-        desk.settings_store.reset()
+            desk.parts.settings_store.reset("ingest.chunk_target")
+        desk.parts.settings_store.reset()
         assert desk.settings == Settings()
     with Refdesk(tmp_path) as desk:
-        desk.settings_store.change(smaller)
-        assert desk.settings.chunk_maximum == 100 and desk.settings_store.notes == ()
+        desk.parts.settings_store.change(smaller)
+        assert desk.settings.chunk_maximum == 100 and desk.parts.settings_store.notes == ()
 
 
 def test_what_another_version_wrote_is_left_alone(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as desk:
         stored(desk, **{"rag.telepathy": "true", "rag.top_k": "5", "rag.fusion": '"magic"', "rag.candidates": "null"})
-        assert desk.settings_store.load() == {"rag.rrf_k": 32, "rag.top_k": 5}
+        assert desk.parts.settings_store.load() == {"rag.rrf_k": 32, "rag.top_k": 5}
         assert desk.settings.top_k == 5
-        said = " ".join(desk.settings_store.notes)
+        said = " ".join(desk.parts.settings_store.notes)
         assert "rag.telepathy is not used: there is no setting" in said and "rag.fusion is not used" in said
-        assert len(desk.settings_store.notes) == 3
-        desk.settings_store.set("rag.top_k", 6)
-        assert len(desk.settings_store.notes) == 3, "they stay for the version that knows them"
-        desk.settings_store.reset("rag.telepathy")
-        assert len(desk.settings_store.notes) == 2
-        desk.settings_store.reset()
-        assert desk.settings_store.notes == () and desk.settings == Settings()
+        assert len(desk.parts.settings_store.notes) == 3
+        desk.parts.settings_store.set("rag.top_k", 6)
+        assert len(desk.parts.settings_store.notes) == 3, "they stay for the version that knows them"
+        desk.parts.settings_store.reset("rag.telepathy")
+        assert len(desk.parts.settings_store.notes) == 2
+        desk.parts.settings_store.reset()
+        assert desk.parts.settings_store.notes == () and desk.settings == Settings()
 
 
 def test_many_programs_change_at_once(tmp_path: Path) -> None:
     names = [spec.name for spec in specs() if type(spec.default) is bool]
     with Refdesk(tmp_path) as desk, Refdesk(tmp_path) as other:
         threads = [
-            threading.Thread(target=one.settings_store.set, args=(name, "true"))
+            threading.Thread(target=one.parts.settings_store.set, args=(name, "true"))
             for name in names
             for one in (desk, other)
         ]
@@ -129,12 +129,12 @@ def test_many_programs_change_at_once(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert set(desk.settings_store.load()) == set(names) == set(other.settings_store.load())
+        assert set(desk.parts.settings_store.load()) == set(names) == set(other.parts.settings_store.load())
 
 
 def test_looking_is_quick_and_waits_for_no_writer(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as desk, while_written(tmp_path / "library.db"):
-        assert loops(desk.settings_store.current, 300) < 0.1  # .005 ms
+        assert loops(desk.parts.settings_store.current, 300) < 0.1  # .005 ms
 
 
 # the command

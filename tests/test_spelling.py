@@ -146,9 +146,9 @@ def test_a_word_of_another_language_a_name_and_a_code_stay(text: str, languages:
 
 
 def test_words_of_the_documents(examples: Refdesk) -> None:
-    found = spelled("What does the moorng weigh?", examples.reader, Scope())
+    found = spelled("What does the moorng weigh?", examples.parts.reader, Scope())
     assert found.changes == (("moorng", "mooring"),)
-    assert not spelled("What does the mooring weigh?", examples.reader, Scope()).changes
+    assert not spelled("What does the mooring weigh?", examples.parts.reader, Scope()).changes
 
 
 def test_a_word_outside_the_scope_is_never_named(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_word_outside_the_scope_is_never_named(tmp_path: Path) -> None:
         desk.add_text("a", "The project Qualvorium is secret. The Qualvorium costs much.", collection="closed")
         desk.add_text("b", "The lighthouse is white.", collection="open")
         typed = "What does the project qualvorum cost?"
-        assert spelled(typed, desk.reader, Scope()).changes == (("qualvorum", "qualvorium"),)
-        assert not spelled(typed, desk.reader, Scope(access=("open",))).changes
-        assert not desk.reader.similar_words("qualvorum", 2, Scope(access=("open",)))
-        assert desk.reader.similar_words("qualvorum", 2, Scope()) == [("qualvorium", 1)]
+        assert spelled(typed, desk.parts.reader, Scope()).changes == (("qualvorum", "qualvorium"),)
+        assert not spelled(typed, desk.parts.reader, Scope(access=("open",))).changes
+        assert not desk.parts.reader.similar_words("qualvorum", 2, Scope(access=("open",)))
+        assert desk.parts.reader.similar_words("qualvorum", 2, Scope()) == [("qualvorium", 1)]

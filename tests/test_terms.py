@@ -185,17 +185,17 @@ def test_bm25_agrees_with_bm25s(examples: Refdesk) -> None:
     """The same terms, k1 1.2, b .75: the top ten are shared but for ties and tantivy's one-byte lengths."""
     chunks = [
         (chunk.id, terms(f"{chunk.context}\n{chunk.text}", document.language))
-        for document, chunk in examples.catalogue.all_chunks()
+        for document, chunk in examples.parts.documents.all_chunks()
     ]
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in found] for _, found in chunks]
     reference = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
     reference.index((ids, vocabulary), show_progress=False)
-    examples.index.refresh()
+    examples.parts.index.refresh()
     shared = wanted = 0
     for text in QUERIES:
         known = [term for term in query_terms(text) if term in vocabulary]
-        ours = dict(examples.index.lexical(known, 10, Scope()))
+        ours = dict(examples.parts.index.lexical(known, 10, Scope()))
         places, scores = reference.retrieve([[vocabulary[term] for term in known]], k=10, show_progress=False)
         theirs = {chunks[place][0]: score for place, score in zip(places[0], scores[0], strict=True) if score > 0}
         shared += len(ours.keys() & theirs.keys())

@@ -32,7 +32,9 @@ def ask(
 ) -> tuple[Query, dict[str, Stage]]:
     asked = question if isinstance(question, Question) else Question(question)
     trace = Trace()
-    query = asyncio.run(understand(asked, turns, desk.reader, desk.embedder, router, settings or desk.settings, trace))
+    query = asyncio.run(
+        understand(asked, turns, desk.parts.reader, desk.parts.embedder, router, settings or desk.settings, trace)
+    )
     return query, {stage.name: stage for stage in trace.stages}
 
 
@@ -43,7 +45,7 @@ def test_a_plain_question(examples: Refdesk) -> None:
     assert query.corrected == "" and query.corrections == ()
     assert (query.route, query.intent) == ("needs_retrieval", "factual")
     assert {"anchor", "wb", "7", "weigh"} <= set(query.terms)
-    assert np.allclose(query.vector, examples.embedder.embed_query(query.standalone))
+    assert np.allclose(query.vector, examples.parts.embedder.embed_query(query.standalone))
     assert list(stages) == ["spell", "rewrite", "embed", "classify"]
     assert stages["rewrite"].skipped == "the first question of a conversation"
     assert stages["embed"].output == {"dimensions": 384}
@@ -74,7 +76,7 @@ def test_follow_ups_stand_alone(examples: Refdesk) -> None:
     query, stages = ask(examples, "What does it cost?", TURNS)
     assert query.standalone == "What does the WB-7 buoy cost?" or "WB-7" in query.standalone
     assert stages["rewrite"].output["changed"] and stages["rewrite"].output["why"] == "pronoun"
-    assert np.allclose(query.vector, examples.embedder.embed_query(query.standalone))
+    assert np.allclose(query.vector, examples.parts.embedder.embed_query(query.standalone))
 
 
 def test_a_new_question_in_a_conversation_is_left_alone(examples: Refdesk) -> None:

@@ -39,11 +39,11 @@ from refdesk.access import LOCAL
 from refdesk.serve.uploads import Uploads, new_upload
 with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) as desk:
     for number in range(2):
-        with desk.spool.receiving() as (upload_id, file):
+        with desk.uploads.receiving() as (upload_id, file):
             text = f"# Tide {number}\\n\\n" + f"The gauge {number} was read at noon. " * 2500
             size = file.write(text.encode())
-            desk.spool.accept(new_upload(upload_id, f"tide-{number}.md", "default", LOCAL, size=size), file)
-    with desk.spool.receiving() as (upload_id, file):
+            desk.uploads.accept(new_upload(upload_id, f"tide-{number}.md", "default", LOCAL, size=size), file)
+    with desk.uploads.receiving() as (upload_id, file):
         file.write(b"half of a fi")
         uploads = Uploads(desk)
         uploads.start()
@@ -74,11 +74,11 @@ def test_files_become_documents_and_bad_ones_say_why(desk: Refdesk, uploads: Upl
     assert (document.name, document.metadata["year"], document.source) == ("a.md", "1911", f"upload:{good.id}")
     assert desk.search("When was the mole finished?")[0].document.id == document.id
     assert desk.original(document.id).read_bytes().startswith(b"# Harbour")
-    assert not desk.spool.has_data(good.id), "the original is kept once"
+    assert not desk.uploads.has_data(good.id), "the original is kept once"
     for failed in (broken, odd):
         assert failed.status == "failed" and len(failed.reason) > 20
         assert desk.document(failed.document_id).error == failed.reason
-        assert desk.spool.has_data(failed.id), "for another try"
+        assert desk.uploads.has_data(failed.id), "for another try"
 
 
 def test_the_same_name_replaces_and_the_same_content_is_left(desk: Refdesk, uploads: Uploads) -> None:
@@ -99,10 +99,10 @@ def test_the_same_name_replaces_and_the_same_content_is_left(desk: Refdesk, uplo
 
 def test_of_two_that_come_in_one_moment_the_second_is_the_later(desk: Refdesk) -> None:
     one = Upload("", "plan.md", "default")
-    desk.spool.folder.mkdir(exist_ok=True)
-    moments = [desk.spool.write(replace(one, id=str(number))).created_at for number in range(200)]
+    desk.uploads.folder.mkdir(exist_ok=True)
+    moments = [desk.uploads.write(replace(one, id=str(number))).created_at for number in range(200)]
     assert sorted(set(moments)) == moments
-    assert [upload.id for upload in desk.spool.all().values()] == [str(number) for number in range(200)]
+    assert [upload.id for upload in desk.uploads.all().values()] == [str(number) for number in range(200)]
 
 
 def test_a_renamed_document_is_not_replaced_by_a_new_file_of_its_old_name(desk: Refdesk, uploads: Uploads) -> None:
@@ -148,7 +148,7 @@ def test_a_killed_server_loses_nothing_that_was_accepted(tmp_path: Path) -> None
     process.wait()
     assert len(list((folder / "uploads").glob("*.part"))) == 1
     with open_desk(folder) as desk:
-        left = desk.spool.all().values()
+        left = desk.uploads.all().values()
         assert sorted(one.name for one in left) == ["tide-0.md", "tide-1.md"], "the half file was never accepted"
         uploads = Uploads(desk)
         uploads.start()
@@ -205,7 +205,7 @@ def test_what_a_stopped_server_had_begun_is_taken_back(tmp_path: Path) -> None:
         assert len(desk.documents()) == 1
         second.forget(upload.id, LOCAL)
         second.start()
-        assert wait_until(lambda: not desk.documents() and not desk.spool.has_data(upload.id))
+        assert wait_until(lambda: not desk.documents() and not desk.uploads.has_data(upload.id))
         second.stop()
         assert second.listed(LOCAL) == []
 
@@ -227,7 +227,7 @@ def test_subscribers_see_every_step_and_only_what_is_theirs(desk: Refdesk, uploa
         seen: list[tuple[str, str]] = []
         async for changed in uploads.changes(caller):
             seen += [(one.name, one.status) for one in changed]
-            if all(one.status == "ready" for one in desk.spool.all().values()) and not changed:
+            if all(one.status == "ready" for one in desk.uploads.all().values()) and not changed:
                 return seen
         return seen
 
@@ -260,31 +260,31 @@ def test_what_belongs_to_another_is_not_there(desk: Refdesk, uploads: Uploads) -
     with pytest.raises(AccessDenied):
         uploads.forget(own.id, Caller("a1", "Anna", "reader", ("finance",)))
     uploads.forget(own.id, ANNA)
-    assert uploads.listed(LOCAL) == [] and not desk.spool.has_data(own.id)
+    assert uploads.listed(LOCAL) == [] and not desk.uploads.has_data(own.id)
 
 
 def test_what_is_old_is_cleared_away_and_nothing_else(desk: Refdesk) -> None:
     old, new, waiting = (hand_in(desk, name, name.encode()) for name in ("old.md", "new.md", "waiting.md"))
-    desk.spool.write(replace(old, status="failed"))
-    later = desk.spool.write(replace(new, status="failed")).updated_at
-    while desk.spool.write(replace(new, status="failed")).updated_at == later:
+    desk.uploads.write(replace(old, status="failed"))
+    later = desk.uploads.write(replace(new, status="failed")).updated_at
+    while desk.uploads.write(replace(new, status="failed")).updated_at == later:
         pass
-    stale = desk.spool.folder / "0123.part"
-    fresh = desk.spool.folder / "4567.part"
+    stale = desk.uploads.folder / "0123.part"
+    fresh = desk.uploads.folder / "4567.part"
     for part in (stale, fresh):
         part.write_bytes(b"half")
     os.utime(stale, (0, 0))
-    desk.spool.clear({"failed": desk.spool.all()[new.id].updated_at})
-    assert sorted(one.name for one in desk.spool.all().values()) == ["new.md", "waiting.md"]
-    assert not desk.spool.has_data(old.id) and desk.spool.has_data(new.id) and desk.spool.has_data(waiting.id)
+    desk.uploads.clear({"failed": desk.uploads.all()[new.id].updated_at})
+    assert sorted(one.name for one in desk.uploads.all().values()) == ["new.md", "waiting.md"]
+    assert not desk.uploads.has_data(old.id) and desk.uploads.has_data(new.id) and desk.uploads.has_data(waiting.id)
     assert fresh.exists() and not stale.exists()
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(desk: Refdesk) -> None:
-    with pytest.raises(DiskFull, match="the server's disk is full"), desk.spool.receiving() as (_, file):
+    with pytest.raises(DiskFull, match="the server's disk is full"), desk.uploads.receiving() as (_, file):
         file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
-    assert list(desk.spool.folder.iterdir()) == []
+    assert list(desk.uploads.folder.iterdir()) == []
 
 
 def test_a_disk_that_has_no_room_for_the_record_keeps_no_file_either(desk: Refdesk) -> None:
@@ -295,13 +295,13 @@ def test_a_disk_that_has_no_room_for_the_record_keeps_no_file_either(desk: Refde
             hand_in(desk, "a.md", b"half")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert list(desk.spool.folder.iterdir()) == []
+    assert list(desk.uploads.folder.iterdir()) == []
 
 
 def test_a_damaged_record_does_not_stop_the_others(desk: Refdesk, uploads: Uploads) -> None:
-    desk.spool.folder.mkdir(exist_ok=True)
-    (desk.spool.folder / "bad.json").write_text('{"id": ')
-    (desk.spool.folder / "worse.json").write_text('["id"]')
+    desk.uploads.folder.mkdir(exist_ok=True)
+    (desk.uploads.folder / "bad.json").write_text('{"id": ')
+    (desk.uploads.folder / "worse.json").write_text('["id"]')
     hand_in(desk, "a.md", b"The lamp was lit at dusk.")
     uploads.wake()
     assert [one.status for one in done(uploads)] == ["ready"]

@@ -32,9 +32,9 @@ from refdesk import Refdesk
 from refdesk.access import LOCAL
 from refdesk.serve.uploads import Uploads, new_upload
 with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) as desk:
-    with desk.spool.receiving() as (upload_id, file):
+    with desk.uploads.receiving() as (upload_id, file):
         size = file.write(open(sys.argv[2], "rb").read())
-        desk.spool.accept(new_upload(upload_id, "mail.eml", "default", LOCAL, size=size), file)
+        desk.uploads.accept(new_upload(upload_id, "mail.eml", "default", LOCAL, size=size), file)
     uploads = Uploads(desk)
     uploads.start()
     while not any(one.status == "ready" for one in desk.documents()):
@@ -89,9 +89,9 @@ def test_one_that_waits_for_its_turn_is_taken_back(desk: Refdesk, uploads: Uploa
     uploads.forget(unwanted.id, LOCAL)
     assert "unwanted.md" not in [one.name for one in uploads.listed(LOCAL)], "at once"
     assert [one.status for one in done(uploads)] == ["ready"] * 4
-    assert wait_until(lambda: not desk.spool.taken_back()), "put down, or removed if it was finished at that moment"
+    assert wait_until(lambda: not desk.uploads.taken_back()), "put down, or removed if it was finished at that moment"
     assert sorted(one.name for one in desk.documents()) == ["0.md", "1.md", "2.md", "3.md"]
-    assert not desk.spool.has_data(unwanted.id)
+    assert not desk.uploads.has_data(unwanted.id)
 
 
 def test_one_that_is_finished_while_it_is_taken_back_is_removed(desk: Refdesk, uploads: Uploads) -> None:
@@ -99,9 +99,9 @@ def test_one_that_is_finished_while_it_is_taken_back_is_removed(desk: Refdesk, u
     unwanted, wanted = (hand_in(desk, name, name.encode()) for name in ("unwanted.md", "wanted.md"))
     uploads.start()
     assert [one.status for one in done(uploads)] == ["ready", "ready"]
-    desk.spool.take_back(unwanted.id)  # as `forget` does that has read `processing` just before
+    desk.uploads.take_back(unwanted.id)  # as `forget` does that has read `processing` just before
     uploads.wake()
-    assert wait_until(lambda: not desk.spool.taken_back())
+    assert wait_until(lambda: not desk.uploads.taken_back())
     assert [one.name for one in desk.documents()] == ["wanted.md"]
     assert [one.id for one in uploads.listed(LOCAL)] == [wanted.id]
 
@@ -116,11 +116,11 @@ def test_one_that_is_being_added_is_cancelled(desk: Refdesk, uploads: Uploads) -
     uploads.cancel(uploads.waiting_for([document]))
     desk.remove_found([document])  # it may be gone already
     assert (
-        wait_until(lambda: desk.shelves.visible(document.id, EVERYTHING) is None)
+        wait_until(lambda: desk.parts.documents.visible(document.id, EVERYTHING) is None)
         and desk.remove_found([document]) == []
     )
     assert [(one.id, one.status) for one in done(uploads)] == [(wanted.id, "ready")]
-    assert wait_until(lambda: not desk.spool.has_data(unwanted.id))
+    assert wait_until(lambda: not desk.uploads.has_data(unwanted.id))
 
 
 def test_whoever_follows_hears_of_one_that_is_gone(desk: Refdesk, uploads: Uploads) -> None:
@@ -137,7 +137,7 @@ def test_whoever_follows_hears_of_one_that_is_gone(desk: Refdesk, uploads: Uploa
         return seen
 
     assert asyncio.run(follow()) == [("a.md", "pending"), ("a.md", "gone")]
-    assert desk.spool.all() == {}
+    assert desk.uploads.all() == {}
 
 
 def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> N
 
 
 def test_a_backup_holds_what_was_accepted_and_waits(desk: Refdesk, uploads: Uploads, tmp_path: Path) -> None:
-    with desk.spool.receiving() as (upload_id, file):
+    with desk.uploads.receiving() as (upload_id, file):
         size = file.write(LONG)
         waits = new_upload(upload_id, "waits.md", "default", LOCAL, size=size, password="sesame")
-        desk.spool.accept(waits, file)
+        desk.uploads.accept(waits, file)
     hand_in(desk, "torn.pdf", b"%PDF-1.7 torn")
     before = desk.backup(tmp_path / "before.tar")
     assert b"sesame" not in before.read_bytes(), "nobody shall keep a password"
@@ -174,7 +174,7 @@ def test_a_backup_holds_what_was_accepted_and_waits(desk: Refdesk, uploads: Uplo
     after = desk.backup(tmp_path / "after.tar")
     for file_, waiting in ((before, ["torn.pdf", "waits.md"]), (after, ["torn.pdf"])):
         with open_desk(Refdesk.restore(file_, tmp_path / file_.stem)) as restored:
-            assert sorted(one.name for one in restored.spool.all().values()) == waiting
+            assert sorted(one.name for one in restored.uploads.all().values()) == waiting
             queue = Uploads(restored)
             queue.start()
             assert {one.name: one.status for one in done(queue)} == {"torn.pdf": "failed", "waits.md": "ready"} or (

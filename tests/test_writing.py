@@ -21,7 +21,7 @@ from refdesk.types import Chunk, Document, Page, Prepared, Sentence, Span
 def ready(desk: Refdesk, number: int, text: str = "The buoy was moored.") -> Ready:
     """A text of one chunk with its vector."""
     chunk = Chunk("", 1, "text", text, (), (1,), (Span(0, len(text), 0, 1),), (Sentence(0, len(text), 1),), 5)
-    vector = np.zeros(desk.embedder.dimensions, dtype=np.float32)
+    vector = np.zeros(desk.parts.embedder.dimensions, dtype=np.float32)
     vector[number % len(vector)] = 1.0
     embedded = Embedded(vector, np.rint(vector[None, :] * 127).astype(np.int8))
     document = Document("", f"text {number}", "default", f"{number:064d}", "pending", language="en", chunk_count=1)
@@ -45,11 +45,11 @@ def statements(desk: Refdesk) -> Iterator[list[tuple[str, Any]]]:
 
 def test_a_document_takes_two_statements(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
-        desk.writer.store([ready(desk, 0)])
+        desk.parts.writer.store([ready(desk, 0)])
         with statements(desk) as few:
-            desk.writer.store([ready(desk, number) for number in range(1, 6)])
+            desk.parts.writer.store([ready(desk, number) for number in range(1, 6)])
         with statements(desk) as many:
-            stored = desk.writer.store([ready(desk, number) for number in range(6, 46)])
+            stored = desk.parts.writer.store([ready(desk, number) for number in range(6, 46)])
         assert [outcome for _, outcome in stored] == ["added"] * 40
         assert len(many) - len(few) <= 2 * (40 - 5), "one looks it up, one writes its row"
         assert_repaired(desk)
@@ -57,9 +57,9 @@ def test_a_document_takes_two_statements(tmp_path: Path) -> None:
 
 def test_what_is_given_back_is_what_is_stored(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
-        first = desk.writer.store([ready(desk, number) for number in range(3)])
+        first = desk.parts.writer.store([ready(desk, number) for number in range(3)])
         assert [document for document, _ in first] == [desk.document(f"text {number}") for number in range(3)]
-        again = desk.writer.store([ready(desk, 1, "The lamp was lit."), ready(desk, 3)])
+        again = desk.parts.writer.store([ready(desk, 1, "The lamp was lit."), ready(desk, 3)])
         assert [outcome for _, outcome in again] == ["replaced", "added"]
         for document, _ in again:
             assert document == desk.document(document.name)
@@ -72,8 +72,8 @@ def test_no_statement_of_a_store_reads_a_whole_table(tmp_path: Path) -> None:
     """A text was looked up among all texts of its collection: adding to 100,000 took ever longer."""
     with open_desk(tmp_path / "library") as desk:
         with statements(desk) as seen:
-            desk.writer.store([ready(desk, number) for number in range(3)])
-            desk.writer.store([ready(desk, number, "The lamp was lit.") for number in range(3)])
+            desk.parts.writer.store([ready(desk, number) for number in range(3)])
+            desk.parts.writer.store([ready(desk, number, "The lamp was lit.") for number in range(3)])
         looked_up = False
         with desk._engine.connect() as connection:
             for statement, parameters in seen:
@@ -95,15 +95,15 @@ def test_the_languages_of_the_library_are_followed(tmp_path: Path) -> None:
             return replace(made, prepared=replace(made.prepared, document=document))
 
         def languages() -> tuple[str, ...]:
-            desk.index.refresh()
-            assert desk.catalogue.spoken() == set(desk.reader.languages)
-            return desk.reader.languages
+            desk.parts.index.refresh()
+            assert desk.parts.documents.spoken() == set(desk.parts.reader.languages)
+            return desk.parts.reader.languages
 
-        desk.writer.store([spoken(number, "en") for number in range(300)])
+        desk.parts.writer.store([spoken(number, "en") for number in range(300)])
         assert languages() == ("en",)
-        desk.writer.store([spoken(300, "de"), spoken(301, "")])  # too few for all to be counted again
+        desk.parts.writer.store([spoken(300, "de"), spoken(301, "")])  # too few for all to be counted again
         assert languages() == ("en", "de")
         desk.remove("text 300")
         assert languages() == ("en",)
-        desk.writer.store([spoken(number, "de") for number in range(200)])
+        desk.parts.writer.store([spoken(number, "de") for number in range(200)])
         assert languages() == ("de", "en")

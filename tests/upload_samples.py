@@ -21,9 +21,9 @@ from refdesk.types import Upload
 def hand_in(
     desk: Refdesk, name: str, data: bytes, caller: Caller = LOCAL, collection: str = "default", **options: Any
 ) -> Upload:
-    with desk.spool.receiving() as (upload_id, file):
+    with desk.uploads.receiving() as (upload_id, file):
         file.write(data)
-        return desk.spool.accept(new_upload(upload_id, name, collection, caller, size=len(data), **options), file)
+        return desk.uploads.accept(new_upload(upload_id, name, collection, caller, size=len(data), **options), file)
 
 
 def done(uploads: Uploads) -> list[Upload]:

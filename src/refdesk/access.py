@@ -11,7 +11,7 @@ from refdesk.errors import AccessDenied, UsageError
 from refdesk.records import Key, lies_within
 from refdesk.settings import Settings
 from refdesk.store_ports import KeyStore, SessionStore
-from refdesk.types import EVERYTHING, Access
+from refdesk.types import EVERYTHING, Seen
 
 Role = Literal["reader", "editor", "admin"]
 Reading = Literal["search", "ask", "read", "feedback"]
@@ -62,8 +62,8 @@ class Caller:
     collections: tuple[str, ...] | None = None
 
     @property
-    def access(self) -> Access:
-        """For every method that takes `access`."""
+    def access(self) -> Seen:
+        """The collections that are read for this caller."""
         return EVERYTHING if self.collections is None else self.collections
 
     @property
@@ -95,8 +95,9 @@ LOCAL = Caller("", "local", "admin")
 class Keys:
     """`desk.keys`: adds, lists, changes and revokes keys, and knows the caller by a secret."""
 
-    def __init__(self, store: KeyStore) -> None:
-        self._store = store
+    def __init__(self, store: KeyStore, *, keep_owner: bool = False) -> None:
+        """`keep_owner` refuses to leave keys of which none may change keys: for callers who could not undo it."""
+        self._store, self._keep_owner = store, keep_owner
 
     def add(self, name: str, role: str = "reader", collections: Sequence[str] | None = None) -> tuple[Key, str]:
         """A key and its secret, shown this once; no collection named is all of them.
@@ -113,12 +114,10 @@ class Keys:
         role: str | None = None,
         collections: Sequence[str] | None = None,
         every_collection: bool = False,
-        keep_owner: bool = False,
     ) -> Key:
         """Gives a key another name, role or other collections; what is not named stays. Gives it as it is now.
 
-        Its secret, sign-ins, conversations and answers stay. `keep_owner` refuses to leave keys of which none may
-        change keys: for callers who could not undo it.
+        Its secret, sign-ins, conversations and answers stay.
 
         >>> desk.keys.change("Anna", role="editor", collections=["finance", "hr"])
         """
@@ -134,14 +133,14 @@ class Keys:
             role=None if role is None else one_of("role", role, ROLES),
             collections=None if collections is None else _granted(collections),
             every_collection=every_collection,
-            keep_owner=keep_owner,
+            keep_owner=self._keep_owner,
         )
 
     def list(self) -> list[Key]:
         return self._store.list()
 
-    def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
-        return self._store.revoke(name_or_id, keep_owner=keep_owner)
+    def revoke(self, name_or_id: str) -> Key:
+        return self._store.revoke(name_or_id, keep_owner=self._keep_owner)
 
     def exist(self) -> bool:
         """Whether there is any key; without one, a library on one's own machine is open."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,14 +11,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from refdesk.access import LOCAL, Caller, Keys, Sessions
+import numpy as np
+
+from refdesk.access import LOCAL, Caller, Sessions
+from refdesk.admin_desk import Parts
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.asking import Asking
 from refdesk.ask.library import LibraryReader
-from refdesk.caller_desk import CallerDesk, Parts
+from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.config import load_config
 from refdesk.disk import DATABASE, close_to_others, explain, is_open_to_others, make_folder, open_to_others
-from refdesk.errors import UsageError
+from refdesk.errors import RefdeskError, UsageError
 from refdesk.files import backup as backups
 from refdesk.files.local import LocalFiles, LocalLeases
 from refdesk.files.render import RenderCache, page_image
@@ -27,7 +29,6 @@ from refdesk.files.uploads import LocalUploads
 from refdesk.index.local import LocalIndex
 from refdesk.ingest.add import Intake
 from refdesk.ingest.workers import Setup
-from refdesk.ports import Embedder
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.registry import make_embedder
 from refdesk.records import Damage, LibraryState, UploadedFile
@@ -45,7 +46,6 @@ from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Progress
 
 logger = logging.getLogger("refdesk")
-DEFAULT_COLLECTION = "default"
 UPLOADS = "uploads"  # the folder within the library where uploaded files wait
 
 
@@ -58,60 +58,60 @@ class Refdesk(CallerDesk):
     """
 
     def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
-        self.config = load_config(library)
-        self._own_settings = dict(settings or {})
-        base, gone = Settings().changed_leniently(self.config.settings)
+        self.config = config = load_config(library)
+        own = dict(settings or {})
+        base, gone = Settings().changed_leniently(config.settings)
         for note in gone:
-            logger.warning("%s: %s", self.config.library / "refdesk.toml", note)
-        made = base.changed(self._own_settings)  # what is wrong is said before anything is opened
-        self.folder = self.config.library
+            logger.warning("%s: %s", config.library / "refdesk.toml", note)
+        self._made_settings = (base, base.changed(own))  # what is wrong is said before anything is opened
+        self.folder = config.library
         files = self._open_folder()
-        self.embedder: Embedder = make_embedder(self.config)
+        embedder = make_embedder(config)
         engine = self._engine = open_database(self.folder / DATABASE)
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
-        self.settings_store = SqlSettings(self._reads, base, gone)
-        self._made_settings = (base, made)  # the store's, and those with this program's own
-        current: Callable[[], Settings] = lambda: self.settings  # noqa: E731
-        self._documents = SqlDocuments(engine)
+        stored = SqlSettings(self._reads, base, gone)
+        current: Callable[[], Settings] = lambda: self._current(stored, own)  # noqa: E731
+        self._documents = documents = SqlDocuments(engine)
         self.uploads = LocalUploads(self.folder / UPLOADS)
         self._leases = LocalLeases(self.folder / "runs")
-        self.index = LocalIndex(self.folder / "index", self._documents, self.embedder)
-        lock = self.folder / "writer.lock"
-        self.writer = SqlWriter(engine, self._documents, self.index, files, lock, self.embedder.name)
-        self.maintenance = Maintenance(self._documents, self.index, self.writer, files)
-        self.reader = LibraryReader(self._documents, self._documents, self.index, self.embedder, self.reindex)
-        self.models = ModelDirectory(self.config)
-        self.asking = Asking(
-            self.reader,
-            self.embedder,
-            self.models.of,
-            self.models.reranker,
-            SqlCache(self._reads, self._background, current),
-            SqlConversations(engine),
-            answers := SqlAnswers(engine, self._background, current),
-        )
-        self.keys = Keys(SqlKeys(self._reads, self._background))
-        self.sessions = Sessions(SqlSessions(self._reads), self.keys, current)
-        self.feedback = SqlFeedback(engine, answers)
-        # Old names of the same things, until the doors have changed over.
-        self.catalogue = self.shelves = self._documents
-        self.spool = self.uploads
+        index = LocalIndex(self.folder / "index", documents, embedder)
+        self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
+        self._maintenance = Maintenance(documents, index, writer, files)
+        reader = LibraryReader(documents, documents, index, embedder, self.reindex)
+        models = ModelDirectory(config)
+        cache = SqlCache(self._reads, self._background, current)
+        answers = SqlAnswers(engine, self._background, current)
+        conversations = SqlConversations(engine)
         parts = Parts(
-            documents=self._documents,
-            chunks=self._documents,
-            writer=self.writer,
+            config=config,
+            documents=documents,
+            chunks=documents,
+            writer=writer,
+            index=index,
             files=files,
             render=partial(page_image, files, RenderCache(files.renders)),
-            embedder=self.embedder,
-            reader=self.reader,
-            asking=self.asking,
-            feedback=self.feedback,
-            compact=self.maintenance.compact,
+            embedder=embedder,
+            reader=reader,
+            asking=Asking(reader, embedder, models.of, models.reranker, cache, conversations, answers),
+            feedback=SqlFeedback(engine, answers),
+            keys=SqlKeys(self._reads, self._background),
+            settings_store=stored,
+            own_settings=own,
             settings=current,
-            close_models=self.models.aclose,
+            models=models,
+            compact=self._maintenance.compact,
         )
         super().__init__(parts, LOCAL)
+        self.sessions = Sessions(SqlSessions(self._reads), self.keys, current)
+
+    def _current(self, stored: SqlSettings, own: Mapping[str, Any]) -> Settings:
+        """The library's settings with those of this program; every question asks, few change them."""
+        seen, made = self._made_settings
+        if (now := stored.current()) is not seen:
+            made = now.changed(own)
+            self._made_settings = (now, made)
+        return made
 
     def _open_folder(self) -> LocalFiles:
         try:
@@ -148,48 +148,7 @@ class Refdesk(CallerDesk):
 
         >>> desk.for_caller(desk.keys.verify(secret)).search("price list")
         """
-        return CallerDesk(self._parts, caller)
-
-    def for_callers(self) -> Refdesk:
-        """The same library for a door that serves others: a call that forgets `access` fails there, and gives nothing.
-
-        It is still closed by who opened it.
-        """
-        found = copy.copy(self)
-        found._caller = None
-        return found
-
-    # settings
-
-    @property
-    def settings(self) -> Settings:
-        """As they are now: the defaults, refdesk.toml, the library's own in SQL, then those of this program."""
-        stored, made = self._made_settings
-        current = self.settings_store.current()
-        if current is not stored:  # every question asks, few change them
-            made = current.changed(self._own_settings)
-            self._made_settings = (current, made)
-        return made
-
-    def stored_settings(self) -> dict[str, Any]:
-        """Those that were set for this library."""
-        return self.settings_store.load()
-
-    @property
-    def settings_notes(self) -> tuple[str, ...]:
-        """What is stored or in refdesk.toml and not used, and why."""
-        return self.settings_store.notes
-
-    def change_settings(self, values: Mapping[str, Any], *, reset: Iterable[str] = ()) -> None:
-        """For this library, seen by every program at its next question; nothing changes when one is wrong."""
-        self.settings_store.change(values, reset)
-
-    def reset_settings(self, name: str | None = None) -> None:
-        """One, or all, to what refdesk.toml or the default says."""
-        self.settings_store.reset(name)
-
-    def use_preset(self, name: str) -> None:
-        self.settings_store.use_preset(name)
+        return CallerDesk(self.parts, caller)
 
     # adding
 
@@ -214,7 +173,7 @@ class Refdesk(CallerDesk):
         resolved = [Path(path).expanduser() for path in paths]
         place, kept = checked_collection(collection), checked_metadata(metadata)
         intake.add_paths(resolved, place, kept, password, sync=sync, follow_links=follow_links)
-        self.maintenance.compact()
+        self._maintenance.compact()
         return intake.results
 
     def add_text(
@@ -247,7 +206,7 @@ class Refdesk(CallerDesk):
         wanted = list({(text.collection, text.name): text for text in checked}.values())
         intake = self._intake(on_progress, None)
         intake.add_texts(wanted)
-        self.maintenance.compact()
+        self._maintenance.compact()
         order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
         return sorted(intake.results, key=lambda one: order.get(one.place, len(order)))
 
@@ -265,7 +224,7 @@ class Refdesk(CallerDesk):
         """
         intake = self._intake(on_progress, on_added)
         intake.add_uploads(files, unwanted)
-        self.maintenance.compact()
+        self._maintenance.compact()
         return intake.results
 
     def document_from(self, source: str) -> Document | None:
@@ -275,10 +234,10 @@ class Refdesk(CallerDesk):
     def add_attached(self) -> None:
         """Clears up after a killed process, and finishes the attachments that it has left."""
         if self._leases.clear_dead():
-            self.writer.clear_unused()
+            self._writer.clear_unused()
         if any(document.parent_id is not None for document, _ in self._documents.unfinished()):
             self._intake(None, None).add_attached()
-            self.maintenance.compact()
+            self._maintenance.compact()
 
     def watch(self, *paths: str | Path, stop: threading.Event | None = None, **options: Any) -> Iterator[list[Added]]:
         """Adds these folders, then again whenever something in them changes; gives what each round did."""
@@ -308,32 +267,28 @@ class Refdesk(CallerDesk):
     def _intake(
         self, on_progress: Callable[[Progress], None] | None, on_added: Callable[[Added], None] | None
     ) -> Intake:
-        self.reader.heal()
+        self.parts.reader.heal()
         return Intake(
             self._documents,
-            self.writer,
+            self._writer,
             self._leases,
             self.uploads,
             Setup(self.config, self.settings),
-            self.embedder,
+            self.parts.embedder,
             on_progress or (lambda progress: None),
             on_added or (lambda added: None),
-            self.maintenance.compact,  # also during a long add, or searches would scan ever more
+            self._maintenance.compact,  # also during a long add, or searches would scan ever more
         )
 
     # looking after it
 
     def reindex(self, report: Report = lambda done, total: None) -> int:
         """Builds all search indexes anew from SQL; with a new embedder, the vectors too."""
-        return self.maintenance.rebuild(self.embedder, report)
-
-    def clear_cache(self) -> None:
-        """Forgets every cached answer, in the other processes of this library too."""
-        self.asking.cache.clear()
+        return self._maintenance.rebuild(self.parts.embedder, report)
 
     def on_wait(self, tell: Callable[[], None]) -> None:
         """Is told once when a change has to wait for another process."""
-        self.writer.on_wait = tell
+        self._writer.on_wait = tell
 
     def state(self) -> LibraryState:
         """How the library stands; another generation after every change."""
@@ -342,11 +297,11 @@ class Refdesk(CallerDesk):
     def refresh(self) -> LibraryState:
         """`state`, when the index was seen to open; raises when the library is gone or another one by now."""
         self._documents.check()
-        return self.reader.refresh()
+        return self.parts.reader.refresh()
 
     @property
     def chunk_count(self) -> int:
-        return self.reader.chunk_count
+        return self.parts.reader.chunk_count
 
     def counts(self) -> dict[str, int]:
         """Documents by status, chunks and vectors."""
@@ -354,11 +309,25 @@ class Refdesk(CallerDesk):
 
     def check(self) -> list[Finding]:
         """Compares the indexes with the database."""
-        return self.maintenance.check()
+        return self._maintenance.check()
+
+    def check_embedder(self) -> Finding:
+        """Whether it embeds, and is the one that the library was made with."""
+        embedder, space = self.parts.embedder, self.state().space
+        try:
+            vector = embedder.embed_query("Refdesk")
+        except RefdeskError as error:
+            return Finding("embedder", False, error.sentence, error.hint)
+        if space not in ("", embedder.name):
+            text = f"the library was built with '{space}', the embedder is '{embedder.name}'"
+            hint = "run `refdesk reindex`, or name the old embedder in REFDESK_EMBEDDER"
+            return Finding("embedder", False, text, hint)
+        well = vector.shape == (embedder.dimensions,) and bool(np.isfinite(vector).all())
+        return Finding("embedder", well, f"{embedder.name}, {embedder.dimensions} dimensions", "reinstall Refdesk")
 
     def check_files(self) -> list[Finding]:
         """Compares originals and uploads with their hashes; reads all of them."""
-        return self.maintenance.check_files(self.uploads)
+        return self._maintenance.check_files(self.uploads)
 
     def at_work(self) -> AbstractContextManager[object]:
         """For as long as the block lasts nobody replaces the library by a backup; one thread enters and leaves."""

@@ -1,36 +1,31 @@
 """The library as tools for a model (Model Context Protocol): ask, search, list_documents, read_passage.
 
-Over stdio the caller is whoever started the program; over HTTP the holder of the key in the Authorization header, or
-whoever is at the machine when the library has no keys. Loaded when needed: the SDK takes a second to import.
+Over stdio the caller is whoever started the program; over HTTP the one that the guard has let in (http/app.py). Loaded
+when needed: the SDK takes a second to import.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field, TypeAdapter, ValidationError
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from refdesk import __version__
 from refdesk.access import LOCAL, Caller
 from refdesk.answer import Answer
+from refdesk.caller_desk import CallerDesk
 from refdesk.desk import Refdesk
-from refdesk.errors import AskError, NotFound, NotSignedIn, RefdeskError, UsageError
+from refdesk.errors import AskError, NotFound, RefdeskError, UsageError
 from refdesk.events import Done, Failed, Thinking
-from refdesk.serve.http.errors import refusal
-from refdesk.serve.http.guard import caller_by_key
-from refdesk.serve.http.limits import BoundedProtocol, Limits, bounded
-from refdesk.settings import Settings
 from refdesk.trace import in_thread
 from refdesk.types import Document, Hit
 
@@ -203,13 +198,12 @@ Collection = Annotated[str, Field(description="Only this collection and those be
 Wanted = Annotated[str, Field(description="Only this document: its name or id.", max_length=1000)]
 
 
-def make_server(
-    desk: Refdesk, place: Callable[[Caller], AbstractContextManager[None]] = lambda caller: nullcontext()
-) -> MCPServer[Any]:
-    """The server over an open library: `run("stdio")`, or serve its `streamable_http_app`.
+# Holds a place among the caller's questions while one is answered, or refuses it.
+Place = Callable[[Caller], AbstractContextManager[None]]
 
-    `place`: what holds a place among the caller's questions while one is answered, or refuses it.
-    """
+
+def make_server(desk: Refdesk, place: Place = lambda caller: nullcontext()) -> MCPServer[Any]:
+    """The server over an open library: `run("stdio")`, or serve its `streamable_http_app`."""
     server = Server("refdesk", title="Refdesk", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     tools = Tools(desk, place)
     for tool, title in (
@@ -252,22 +246,11 @@ def _sentence(error: ToolError) -> str:
     return f"{place}: {message[:1].lower()}{message[1:]}"
 
 
-def caller_of(desk: Refdesk, headers: Mapping[str, str] | None) -> Caller:
-    """Who calls: without headers (stdio) whoever started the program; else the holder of the key that is sent."""
-    if headers is None:
-        return LOCAL
-    if (caller := caller_by_key(desk, headers)) is not None:
-        return caller
-    if desk.keys.exist():
-        raise NotSignedIn("this library needs a key", hint="send it as Authorization: Bearer KEY")
-    return LOCAL
-
-
 class Tools:
     """What a model may call. The first sentences are what it reads to choose."""
 
-    def __init__(self, desk: Refdesk, place: Callable[[Caller], AbstractContextManager[None]]) -> None:
-        self._desk, self._place = desk.for_callers(), place
+    def __init__(self, desk: Refdesk, place: Place) -> None:
+        self._desk, self._place = desk, place
 
     async def ask(
         self,
@@ -279,9 +262,9 @@ class Tools:
         """Answer a question from the documents. Each sentence has a marker such as [1]; the citations give document,
         page and the words that prove it. When the documents do not say it, `answered` is false."""
 
-        async def work(caller: Caller) -> CallToolResult:
-            with await in_thread(self._place, caller):  # which reads the settings
-                found = answer_found(await self._answer(question, caller, collection, document, context))
+        async def work(desk: CallerDesk) -> CallToolResult:
+            with await in_thread(self._place, desk.caller):  # which reads the settings
+                found = answer_found(await _answer(desk, question, collection, document, context))
             return _result(found, answer_text(found))
 
         return await self._call(context, work)
@@ -297,14 +280,12 @@ class Tools:
         """Find the passages that fit a question or a few words best, with document, page, heading and full text. Use it
         to look for yourself; `ask` writes the answer and proves it."""
 
-        def work(caller: Caller) -> CallToolResult:
-            hits = self._desk.search(
-                query, k=k, collection=collection or None, document=document or None, access=caller.access
-            )
+        def work(desk: CallerDesk) -> CallToolResult:
+            hits = desk.search(query, k=k, collection=collection or None, document=document or None)
             found = PassagesFound([passage_found(hit) for hit in hits])
             return _result(found, passages_text(found))
 
-        return await self._call(context, _in_a_thread(work))
+        return await self._call(context, lambda desk: asyncio.to_thread(work, desk))
 
     async def list_documents(
         self,
@@ -316,13 +297,12 @@ class Tools:
     ) -> Annotated[CallToolResult, DocumentsFound]:
         """List the documents that can be asked about, with collection, number of pages, status and id."""
 
-        def work(caller: Caller) -> CallToolResult:
-            scope = self._desk.scope(collection or None, access=caller.access)
-            listed, total = self._desk.shelves.page(scope, None, name, limit, offset)
+        def work(desk: CallerDesk) -> CallToolResult:
+            listed, total = desk.list_documents(collection=collection or None, text=name, limit=limit, offset=offset)
             found = DocumentsFound([document_found(one) for one in listed], total)
             return _result(found, documents_text(found))
 
-        return await self._call(context, _in_a_thread(work))
+        return await self._call(context, lambda desk: asyncio.to_thread(work, desk))
 
     async def read_passage(
         self,
@@ -336,63 +316,57 @@ class Tools:
         """Read the text of one page or one chunk of a document, such as the page of a citation or the one after it.
         Without either, the first page."""
 
-        def work(caller: Caller) -> CallToolResult:
-            found = self._read(document, caller, page, chunk)
+        def work(desk: CallerDesk) -> CallToolResult:
+            found = _read(desk, document, page, chunk)
             return _result(found, f"{found.document}, page {found.page} of {found.pages}\n\n{found.text}")
 
-        return await self._call(context, _in_a_thread(work))
+        return await self._call(context, lambda desk: asyncio.to_thread(work, desk))
 
-    # the engine
-
-    async def _answer(self, question: str, caller: Caller, collection: str, document: str, context: Request) -> Answer:
-        named = {"collection": collection or None, "document": document or None}
-        events = await in_thread(self._desk.ask, question, **named, owner=caller.id, access=caller.access)
-        step = 0
-        async with aclosing(events):
-            async for event in events:
-                if isinstance(event, Thinking):
-                    step += 1
-                    await context.report_progress(step, None, event.text or event.step)
-                elif isinstance(event, Done):
-                    return event.answer
-                elif isinstance(event, Failed):
-                    raise event.error
-        raise AskError("the question ended without an answer", stage="answer")
-
-    def _read(self, name: str, caller: Caller, page: int | None, chunk: int | None) -> PassageRead:
-        document = self._desk.document(name, access=caller.access)
-        if document.status != "ready":
-            raise NotFound(f"{document.name} cannot be read: {document.error or f'it is {document.status}'}")
-        heading, label, number = "", "", page or 1
-        if chunk is not None:
-            found = next(
-                (one for one in self._desk.chunks(document.id, access=caller.access) if one.sequence == chunk), None
-            )
-            if found is None:
-                raise NotFound(f"{document.name} has chunks 1 to {document.chunk_count}, not {chunk}")
-            if page is not None and page not in found.pages:
-                raise UsageError(f"chunk {chunk} of {document.name} is not on page {page}", hint="name one of the two")
-            heading, number, text = heading_of(found.heading_path), page or found.page, found.text
-        else:
-            pages = self._desk.pages(document.id, number, access=caller.access)
-            if not pages:
-                raise NotFound(f"{document.name} has pages 1 to {document.page_count}, not {number}")
-            text, label = pages[0].text, pages[0].page.label
-        counts = {"pages": document.page_count, "chunks": document.chunk_count}
-        return PassageRead(document.name, document.id, number, label, chunk, heading, text=text, **counts)
-
-    async def _call(self, context: Request, work: Callable[[Caller], Awaitable[CallToolResult]]) -> CallToolResult:
+    async def _call(self, context: Request, work: Callable[[CallerDesk], Awaitable[CallToolResult]]) -> CallToolResult:
         """Does the work for whoever calls; an error is one sentence."""
+        request = context.request_context.request
+        caller: Caller = LOCAL if request is None else request.state.caller  # as the guard has let it in
         try:
-            return await work(await in_thread(caller_of, self._desk, context.headers))
+            return await work(self._desk.for_caller(caller))
         except RefdeskError as error:
             # Whoever reads this has tools, and no command line.
             raise ToolError(error.sentence.replace("`refdesk list`", "list_documents")) from error
 
 
-def _in_a_thread(work: Callable[[Caller], CallToolResult]) -> Callable[[Caller], Awaitable[CallToolResult]]:
-    """The engine's reading is synchronous, and other callers must not wait for it."""
-    return lambda caller: asyncio.to_thread(work, caller)
+async def _answer(desk: CallerDesk, question: str, collection: str, document: str, context: Request) -> Answer:
+    events = await in_thread(desk.ask, question, collection=collection or None, document=document or None)
+    step = 0
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Thinking):
+                step += 1
+                await context.report_progress(step, None, event.text or event.step)
+            elif isinstance(event, Done):
+                return event.answer
+            elif isinstance(event, Failed):
+                raise event.error
+    raise AskError("the question ended without an answer", stage="answer")
+
+
+def _read(desk: CallerDesk, name: str, page: int | None, chunk: int | None) -> PassageRead:
+    document = desk.document(name)
+    if document.status != "ready":
+        raise NotFound(f"{document.name} cannot be read: {document.error or f'it is {document.status}'}")
+    heading, label, number = "", "", page or 1
+    if chunk is not None:
+        found = next((one for one in desk.chunks(document.id) if one.sequence == chunk), None)
+        if found is None:
+            raise NotFound(f"{document.name} has chunks 1 to {document.chunk_count}, not {chunk}")
+        if page is not None and page not in found.pages:
+            raise UsageError(f"chunk {chunk} of {document.name} is not on page {page}", hint="name one of the two")
+        heading, number, text = heading_of(found.heading_path), page or found.page, found.text
+    else:
+        pages = desk.pages(document.id, number)
+        if not pages:
+            raise NotFound(f"{document.name} has pages 1 to {document.page_count}, not {number}")
+        text, label = pages[0].text, pages[0].page.label
+    counts = {"pages": document.page_count, "chunks": document.chunk_count}
+    return PassageRead(document.name, document.id, number, label, chunk, heading, text=text, **counts)
 
 
 def _result(value: Any, text: str) -> CallToolResult:
@@ -401,65 +375,17 @@ def _result(value: Any, text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=plain)
 
 
-# The MCP server over streamable HTTP at /mcp: every request needs a key when the library has keys.
+# Over streamable HTTP, at /mcp; what lets callers in stands before it.
 
-GRACE_S = 5  # for open connections after Ctrl-C
 LOCAL_HOSTS = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
 
 
-class KeyRequired:
-    """Turns away, before anything is read, who has no key that is known, or has done enough for now."""
-
-    def __init__(self, app: ASGIApp, desk: Refdesk, limits: Limits, *, needs_key: bool) -> None:
-        self.app, self._desk, self._limits, self._needs_key = app, desk, limits, needs_key
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        with ExitStack() as stack:
-            try:
-                caller, settings = await in_thread(self._admitted, headers)
-                stack.enter_context(self._limits.opened(caller, settings))
-            except RefdeskError as error:
-                await refusal(error, secrets.token_hex(8))(scope, receive, send)
-                return
-            await self.app(scope, bounded(receive), send)
-
-    def _admitted(self, headers: Mapping[str, str]) -> tuple[Caller, Settings]:
-        """In a thread: keys, settings and counts are in databases."""
-        if self._needs_key and not self._desk.keys.exist():
-            raise NotSignedIn("this library has no key any more", hint="`refdesk keys add NAME` makes one")
-        caller, settings = caller_of(self._desk, headers), self._desk.settings
-        self._limits.count(caller, settings)
-        return caller, settings
-
-
-def http_app(desk: Refdesk, *, is_local: bool, needs_key: bool = False) -> ASGIApp:
-    """The app to serve. `is_local`: only called by the names of this machine, so that no web page reaches it.
-
-    `needs_key`: reached from elsewhere, so that nobody gets in when the last key has been revoked.
-    """
+def http_app(desk: Refdesk, place: Place, *, is_local: bool) -> ASGIApp:
+    """`is_local`: only called by the names of this machine, so that no web page reaches it."""
     guarded = TransportSecuritySettings(
         enable_dns_rebinding_protection=is_local,
         allowed_hosts=LOCAL_HOSTS,
         allowed_origins=[f"http://{host}" for host in LOCAL_HOSTS],
     )
     # Stateless: a session would belong to one process and outlive its key.
-    limits = Limits()
-    server = make_server(desk, lambda caller: limits.asking(caller, desk.settings))
-    app = server.streamable_http_app(stateless_http=True, transport_security=guarded)
-    return KeyRequired(app, desk, limits, needs_key=needs_key)
-
-
-def serve_http(desk: Refdesk, listening: Any, *, is_local: bool, needs_key: bool) -> None:
-    config = uvicorn.Config(
-        http_app(desk, is_local=is_local, needs_key=needs_key),
-        http=BoundedProtocol,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
-    )
-    uvicorn.Server(config).run([listening])
+    return make_server(desk, place).streamable_http_app(stateless_http=True, transport_security=guarded)

@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +24,7 @@ from refdesk.arguments import valid_utf8
 from refdesk.desk import Refdesk
 from refdesk.errors import DiskFull, NotFound, RefdeskError, UsageError
 from refdesk.records import UploadedFile
-from refdesk.types import EVERYTHING, UNFINISHED, Added, Document, Progress, Upload
+from refdesk.types import UNFINISHED, Added, Document, Progress, Upload
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"
 TELL_S = 0.25  # progress is written down this often at most, and what was taken back is looked for
@@ -51,7 +51,7 @@ class Uploads:
 
     def __init__(self, desk: Refdesk) -> None:
         self._desk = desk
-        self._spool = desk.spool
+        self._spool = desk.uploads
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -262,7 +262,7 @@ class Uploads:
             for upload_id in self._spool.taken_back():
                 # Nobody is at it: what a server that is gone had begun is put down, too; and so is what was finished
                 # between the moment in which it was looked whether it is wanted and the one in which it was taken back.
-                begun = self._desk.shelves.from_source(f"upload:{upload_id}")
+                begun = self._desk.document_from(f"upload:{upload_id}")
                 if begun is not None and (begun.status in UNFINISHED or self._spool.outcome(upload_id) == "added"):
                     self._desk.remove_found([begun])
                 self._spool.remove(upload_id)
@@ -312,7 +312,10 @@ class Uploads:
 
     def _handed(self, upload: Upload) -> UploadedFile:
         """The file as the engine takes it; a retried file of this machine keeps its original place."""
-        document = self._desk.shelves.visible(upload.document_id, EVERYTHING) if upload.document_id else None
+        document = None
+        if upload.document_id:
+            with suppress(NotFound):
+                document = self._desk.find_document(upload.document_id)
         path, metadata = self._spool.data(upload.id), dict(upload.metadata)
         if document is not None and document.source and not document.source.startswith("upload:"):
             return UploadedFile(path, document.name, document.collection, document.source, metadata, upload.password)

@@ -6,19 +6,18 @@ import asyncio
 import importlib.util
 import platform
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from refdesk.access import ROLES
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError, UsageError
 from refdesk.serve.cli.show import AsJson, argument, desk_of, escape, messages, option, out, print_json, styled, table
-from refdesk.settings import PRESETS, specs
+from refdesk.settings import PRESETS
 from refdesk.types import Finding
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -131,8 +130,8 @@ def settings(
     if context.invoked_subcommand is not None:
         return
     with desk_of(context) as desk:
-        rows = [row for row in _rows(desk, context) if row["from"] != "default" or not changed]
-        notes = desk.settings_store.notes
+        rows = [row for row in _rows(desk) if row["from"] != "default" or not changed]
+        notes = desk.settings_notes
     if as_json:
         print_json(rows)
         return
@@ -155,7 +154,7 @@ def settings(
 def get_setting(context: typer.Context, name: SettingName, as_json: AsJson = False) -> None:
     """Print the value of one setting."""
     with desk_of(context) as desk:
-        found = [row for row in _rows(desk, context) if row["name"] == name]
+        found = [row for row in _rows(desk) if row["name"] == name]
     if not found:
         raise UsageError(f"there is no setting '{name}'", hint="`refdesk settings` shows them all")
     if as_json:
@@ -174,10 +173,9 @@ def set_setting(
     ] = True,
 ) -> None:
     """Change a setting of this library."""
-    with desk_of(context) as desk, _changes(desk):
-        new = desk.settings.changed({name: value})
-        asyncio.run(desk.models.check_settings({name: value}, new, online=check))
-        desk.settings_store.set(name, value)
+    with desk_of(context) as desk:
+        asyncio.run(desk.check_settings({name: value}, online=check))
+        _say_changes(desk.change_settings({name: value}))
 
 
 @settings_app.command("reset")
@@ -186,8 +184,8 @@ def reset_setting(
     name: Annotated[str | None, argument("NAME", "Which one; default: all.")] = None,
 ) -> None:
     """Reset one setting or all of them to refdesk.toml or the default."""
-    with desk_of(context) as desk, _changes(desk):
-        desk.settings_store.reset(name)
+    with desk_of(context) as desk:
+        _say_changes(desk.reset_settings(name))
 
 
 @settings_app.command("preset")
@@ -199,32 +197,17 @@ def use_preset(
 
     After offline, only balanced turns models on again.
     """
-    with desk_of(context) as desk, _changes(desk):
-        desk.settings_store.use_preset(name)
+    with desk_of(context) as desk:
+        _say_changes(desk.use_preset(name))
 
 
-def _rows(desk: Refdesk, context: typer.Context) -> list[dict[str, Any]]:
-    values = {name: value for name, value, _ in desk.settings.items()}
-    places = dict.fromkeys(desk.config.settings, "refdesk.toml")
-    places |= dict.fromkeys(desk.settings_store.load(), "library") | dict.fromkeys(context.obj["settings"], "--set")
-    return [
-        {"name": spec.name, "value": values[spec.name], "from": places.get(spec.name, "default")}
-        | {name: getattr(spec, name) for name in ("default", "allowed", "minimum", "maximum", "per_request", "help")}
-        | {"choices": list(spec.choices)}
-        for spec in specs()
-    ]
+def _rows(desk: Refdesk) -> list[dict[str, Any]]:
+    """The program that changes them is this one, by its option."""
+    return [row | {"from": "--set"} if row["from"] == "program" else row for row in desk.list_settings()]
 
 
-@contextmanager
-def _changes(desk: Refdesk) -> Iterator[None]:
-    """Prints what has changed in between."""
-    before = {name: value for name, value, _ in desk.settings_store.current().items()}
-    yield
-    lines = [
-        f"{name}: {escape(_written(before[name]))} → {escape(_written(value))}"
-        for name, value, _ in desk.settings_store.current().items()
-        if value != before[name]
-    ]
+def _say_changes(changed: Mapping[str, tuple[Any, Any]]) -> None:
+    lines = [f"{name}: {escape(_written(old))} → {escape(_written(new))}" for name, (old, new) in changed.items()]
     messages.print("\n".join(lines) or "Nothing changed.")
 
 
@@ -242,7 +225,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     """Every finding, the most general first; changes nothing."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
-    yield _embedder(desk)
+    yield desk.check_embedder()
     yield from _models(desk)
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
@@ -263,25 +246,10 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     if waiting:
         yield Finding("unfinished", True, f"{waiting} documents are unfinished: `refdesk add --resume` finishes them")
     try:
-        yield from desk.maintenance.check()
-        yield from desk.maintenance.check_files(desk.spool)
+        yield from desk.check()
+        yield from desk.check_files()
     except RefdeskError as error:
         yield Finding("indexes", False, str(error), error.hint)
-
-
-def _embedder(desk: Refdesk) -> Finding:
-    try:
-        vector = desk.embedder.embed_query("Refdesk")
-        well = vector.shape == (desk.embedder.dimensions,) and bool(np.isfinite(vector).all())
-    except RefdeskError as error:
-        return Finding("embedder", False, error.sentence, error.hint)
-    space = desk.state().space
-    if space not in ("", desk.embedder.name):
-        text = f"the library was built with '{space}', the embedder is '{desk.embedder.name}'"
-        return Finding("embedder", False, text, "run `refdesk reindex`, or name the old embedder in REFDESK_EMBEDDER")
-    return Finding(
-        "embedder", well, f"{desk.embedder.name}, {desk.embedder.dimensions} dimensions", "reinstall Refdesk"
-    )
 
 
 def _rights(desk: Refdesk) -> Finding:
@@ -296,7 +264,7 @@ def _rights(desk: Refdesk) -> Finding:
 
 def _models(desk: Refdesk) -> Iterator[Finding]:
     """Every model that is named: whether it can be used, and its provider lists it."""
-    for name, error in asyncio.run(desk.models.examine(desk.settings)):
+    for name, error in asyncio.run(desk.check_models()):
         text = f"{name} answers at its address" if error is None else f"{name}: {error}"
         yield Finding("model", error is None, text, "" if error is None else error.hint)
 

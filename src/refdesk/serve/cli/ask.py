@@ -23,8 +23,9 @@ from rich.text import Text
 from refdesk.answer import Answer, Citation, Claim
 from refdesk.arguments import LEVELS
 from refdesk.desk import Refdesk
-from refdesk.errors import RefdeskError, UsageError
+from refdesk.errors import RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Thinking, Verifying
+from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.cli import show
 from refdesk.serve.cli.main import DONE, NOTHING
 from refdesk.serve.cli.show import (
@@ -337,7 +338,6 @@ def _pairs(sizes: Mapping[str, Any]) -> Text:
 
 # `refdesk demo`: the example documents, three questions, and answers in which every sentence is proved.
 
-COLLECTION = "examples"
 QUESTIONS = (
     "What caused the drift of the pressure sensors?",
     "How long does the battery of the WB-7 buoy last?",
@@ -345,25 +345,16 @@ QUESTIONS = (
 )
 
 
-def example_folder() -> Path:
-    """The examples: inside an installed package, or beside the source."""
-    package = Path(__file__).resolve().parent.parent.parent
-    for folder in (package / "assets" / "examples", package.parent.parent / "examples" / "documents"):
-        if folder.is_dir():
-            return folder
-    raise UsageError("the example documents are not installed", hint="name a folder with --documents")
-
-
 def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | None) -> int:
     """Adds and asks; returns the exit code."""
     folder = documents or example_folder()
     messages.print(f"Adding {escape(str(folder))} to {escape(str(desk.folder))} …")
     with AddProgress(messages, quiet=False) as progress:
-        results = desk.add(folder, collection=COLLECTION, on_progress=progress.update, on_added=progress.added)
+        results = desk.add(folder, collection=EXAMPLES, on_progress=progress.update, on_added=progress.added)
     show.added(out, results)
     for question in QUESTIONS:
         out.print(styled("\n", (question, "bold"), "\n", lines=True))
-        show_answer(out, desk.ask_sync(question, collection=COLLECTION, cache=False))
+        show_answer(out, desk.ask_sync(question, collection=EXAMPLES, cache=False))
     # As it was called: after `make demo` the program is .venv/bin/refdesk.
     out.print(f'\nNow ask your own:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} ask "…"')
     return 1 if any(one.outcome == "failed" for one in results) else 0

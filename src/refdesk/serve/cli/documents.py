@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from refdesk.arguments import METHODS, STATUSES
-from refdesk.desk import DEFAULT_COLLECTION, Refdesk
+from refdesk.caller_desk import DEFAULT_COLLECTION
+from refdesk.desk import Refdesk
 from refdesk.errors import LibraryError, UsageError
 from refdesk.serve.cli import show
 from refdesk.serve.cli.admin import app as keys_app
@@ -146,7 +147,7 @@ def add(
     if not paths and (watch or not resume):
         raise UsageError("nothing to add", hint="name files or folders, or use --resume")
     with desk_of(context) as desk, AddProgress(messages, quiet=as_json) as progress:
-        desk.writer.on_wait = lambda: messages.print("Another process is adding documents; waiting for it …")
+        desk.on_wait(lambda: messages.print("Another process is adding documents; waiting for it …"))
         options: dict[str, Any] = {
             "collection": collection,
             "metadata": pairs(metadata or [], "--meta"),

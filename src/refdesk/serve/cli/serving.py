@@ -204,6 +204,8 @@ def mcp(
     insecure: Annotated[bool, typer.Option("--insecure", help="With --http: let everyone in without a key.")] = False,
 ) -> None:
     """Offer the library to models as tools (Model Context Protocol), over stdio. With --http, over the network."""
+    import uvicorn
+
     server = _mcp_server()
     with desk_of(context) as desk, desk.at_work():
         if http is None:
@@ -214,9 +216,13 @@ def mcp(
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/mcp"
         messages.print(f"Serving {escape(str(desk.folder))} on {address}. Press Ctrl-C to stop.", soft_wrap=True)
-        server.serve_http(
-            desk,
-            listening,
-            is_local=is_loopback(host) and not insecure,
-            needs_key=not is_loopback(host) and not insecure,
+        app = import_module(WORKERS).mcp_app(desk, insecure=insecure, is_local=is_loopback(host))
+        config = uvicorn.Config(
+            app,
+            http=PROTOCOL,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
         )
+        uvicorn.Server(config).run([listening])

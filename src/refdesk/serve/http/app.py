@@ -18,11 +18,13 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import orjson
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 from uvicorn import Config
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
@@ -33,7 +35,7 @@ from refdesk.serve.http import admin, asking, documents, openai, page, uploads
 from refdesk.serve.http.errors import add_handlers
 from refdesk.serve.http.guard import Guard, Service
 from refdesk.serve.http.limits import Limits
-from refdesk.serve.http.observe import Observe, make_spans, set_up_logging
+from refdesk.serve.http.observe import Figures, Observe, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
@@ -47,7 +49,6 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
     `is_local`: bound to this machine alone, and then only called by its names. `insecure`: open to everyone without a
     key. `shared`: a folder of all processes that serve the same library, for the limits of a key.
     """
-    desk = desk.for_callers()
     service = Service(desk, limits=Limits(shared), spans=make_spans())
 
     @asynccontextmanager
@@ -59,7 +60,7 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
         finally:
             put_back()
             service.streams.stop()
-            await desk.models.aclose()
+            await desk.aclose()
             if service.spans is not None:
                 await asyncio.to_thread(service.spans.close)
 
@@ -88,6 +89,14 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
     )
     app.add_middleware(Observe, figures=service.figures, spans=service.spans)
     return app
+
+
+def mcp_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True) -> ASGIApp:
+    """`refdesk mcp --http`: the tools at /mcp, behind the same two layers. The SDK is an extra, so imported by name."""
+    limits, is_local, needs_key = Limits(), is_local and not insecure, not is_local and not insecure
+    tools: Any = import_module("refdesk.serve.mcp")
+    app = tools.http_app(desk, lambda caller: limits.asking(caller, desk.settings), is_local=is_local)
+    return Observe(Guard(app, desk, limits, is_local=is_local, needs_key=needs_key), Figures())
 
 
 def _on_signals(service: Service) -> Callable[[], None]:

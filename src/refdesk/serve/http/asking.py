@@ -15,14 +15,13 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from refdesk.access import Caller
 from refdesk.answer import Answer, answer_from_dict
-from refdesk.arguments import checked_title
+from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
 from refdesk.serve.http.documents import LONGEST_BOXES, MOST_BOXES, WITH_IMAGES
 from refdesk.serve.http.errors import ServerStopping, problem, reply
-from refdesk.serve.http.guard import Library, Service, Serving, Who
+from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.openapi import about, failures, returns_events
 from refdesk.serve.http.requests import (
@@ -38,7 +37,7 @@ from refdesk.serve.http.requests import (
 from refdesk.serve.http.responses import answer_shape, citation_shape
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, disconnected, new_id
 from refdesk.trace import in_thread
-from refdesk.types import EVERYTHING, Hit, Kind, Method
+from refdesk.types import Hit, Kind, Method
 
 router = APIRouter()
 EVENTS = returns_events(
@@ -59,24 +58,23 @@ LastEvent = Annotated[
 
 
 @router.post("/api/query", **about("Ask a question", "Answer", 404, 501, 502, tag="asking"))
-async def query(request: Request, service: Serving, caller: Who, body: QueryRequest) -> Response:
+async def query(request: Request, service: Serving, desk: Desk, body: QueryRequest) -> Response:
     """Answers from the documents. Has the keys of `Answer` and those of other systems."""
-    answer = await ask_once(request, service, caller, body.text, body.options())
+    answer = await ask_once(request, service, desk, body.text, body.options())
     return reply(answer_shape(answer))
 
 
 @router.post("/api/query/clear-cache", **about("Clear the cache of answers", "Cleared", tag="asking"))
-def clear_cache(service: Serving, caller: Who) -> Response:
-    caller.require("clear_cache")
-    service.desk.asking.cache.clear()
+def clear_cache(desk: Desk) -> Response:
+    desk.clear_cache()
     return reply({"cleared": True})
 
 
 @router.post("/api/chat", **about("Ask in a conversation", "Answer", 404, 501, 502, tag="asking"))
-async def chat(request: Request, service: Serving, caller: Who, body: ChatRequest) -> Response:
+async def chat(request: Request, service: Serving, desk: Desk, body: ChatRequest) -> Response:
     """The same in a conversation: the one named, or a new one, whose id is in the answer."""
     options = in_conversation(body.options(), new_id())
-    return reply(answer_shape(await ask_once(request, service, caller, body.text, options)))
+    return reply(answer_shape(await ask_once(request, service, desk, body.text, options)))
 
 
 @router.post(
@@ -86,53 +84,52 @@ async def chat(request: Request, service: Serving, caller: Who, body: ChatReques
     responses=EVENTS | failures(404),
 )
 async def chat_stream(
-    request: Request, service: Serving, caller: Who, body: ChatRequest, last_event_id: LastEvent = ""
+    request: Request, service: Serving, desk: Desk, body: ChatRequest, last_event_id: LastEvent = ""
 ) -> Response:
     """Events: thinking, sources, content, verification, replace, then done or error. See docs/http.md."""
     own_id = new_id()
     if not last_event_id:
-        return await _stream(request, service, caller, body.text, in_conversation(body.options(), own_id), own_id)
-    if found := service.streams.find(last_event_id, caller.id):
+        return await _stream(request, service, desk, body.text, in_conversation(body.options(), own_id), own_id)
+    if found := service.streams.find(last_event_id, desk.caller.id):
         return EventResponse(*found)
     lost = last_event_id.rpartition("-")[0]
     options = in_conversation(body.options(), lost)
-    answer = await _finished_elsewhere(service, caller, body.text, options["conversation_id"], lost)
+    answer = await _finished_elsewhere(service, desk, body.text, options["conversation_id"], lost)
     if answer is None:
-        return await _stream(request, service, caller, body.text, options, own_id, is_again=True)
-    return EventResponse(service.streams.begin(caller.id, _replayed(answer), request.state.request_id))
+        return await _stream(request, service, desk, body.text, options, own_id, is_again=True)
+    return EventResponse(service.streams.begin(desk.caller.id, _replayed(answer), request.state.request_id))
 
 
 async def _stream(
     request: Request,
     service: Service,
-    caller: Caller,
+    desk: CallerDesk,
     text: str,
     options: dict[str, Any],
     own_id: str,
     is_again: bool = False,
 ) -> Response:
-    events, end = await begin_stream(service, caller, text, options)
+    events, end = await begin_stream(service, desk, text, options)
     named = named_events(request, service, events, is_again)
     topic = (str(options["conversation_id"]), text)
-    return EventResponse(service.streams.begin(caller.id, named, request.state.request_id, end, own_id, topic))
+    return EventResponse(service.streams.begin(desk.caller.id, named, request.state.request_id, end, own_id, topic))
 
 
 async def _finished_elsewhere(
-    service: Service, caller: Caller, text: str, conversation_id: str, lost: str
+    service: Service, desk: CallerDesk, text: str, conversation_id: str, lost: str
 ) -> Answer | None:
     """The answer if another process finishes it in a moment: it goes on for `GRACE_S` after its reader has left."""
     until = time.monotonic() + AGAIN_S
     while True:
-        answer = await asyncio.to_thread(_finished, service, caller, text, conversation_id, began_at(lost))
+        answer = await asyncio.to_thread(_finished, desk, text, conversation_id, began_at(lost))
         if answer is not None or time.monotonic() > until or service.streams.is_stopping:
             return answer
         await asyncio.sleep(LOOK_S)
 
 
-def _finished(service: Service, caller: Caller, text: str, conversation_id: str, since: float | None) -> Answer | None:
+def _finished(desk: CallerDesk, text: str, conversation_id: str, since: float | None) -> Answer | None:
     """The answer of a stream of another process, if it has one: the last of its conversation."""
-    asking = service.desk.asking
-    turns = asking.conversations.messages(conversation_id, 2, owner=caller.id or None)
+    turns = desk.messages(conversation_id, 2)
     if (
         since is None
         or [turn.role for turn in turns] != ["user", "assistant"]
@@ -141,11 +138,12 @@ def _finished(service: Service, caller: Caller, text: str, conversation_id: str,
         return None
     if datetime.fromisoformat(turns[1].created_at).timestamp() < since:
         return None  # the same was asked before
-    found = asking.answers.get(turns[1].answer_id, owner=caller.owner, access=caller.access)
-    if found is not None and found[0].get("stopped"):  # nobody was there any more; the reader has come back
-        asking.conversations.take_back(conversation_id, turns[1].answer_id, owner=caller.id or None)
-        return None
-    return answer_from_dict(found[0]) if found is not None and found[0] else None
+    with suppress(NotFound):
+        found = desk.answer_kept(turns[1].answer_id)
+        if not found.get("stopped"):
+            return answer_from_dict(found) if found else None
+        desk.take_back(conversation_id, turns[1].answer_id)  # nobody was there any more; the reader has come back
+    return None
 
 
 async def _replayed(answer: Answer) -> AsyncGenerator[Named, None]:
@@ -156,47 +154,33 @@ async def _replayed(answer: Answer) -> AsyncGenerator[Named, None]:
 # what /v1 shares
 
 
-async def begin(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
+async def begin(service: Service, desk: CallerDesk, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
     """The events of a question, within the collections and conversations of the caller."""
-    caller.require("ask")
     if service.streams.is_stopping:
         raise ServerStopping
     if not text.strip():
         raise UsageError("there is no question", hint="put it in `question`, `message`, or a user message")
     log_question(text)
-    return await in_thread(_begun, service, caller, text, options)
 
+    def begun() -> AsyncGenerator[Event, None]:
+        """In a thread: reads settings, conversations and documents."""
+        if settings := options.get("settings"):
+            desk.settings.for_request(settings)
+        return desk.ask(text, **options)
 
-def _begun(service: Service, caller: Caller, text: str, options: dict[str, Any]) -> AsyncGenerator[Event, None]:
-    """In a thread: reads settings, conversations and documents."""
-    if settings := options.get("settings"):
-        service.desk.settings.for_request(settings)
-    if (known := options.get("conversation_id")) and caller.id:
-        _own_conversation(service, known, caller)
-    return service.desk.ask(text, owner=caller.id, access=caller.access, **options)
+    return await in_thread(begun)
 
 
 async def begin_stream(
-    service: Service, caller: Caller, text: str, options: dict[str, Any]
+    service: Service, desk: CallerDesk, text: str, options: dict[str, Any]
 ) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
     """The same, and what to call after the last event: until then it counts as one of the caller's questions."""
-    end = service.limits.begin(caller, await in_thread(lambda: service.desk.settings))
+    end = service.limits.begin(desk.caller, await in_thread(lambda: desk.settings))
     try:
-        return await begin(service, caller, text, options), end
+        return await begin(service, desk, text, options), end
     except BaseException:
         end()
         raise
-
-
-def _own_conversation(service: Service, conversation_id: str, caller: Caller) -> None:
-    """Before the work begins: other people's conversations do not exist for the caller."""
-    conversations = service.desk.asking.conversations
-    try:
-        found = conversations.conversation(conversation_id)
-    except NotFound:
-        return  # it will be begun
-    if found.owner != caller.id:
-        raise NotFound(f"there is no conversation '{conversation_id}'")
 
 
 def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
@@ -204,9 +188,9 @@ def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
     return options if options.get("conversation_id") else options | {"conversation_id": new}
 
 
-async def ask_once(request: Request, service: Service, caller: Caller, text: str, options: dict[str, Any]) -> Answer:
-    with service.limits.asking(caller, await in_thread(lambda: service.desk.settings)):
-        events = await begin(service, caller, text, options)
+async def ask_once(request: Request, service: Service, desk: CallerDesk, text: str, options: dict[str, Any]) -> Answer:
+    with service.limits.asking(desk.caller, await in_thread(lambda: desk.settings)):
+        events = await begin(service, desk, text, options)
         return await unless_disconnected(request, service.streams, _collected(request, service, events))
 
 
@@ -262,7 +246,7 @@ async def counted(
 
 async def _spans(request: Request, service: Service, answer_id: str) -> None:
     if service.spans is not None:
-        trace = await in_thread(service.desk.trace, answer_id, access=EVERYTHING)
+        trace = await in_thread(service.desk.trace, answer_id)
         service.spans.stages(request.state.span, trace)
 
 
@@ -297,15 +281,21 @@ Several = Annotated[list[Name] | None, Query(max_length=100)]
 
 
 @router.post("/api/search", **about("Search", "SearchResult", 404, tag="asking"))
-async def search(service: Serving, caller: Who, body: SearchRequest) -> Response:
+async def search(service: Serving, desk: Desk, body: SearchRequest) -> Response:
     """The chunks that match best; no model writes anything."""
-    return reply(await search_for(service, caller, body))
+    if not body.text.strip():
+        raise UsageError("there is nothing to search for", hint="put it in `q`")
+    log_question(body.text)
+    # A key's searches take turns, so that other keys do not wait.
+    async with service.limits.turn(desk.caller) if desk.caller.id else nullcontext():
+        hits = await asyncio.to_thread(desk.search, body.text, k=body.k, method=body.method, **body.scope())
+    return reply({"query": body.text, "method": body.method, "hits": [hit_shape(one) for one in hits]})
 
 
 @router.get("/api/search", **about("Search, with a plain address", "SearchResult", 404, tag="asking"))
 async def search_address(
     service: Serving,
-    caller: Who,
+    desk: Desk,
     q: Annotated[str, Query(max_length=LONGEST_SEARCH, description="What to look for.", examples=["price list"])],
     k: Annotated[int | None, Query(ge=1, le=MOST_HITS, description="How many; default: `rag.top_k`.")] = None,
     method: Annotated[Method, Query(description="By words, by meaning, or both.")] = "hybrid",
@@ -318,24 +308,7 @@ async def search_address(
     """The same with GET; pages and metadata need POST."""
     fields = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
     wanted = SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
-    return reply(await search_for(service, caller, wanted))
-
-
-async def search_for(service: Service, caller: Caller, wanted: SearchRequest) -> dict[str, Any]:
-    """The hits for this caller. A key's searches take turns, so that other keys do not wait."""
-    caller.require("search")
-    if not wanted.text.strip():
-        raise UsageError("there is nothing to search for", hint="put it in `q`")
-    log_question(wanted.text)
-
-    def work() -> list[Hit]:
-        return service.desk.search(
-            wanted.text, k=wanted.k, method=wanted.method, access=caller.access, **wanted.scope()
-        )
-
-    async with service.limits.turn(caller) if caller.id else nullcontext():
-        hits = await asyncio.to_thread(work)
-    return {"query": wanted.text, "method": wanted.method, "hits": [hit_shape(one) for one in hits]}
+    return await search(service, desk, wanted)
 
 
 def hit_shape(hit: Hit) -> dict[str, Any]:
@@ -368,35 +341,28 @@ def _marked(hit: Hit) -> str:
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-def _owner(caller: Caller) -> str | None:
-    """A key sees its own; whoever is at the machine sees all."""
-    return caller.id or None
-
-
 @router.get("/api/conversations", **about("List conversations", "ConversationList", tag="conversations"))
-def recent(desk: Library, caller: Who, limit: Limit = 50) -> Response:
-    found = desk.asking.conversations.recent(limit, owner=_owner(caller))
-    return reply({"conversations": [one.to_dict() for one in found]})
+def recent(desk: Desk, limit: Limit = 50) -> Response:
+    return reply({"conversations": [one.to_dict() for one in desk.conversations(limit)]})
 
 
 @router.get("/api/conversations/{conversation_id}", **about("Get a conversation", "Conversation", tag="conversations"))
-def conversation(desk: Library, caller: Who, conversation_id: str) -> Response:
-    return reply(desk.asking.conversations.conversation(conversation_id, owner=_owner(caller)).to_dict())
+def conversation(desk: Desk, conversation_id: str) -> Response:
+    return reply(desk.conversation(conversation_id).to_dict())
 
 
 @router.get(
     "/api/conversations/{conversation_id}/messages",
     **about("List the messages of a conversation", "MessageList", tag="conversations"),
 )
-async def messages(service: Serving, caller: Who, conversation_id: str, limit: Limit = 200) -> Response:
+async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Limit = 200) -> Response:
     """`running` is the question being answered; follow its stream with `Last-Event-ID: STREAM-0`."""
-    store, owner = service.desk.asking.conversations, _owner(caller)
-    stream = service.streams.in_conversation(conversation_id, caller.id)
+    stream = service.streams.in_conversation(conversation_id, desk.caller.id)
 
     def read() -> list[dict[str, Any]]:
         if stream is None:
-            store.conversation(conversation_id, owner=owner)
-        return [one.to_dict() for one in store.messages(conversation_id, limit, owner=owner)]
+            desk.conversation(conversation_id)
+        return [one.to_dict() for one in desk.messages(conversation_id, limit)]
 
     running = {"stream": stream.id, "question": stream.question} if stream is not None else None
     return reply({"messages": await asyncio.to_thread(read), "running": running})
@@ -417,15 +383,13 @@ async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
 @router.patch(
     "/api/conversations/{conversation_id}", **about("Rename a conversation", "Conversation", tag="conversations")
 )
-def rename(desk: Library, caller: Who, conversation_id: str, body: TitleIn) -> Response:
-    store, owner = desk.asking.conversations, _owner(caller)
-    store.rename(conversation_id, checked_title(body.title), owner=owner)
-    return reply(store.conversation(conversation_id, owner=owner).to_dict())
+def rename(desk: Desk, conversation_id: str, body: TitleIn) -> Response:
+    return reply(desk.rename_conversation(conversation_id, body.title).to_dict())
 
 
 @router.delete("/api/conversations/{conversation_id}", **about("Delete a conversation", "Deleted", tag="conversations"))
-def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
-    desk.asking.conversations.delete(conversation_id, owner=_owner(caller))
+def delete(desk: Desk, conversation_id: str) -> Response:
+    desk.remove_conversation(conversation_id)
     return reply({"deleted": conversation_id})
 
 
@@ -433,34 +397,31 @@ def delete(desk: Library, caller: Who, conversation_id: str) -> Response:
 
 
 @router.get("/api/answers", name="recent", **about("List the latest questions", "AskedList", tag="answers"))
-def recent_answers(desk: Library, caller: Who, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> Response:
+def recent_answers(desk: Desk, limit: Limit = 50) -> Response:
     """Your own; admins see everyone's in their collections."""
-    found = desk.asking.answers.recent(limit, owner=caller.owner, access=caller.access)
-    return reply({"answers": [one.to_dict() for one in found]})
+    return reply({"answers": [one.to_dict() for one in desk.recent_questions(limit)]})
 
 
 @router.get("/api/answers/{answer_id}", **about("Get an answer", "KeptAnswer", tag="answers"))
-def answer(desk: Library, caller: Who, answer_id: str) -> Response:
+def answer(desk: Desk, answer_id: str) -> Response:
     """As it was given, with its feedback."""
-    found = desk.asking.answers.get(answer_id, owner=caller.owner, access=caller.access)
-    if found is None or not found[0]:
+    found = desk.answer_kept(answer_id)
+    if not found:
         raise NotFound(f"there is no answer '{answer_id}'")
-    feedback_given = desk.feedback.of(answer_id, caller=caller)
-    return reply(answer_shape(answer_from_dict(found[0])) | {"feedback": feedback_given})
+    return reply(answer_shape(answer_from_dict(found)) | {"feedback": desk.feedback_of(answer_id)})
 
 
 @router.get("/api/traces/{answer_id}", **about("Get the trace of an answer", "Trace", tag="answers"))
-def trace(desk: Library, caller: Who, answer_id: str) -> Response:
-    return reply(desk.trace(answer_id, owner=caller.owner, access=caller.access))
+def trace(desk: Desk, answer_id: str) -> Response:
+    return reply(desk.trace(answer_id))
 
 
 @router.post("/api/feedback", **about("Give feedback", "Feedback", 404, tag="answers"))
-def feedback(desk: Library, caller: Who, body: FeedbackIn) -> Response:
-    caller.require("feedback")
-    return reply(desk.feedback.give(body.answer_id, body.verdict, body.correction, caller=caller))
+def feedback(desk: Desk, body: FeedbackIn) -> Response:
+    return reply(desk.give_feedback(body.answer_id, body.verdict, body.correction))
 
 
 @router.get("/api/analytics", **about("Usage, latency, cost and accuracy", "Analytics", tag="answers"))
-def analytics(desk: Library, caller: Who, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
+def analytics(desk: Desk, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
     """Of your own questions; admins see everyone's in their collections."""
-    return reply(desk.analytics(days, access=caller.access, owner=caller.owner))
+    return reply(desk.analytics(days))

@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
@@ -20,14 +20,14 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
-from refdesk.access import Caller
-from refdesk.arguments import STATUSES, checked_collection, checked_metadata, one_of, valid_utf8
-from refdesk.desk import DEFAULT_COLLECTION, Refdesk
+from refdesk.arguments import checked_collection, checked_metadata
+from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, UsageError
-from refdesk.serve.cli.ask import COLLECTION, example_folder
+from refdesk.records import PageText
+from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
 from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import Library, Who
+from refdesk.serve.http.guard import Desk, Serving
 from refdesk.serve.http.openapi import Responses, about, failures, returns, returns_bytes
 from refdesk.serve.http.requests import (
     ChangeIn,
@@ -42,7 +42,7 @@ from refdesk.serve.http.requests import (
 from refdesk.serve.http.uploads import Queue, receive, upload_json
 from refdesk.serve.uploads import Uploads, new_upload
 from refdesk.trace import in_thread
-from refdesk.types import EVERYTHING, Box, Document, Geometry, Page
+from refdesk.types import Box, Document, Geometry, Page
 
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
 
@@ -69,24 +69,6 @@ FORM = {
 }
 
 
-def seen(desk: Refdesk, caller: Caller, document_id: str) -> Document:
-    """The document of this id, for those who may read it; for the others it is not there."""
-    found = desk.shelves.visible(valid_utf8(document_id), caller.access)
-    if found is None:
-        raise NotFound(f"there is no document '{valid_utf8(document_id)}'")
-    return found
-
-
-def readable(desk: Refdesk, caller: Caller, document_id: str) -> Document:
-    """The same, once it has been read: before, and when that failed, it has neither pages nor text."""
-    found = seen(desk, caller, document_id)
-    if found.status == "failed":
-        raise NotFound(f"{found.name} could not be read: {found.error}")
-    if found.status != "ready":
-        raise NotFound(f"{found.name} is not ready yet: it is {found.status}", hint="wait until it is ready")
-    return found
-
-
 def document_json(document: Document) -> dict[str, Any]:
     """As callers see it: the place on the server's disk stays there."""
     found = document.to_dict() | {"has_page_images": document.status == "ready" and document.format in WITH_IMAGES}
@@ -104,55 +86,47 @@ def document_json(document: Document) -> dict[str, Any]:
     responses=returns("UploadList", 202, "Accepted; added in the background") | failures(413, 507),
     openapi_extra=FORM,
 )
-async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> Response:
+async def upload(request: Request, service: Serving, desk: Desk, queue: Queue) -> Response:
     """Each file is accepted once it is safely on disk; /api/uploads shows its progress.
 
     Its type is detected from its content. An upload with the name of an existing one replaces it.
     """
-    caller.require("add")
+    desk.require("add")
+    uploads = service.desk.uploads
     with ExitStack() as stack:
         settings = await in_thread(lambda: desk.settings)
-        form = await receive(request, desk.spool, stack, settings.max_upload_mb)
+        form = await receive(request, uploads, stack, settings.max_upload_mb)
         if not form.files:
             raise UsageError("there is no file in the form", hint="put files in the field 'files'")
-        collection = _place(caller, form.fields.get("collection", ""))
+        collection = desk.place_for(form.fields.get("collection", ""))
         metadata = _metadata(form.fields.get("metadata", ""))
         password = form.fields.get("password") or None
         accepted = []
         for one in form.files:
             new = new_upload(
-                one.upload_id, one.name, collection, caller, size=one.size, metadata=metadata, password=password
+                one.upload_id, one.name, collection, desk.caller, size=one.size, metadata=metadata, password=password
             )
-            accepted.append(await asyncio.to_thread(desk.spool.accept, new, one.file))
+            accepted.append(await asyncio.to_thread(uploads.accept, new, one.file))
     queue.wake()
     return reply({"uploads": [upload_json(one) for one in accepted]}, 202)
 
 
 @router.post("/documents/url", **about("Add a document from a URL", "UploadList", 413, 422, 507, status=202))
-async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> Response:
+async def upload_url(service: Serving, desk: Desk, queue: Queue, body: UrlIn) -> Response:
     """http and https only; private networks are refused."""
-    caller.require("add")
-    collection = _place(caller, body.collection)
+    collection = desk.place_for(body.collection)
     settings = await in_thread(lambda: desk.settings)
     url = checked_url(body.url).geturl()
-    with desk.spool.receiving() as (upload_id, file):
+    with service.desk.uploads.receiving() as (upload_id, file):
         most, networks = settings.max_upload_mb << 20, checked_networks(settings.fetch_networks)
         fetched = await fetch(url, file, most_bytes=most, networks=networks)
         metadata = {"url": fetched.url} | checked_metadata(body.metadata)
         new = new_upload(
-            upload_id, fetched.name, collection, caller, size=fetched.size, metadata=metadata, url=fetched.url
+            upload_id, fetched.name, collection, desk.caller, size=fetched.size, metadata=metadata, url=fetched.url
         )
-        accepted = await asyncio.to_thread(desk.spool.accept, new, file)
+        accepted = await asyncio.to_thread(service.desk.uploads.accept, new, file)
     queue.wake()
     return reply({"uploads": [upload_json(accepted)]}, 202)
-
-
-def _place(caller: Caller, collection: str) -> str:
-    """Where new documents go: where the caller says, else the one collection of his key, else the default one."""
-    own = caller.collections[0] if caller.collections is not None and len(caller.collections) == 1 else ""
-    chosen = checked_collection(collection.strip() or own or DEFAULT_COLLECTION)
-    caller.require("add", chosen)
-    return chosen
 
 
 def _metadata(text: str) -> dict[str, str]:
@@ -167,8 +141,7 @@ def _metadata(text: str) -> dict[str, str]:
 
 @router.get("/documents", **about("List documents", "DocumentPage"))
 def documents(
-    desk: Library,
-    caller: Who,
+    desk: Desk,
     collection: Annotated[str, Query(max_length=1000, description="Only this one and those inside it.")] = "",
     status: Annotated[str, Query(max_length=20, description="pending, processing, ready or failed.")] = "",
     q: Annotated[str, Query(max_length=1000, description="Only those with this in their name or title.")] = "",
@@ -180,18 +153,15 @@ def documents(
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
 ) -> Response:
-    scope = desk.scope(collection or None, access=caller.access)
-    chosen = one_of("status", status, STATUSES) if status else None
-    found, total = desk.shelves.page(
-        scope, chosen, valid_utf8(q).strip(), limit, offset, sort=sort, is_falling=order == "down"
-    )
+    wanted: Any = {"collection": collection or None, "status": status or None, "text": q, "sort": sort}
+    found, total = desk.list_documents(**wanted, limit=limit, offset=offset, is_falling=order == "down")
     listed = [document_json(one) for one in found]
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
 
 
 @router.get("/documents/{document_id}", **about("Get a document", "Document"))
-def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
-    return reply(document_json(seen(desk, caller, document_id)))
+def document(desk: Desk, document_id: DocumentId) -> Response:
+    return reply(document_json(desk.find_document(document_id)))
 
 
 @router.head("/documents/{document_id}/original", include_in_schema=False)
@@ -202,28 +172,37 @@ def document(desk: Library, caller: Who, document_id: DocumentId) -> Response:
     | {206: {"description": "The range"}, 304: {"description": "Not modified"}}
     | failures(416),
 )
-def original(request: Request, desk: Library, caller: Who, document_id: DocumentId) -> Response:
+def original(request: Request, desk: Desk, document_id: DocumentId) -> Response:
     """Always a download, so that no HTML file runs as a page of this site. Ranges are supported."""
-    found = readable(desk, caller, document_id)
-    path = desk.original(found.id, access=caller.access)
-    headers = {
-        "ETag": f'"{found.content_hash}"',
-        "X-Content-Type-Options": "nosniff",
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cache-Control": "private, no-cache",
-    }
-    if is_known(request.headers.get("if-none-match", ""), headers["ETag"]):
+    found = desk.find_document(document_id, is_read=True)
+    path = desk.original(found.id)
+    headers = _cached(found.content_hash)
+    if _is_known(request, headers):
         return Response(status_code=304, headers=headers)
     if not _is_range(request.headers.get("range", ""), path.stat().st_size):
-        request.scope["headers"] = [pair for pair in request.scope["headers"] if pair[0] != b"range"]
+        _without_range(request)
     name = PurePosixPath(found.name).name or "document"
     return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
 
 
-def is_known(header: str, tag: str) -> bool:
-    """`W/"a", "b"` holds `"b"`; `*` holds all."""
-    known = [one.strip().removeprefix("W/") for one in header.split(",")]
-    return tag in known or "*" in known
+def _cached(tag: str) -> dict[str, str]:
+    """The content under a tag never changes, who may see it does; and whatever it is, it runs nothing."""
+    return {
+        "ETag": f'"{tag}"',
+        "Cache-Control": "private, no-cache",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+    }
+
+
+def _is_known(request: Request, headers: Mapping[str, str]) -> bool:
+    """`If-None-Match: W/"a", "b"` holds `"b"`; `*` holds all."""
+    known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
+    return headers["ETag"] in known or "*" in known
+
+
+def _without_range(request: Request) -> None:
+    request.scope["headers"] = [pair for pair in request.scope["headers"] if pair[0] != b"range"]
 
 
 def _is_range(header: str, size: int) -> bool:
@@ -241,109 +220,86 @@ def _is_range(header: str, size: int) -> bool:
 
 
 @router.post("/documents/{document_id}/retry", **about("Retry", "Upload", status=202))
-def retry(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: RetryIn | None = None) -> Response:
+def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: RetryIn | None = None) -> Response:
     """Reads the uploaded file again, or the original on the server."""
-    found = seen(desk, caller, document_id)
-    return reply(upload_json(queue.retry_document(found, caller, body.password if body else None)), 202)
+    found = desk.find_document(document_id)
+    return reply(upload_json(queue.retry_document(found, desk.caller, body.password if body else None)), 202)
 
 
 # Changing
 
 
 @router.patch("/documents/{document_id}", **about("Rename or move a document", "Document"))
-def change(desk: Library, queue: Queue, caller: Who, document_id: DocumentId, body: ChangeIn) -> Response:
-    found = seen(desk, caller, document_id)
-    if body.name is not None:
-        caller.require("rename", found.collection)
+def change(desk: Desk, queue: Queue, document_id: DocumentId, body: ChangeIn) -> Response:
+    found = desk.find_document(document_id)
+    _require_idle(desk, queue, [found])
     if body.collection is not None:
-        caller.require("move", found.collection)
-        caller.require("move", checked_collection(body.collection))
-    _require_idle(queue, [found])
-    if body.collection is not None:
-        found = desk.move(found.id, body.collection, name=body.name, access=caller.access)
+        found = desk.move(found.id, body.collection, name=body.name)
     elif body.name is not None:
-        found = desk.rename(found.id, body.name, access=caller.access)
+        found = desk.rename(found.id, body.name)
     return reply(document_json(found))
 
 
 @router.delete("/documents/{document_id}", **about("Delete a document", "DeletedDocuments"))
-def delete(desk: Library, queue: Queue, caller: Who, document_id: DocumentId) -> Response:
+def delete(desk: Desk, queue: Queue, document_id: DocumentId) -> Response:
     """With its attachments, at once and for everyone. If it is being added, that is cancelled."""
-    found = seen(desk, caller, document_id)
-    caller.require("delete", found.collection)
-    return _deleted(desk, queue, [found])
+    return _deleted(desk, queue, [desk.find_document(document_id)])
 
 
 @router.post("/documents/move", **about("Move several documents", "MovedDocuments", 404))
-def move(desk: Library, queue: Queue, caller: Who, body: MoveIn) -> Response:
+def move(desk: Desk, queue: Queue, body: MoveIn) -> Response:
     """All move, or none."""
-    found = [seen(desk, caller, one) for one in body.documents]
-    for place in {checked_collection(body.collection), *(one.collection for one in found)}:
-        caller.require("move", place)
-    _require_idle(queue, found)
-    return _moved(desk.move_all([one.id for one in found], body.collection, access=caller.access))
+    found = [desk.find_document(one) for one in body.documents]
+    _require_idle(desk, queue, found)
+    return _moved(desk.move_all([one.id for one in found], body.collection))
 
 
 @router.post("/documents/delete", **about("Delete several documents", "DeletedDocuments", 404))
-def delete_several(desk: Library, queue: Queue, caller: Who, body: DocumentsIn) -> Response:
+def delete_several(desk: Desk, queue: Queue, body: DocumentsIn) -> Response:
     """With their attachments. All are deleted, or none if one may not be."""
-    found = [seen(desk, caller, one) for one in dict.fromkeys(body.documents)]
-    for place in {one.collection for one in found}:
-        caller.require("delete", place)
-    return _deleted(desk, queue, found)
+    return _deleted(desk, queue, [desk.find_document(one) for one in dict.fromkeys(body.documents)])
 
 
 @router.patch("/collections/{name:path}", **about("Rename a collection", "MovedDocuments"))
-def rename_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName, body: RenameIn) -> Response:
+def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: RenameIn) -> Response:
     """With the collections inside it; all documents move, or none. Keys do not change.
 
     If the new name exists, the two collections are merged.
     """
-    place = _existing(desk, caller, name)
-    for one in (place, checked_collection(body.name)):
-        caller.require("move", one)
+    place = desk.existing_collection(name)
+    desk.require("move", place, checked_collection(body.name))
     if waiting := queue.waiting_in(place):
         files = "a file is" if len(waiting) == 1 else f"{len(waiting):,} files are"
         raise UsageError(f"{files} being added to {place}", hint="wait until they are ready")
-    return _moved(desk.rename_collection(place, body.name, access=caller.access))
+    return _moved(desk.rename_collection(place, body.name))
 
 
 @router.delete("/collections/{name:path}", **about("Delete a collection", "DeletedDocuments"))
-def delete_collection(desk: Library, queue: Queue, caller: Who, name: CollectionName) -> Response:
+def delete_collection(desk: Desk, queue: Queue, name: CollectionName) -> Response:
     """With the collections inside it, at once and for everyone. Running uploads are cancelled."""
-    place = _existing(desk, caller, name)
-    caller.require("delete", place)
-    found = {one.id: one for one in desk.documents(collection=place, access=caller.access)}
+    place = desk.existing_collection(name)
+    desk.require("delete", place)
+    found = {one.id: one for one in desk.documents(collection=place)}
     queue.cancel(queue.waiting_in(place))
-    found |= {one.id: one for one in desk.documents(collection=place, access=caller.access)}  # begun in between
+    found |= {one.id: one for one in desk.documents(collection=place)}  # begun in between
     return _gone(desk, queue, [one for one in found.values() if one.parent_id is None])
 
 
-def _existing(desk: Refdesk, caller: Caller, name: str) -> str:
-    """A collection that holds documents, for those who may read all of it; for the others it is not there."""
-    place = checked_collection(name)
-    counts = dict(desk.collections(caller.access)) if caller.may("read", place) else {}
-    if not any(f"{one}/".startswith(f"{place}/") for one in counts):
-        raise NotFound(f"there is no collection '{place}'")
-    return place
-
-
-def _require_idle(queue: Uploads, documents: Sequence[Document]) -> None:
+def _require_idle(desk: CallerDesk, queue: Uploads, documents: Sequence[Document]) -> None:
     """A document that is being added would come back under its old name."""
+    desk.require("move", *(one.collection for one in documents))
     if waiting := queue.waiting_for(documents):
         raise UsageError(f"{waiting[0].name} is being added", hint="wait until it is ready")
 
 
-def _deleted(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Response:
+def _deleted(desk: CallerDesk, queue: Uploads, documents: Sequence[Document]) -> Response:
+    desk.require("delete", *(one.collection for one in documents))
     queue.cancel(queue.waiting_for(documents))  # or it would bring them back
     return _gone(desk, queue, documents)
 
 
-def _gone(desk: Refdesk, queue: Uploads, documents: Sequence[Document]) -> Response:
+def _gone(desk: CallerDesk, queue: Uploads, documents: Sequence[Document]) -> Response:
     gone = desk.remove_found(documents)
-    went = {one.id for one in gone}
-    # One that was being added goes by itself once it is put down, perhaps before it is removed here.
-    gone += [one for one in documents if one.id not in went and desk.shelves.visible(one.id, EVERYTHING) is None]
     queue.documents_removed(one.source for one in gone)
     return reply({"deleted": [one.id for one in gone]})
 
@@ -353,9 +309,9 @@ def _moved(documents: Sequence[Document]) -> Response:
 
 
 @router.get("/collections", **about("List collections", "CollectionList"))
-def collections(desk: Library, caller: Who) -> Response:
+def collections(desk: Desk) -> Response:
     """Those you may read, with the number of documents directly in each."""
-    counts = dict(desk.collections(caller.access))
+    caller, counts = desk.caller, dict(desk.collections())
     names = sorted(counts.keys() | set(caller.collections or ()))
     rows = [{"name": name, "documents": counts.get(name, 0), "may_edit": caller.may("add", name)} for name in names]
     return reply({"collections": rows})
@@ -369,14 +325,13 @@ LATER = returns("AddedExamples", 202, "Accepted; added in the background")
     "/examples", summary="Add the example documents", responses=returns("AddedExamples") | LATER | failures(507)
 )
 def add_examples(
-    desk: Library,
+    desk: Desk,
     queue: Queue,
-    caller: Who,
     wait: Annotated[bool, Query(description="Wait until they are added; `false` returns 202 at once.")] = True,
 ) -> Response:
     """Adds the documents that come with Refdesk to the collection `examples`."""
-    caller.require("add", COLLECTION)
-    uploads = queue.add_copies(sorted(example_folder().iterdir()), COLLECTION, caller)
+    desk.require("add", EXAMPLES)
+    uploads = queue.add_copies(sorted(example_folder().iterdir()), EXAMPLES, desk.caller)
     until = time.monotonic() + (LONGEST_WAIT_S if wait else 0.0)
     uploads = queue.wait_for(uploads, until)
     waiting = sum(one.status not in ("ready", "failed") for one in uploads)
@@ -384,7 +339,7 @@ def add_examples(
         "added": sum(one.status == "ready" for one in uploads),
         "failed": [{"name": one.name, "reason": one.reason} for one in uploads if one.status == "failed"],
         "waiting": waiting,
-        "collection": COLLECTION,
+        "collection": EXAMPLES,
         "uploads": [upload_json(one) for one in uploads],
     }
     return reply(result, 202 if waiting else 200)
@@ -416,8 +371,7 @@ UNCHANGED: Responses = {304: {"description": "Not modified"}}
 )
 def image(
     request: Request,
-    desk: Library,
-    caller: Who,
+    desk: Desk,
     document_id: DocumentId,
     number: Number,
     width: Annotated[int, Query(ge=NARROWEST, le=WIDEST, description="Pixels.")] = 1000,
@@ -425,39 +379,28 @@ def image(
     boxes: Boxes = "",
 ) -> Response:
     """For PDFs and pictures; other formats have text only."""
-    document = readable(desk, caller, document_id)
+    document = desk.find_document(document_id, is_read=True)
     if document.format not in WITH_IMAGES:
         raise NotFound(f"{document.name} has no page images", hint="its text can be shown instead")
-    _page(desk, caller, document, number)
+    _page(desk, document, number)
     marked = checked_boxes(boxes, number)
-    tag = _tag(document, number, width, format, marked)
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
-    if is_known(request.headers.get("if-none-match", ""), tag):
+    parts = f"{document.content_hash} {number} {width} {format} {marked}"
+    headers = _cached(hashlib.blake2b(parts.encode(), digest_size=12).hexdigest())
+    if _is_known(request, headers):
         return Response(status_code=304, headers=headers)
-    data = desk.page_image(document.id, number, width=width, boxes=marked, format=format, access=caller.access)
+    data = desk.page_image(document.id, number, width=width, boxes=marked, format=format)
     return Response(data, headers=headers, media_type=f"image/{format}")
 
 
 @router.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", "PageText"))
-def text(desk: Library, caller: Who, document_id: DocumentId, number: Number) -> Response:
+def text(desk: Desk, document_id: DocumentId, number: Number) -> Response:
     """With the box of every word where the format has pages."""
-    document = readable(desk, caller, document_id)
-    page = _page(desk, caller, document, number)
-    found = desk.pages(document.id, number, access=caller.access)
-    words = _words(found[0].words, page) if found and found[0].words is not None else []
-    return reply(
-        {
-            "document_id": document.id,
-            "page": number,
-            "label": page.label,
-            "start": page.start,
-            "width": page.width,
-            "height": page.height,
-            "ocr": page.ocr,
-            "text": found[0].text,
-            "words": words,
-        }
-    )
+    document = desk.find_document(document_id, is_read=True)
+    found = _page(desk, document, number)
+    page = found.page
+    own = {name: getattr(page, name) for name in ("label", "start", "width", "height", "ocr")}
+    words = _words(found.words, page) if found.words is not None else []
+    return reply({"document_id": document.id, "page": number, **own, "text": found.text, "words": words})
 
 
 def checked_boxes(text: str, page: int) -> tuple[Box, ...]:
@@ -485,11 +428,11 @@ def _is_share(value: Any) -> bool:
     )
 
 
-def _page(desk: Refdesk, caller: Caller, document: Document, number: int) -> Page:
-    found = desk.pages(document.id, number, access=caller.access)
+def _page(desk: CallerDesk, document: Document, number: int) -> PageText:
+    found = desk.pages(document.id, number)
     if not found:
         raise NotFound(f"{document.name} has pages 1 to {document.page_count}, not {number}")
-    return found[0].page
+    return found[0]
 
 
 def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
@@ -509,11 +452,6 @@ def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
     ]
 
 
-def _tag(document: Document, number: int, width: int, format: str, boxes: tuple[Box, ...]) -> str:
-    parts = f"{document.content_hash} {number} {width} {format} {boxes}"
-    return f'"{hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()}"'
-
-
 Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]
 
 
@@ -523,16 +461,10 @@ Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of it
     summary="Get a figure",
     responses=returns_bytes("image/png", description="The figure") | UNCHANGED,
 )
-def figure(request: Request, desk: Library, caller: Who, image: Hash) -> Response:
+def figure(request: Request, desk: Desk, image: Hash) -> Response:
     """A PNG image that was cut out of a document."""
-    path = desk.figure(image, access=caller.access)
-    headers = {
-        "ETag": f'"{image}"',
-        "Cache-Control": "private, no-cache",  # the content never changes, who may see it does
-        "X-Content-Type-Options": "nosniff",
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-    }
-    if is_known(request.headers.get("if-none-match", ""), headers["ETag"]):
+    path, headers = desk.figure(image), _cached(image)
+    if _is_known(request, headers):
         return Response(status_code=304, headers=headers)
-    request.scope["headers"] = [pair for pair in request.scope["headers"] if pair[0] != b"range"]
+    _without_range(request)
     return FileResponse(path, headers=headers, media_type="image/png")

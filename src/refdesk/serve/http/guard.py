@@ -1,6 +1,6 @@
 """Who asks? A key or the cookie of a sign-in becomes a `Caller`; what comes from another site is turned away.
 
-Everything needs a caller but `OPEN`. Routes ask for one (`Who`) and say what it must be allowed (`caller.require`).
+Everything needs a caller but `OPEN`. Routes ask for the library as the caller sees it (`Desk`).
 Without any key the library is open to the machine it runs on: the caller is `LOCAL`. Then a page of another site could
 reach it through the user's browser, so requests that say they come from one, or that call the server by a name which is
 not this machine's, are refused.
@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk.access import LOCAL, Caller
+from refdesk.caller_desk import CallerDesk
 from refdesk.desk import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
 from refdesk.serve.http.errors import refusal
@@ -31,25 +32,6 @@ from refdesk.serve.http.sse import Streams
 from refdesk.settings import Settings
 from refdesk.trace import in_thread
 
-# Whose key does a request carry? Read once for every door that takes HTTP headers.
-
-
-def caller_by_key(desk: Refdesk, headers: Mapping[str, str]) -> Caller | None:
-    """The holder of the key that is sent, None where none is; a key that is not known is refused.
-
-    `Authorization: Bearer KEY`, or `X-API-Key: KEY`; the names of the headers are in lower case.
-    """
-    kind, _, secret = headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not secret.strip():
-        secret = headers.get("x-api-key", "")
-    if not secret.strip():
-        return None
-    caller = desk.keys.verify(secret.strip())
-    if caller is None:
-        raise NotSignedIn("this key is not known")
-    return caller
-
-
 COOKIE = "refdesk_session"
 HEADER = "x-refdesk"  # any page may send a form; a header of one's own only the same site's script
 # Paths that need no caller; what ends in "/" covers all below it.
@@ -57,7 +39,7 @@ OPEN = frozenset(("/", "/sign-in", "/healthz", "/readyz", "/api/session", "/favi
 OPEN_BELOW = ("/static/",)
 HEALTH = frozenset(("/healthz", "/readyz"))
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
-COUNTED = ("/api/", "/v1/")
+COUNTED = ("/api/", "/v1/", "/mcp")
 # For whoever may change settings: a limit that was set too low must not keep out the one who can raise it.
 REPAIRING = ("/api/me", "/api/session", "/api/settings")
 UPLOADS = "/api/documents"  # has a limit of its own, see uploads.py
@@ -127,11 +109,12 @@ class Guard:
             if scope["method"] not in SAFE_METHODS:
                 _same_site(headers, needs_header=False)
             return LOCAL
-        if (by_key := caller_by_key(self._desk, headers)) is not None:
-            return by_key
+        if secret := _secret(headers):
+            if (caller := self._desk.keys.verify(secret)) is None:
+                raise NotSignedIn("this key is not known")
+            return caller
         token = _cookie(headers)
-        caller = self._desk.sessions.caller(token) if token else None
-        if caller is not None:
+        if token and (caller := self._desk.sessions.caller(token)) is not None:
             if scope["method"] not in SAFE_METHODS:
                 _same_site(headers, needs_header=True)
             return caller
@@ -152,6 +135,12 @@ def is_counted(caller: Caller, path: str) -> bool:
 
 def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _secret(headers: Mapping[str, str]) -> str:
+    """`Authorization: Bearer KEY`, or `X-API-Key: KEY`."""
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    return (secret.strip() if kind.lower() == "bearer" else "") or headers.get("x-api-key", "").strip()
 
 
 def _cookie(headers: Mapping[str, str]) -> str:
@@ -215,26 +204,26 @@ async def _service(request: Request) -> Service:
     return service
 
 
-async def _desk(request: Request) -> Refdesk:
-    service: Service = request.app.state.service
-    return service.desk
-
-
-Serving = Annotated[Service, Depends(_service)]
-Library = Annotated[Refdesk, Depends(_desk)]
-
-
-async def _who(request: Request) -> Caller:
-    caller: Caller | None = request.state.caller
-    if caller is None:
-        raise NotSignedIn("this needs a key")
-    return caller
-
-
 async def _perhaps(request: Request) -> Caller | None:
     caller: Caller | None = request.state.caller
     return caller
 
 
-Who = Annotated[Caller, Depends(_who)]
+Serving = Annotated[Service, Depends(_service)]
 Perhaps = Annotated[Caller | None, Depends(_perhaps)]  # for the paths in OPEN
+
+
+async def _who(caller: Perhaps) -> Caller:
+    if caller is None:
+        raise NotSignedIn("this needs a key")
+    return caller
+
+
+Who = Annotated[Caller, Depends(_who)]
+
+
+async def _desk(service: Serving, caller: Who) -> CallerDesk:
+    return service.desk.for_caller(caller)
+
+
+Desk = Annotated[CallerDesk, Depends(_desk)]  # the library as the caller sees it

@@ -21,7 +21,7 @@ from refdesk.errors import NotFound, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace
 from refdesk.serve.http.asking import ask_once, begin_stream, counted
 from refdesk.serve.http.errors import json_bytes, problem, reply
-from refdesk.serve.http.guard import Service, Serving, Who
+from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.openapi import about, failures, returns, returns_events
 from refdesk.serve.http.requests import CompletionRequest
 from refdesk.serve.http.responses import EXTENSION, citation_shape
@@ -50,13 +50,13 @@ async def model(caller: Who, name: str) -> Response:
 
 
 @router.post("/chat/completions", summary="Ask, in OpenAI's format", responses=RESPONSES)
-async def completions(request: Request, service: Serving, caller: Who, body: CompletionRequest) -> Response:
+async def completions(request: Request, service: Serving, desk: Desk, body: CompletionRequest) -> Response:
     """With `stream` as events. Unsupported parameters of OpenAI are ignored."""
     text, options = asked(body)
     if not body.stream:
-        answer = await ask_once(request, service, caller, text, options)
+        answer = await ask_once(request, service, desk, text, options)
         return reply(_completion(answer, body.model))
-    events, end = await begin_stream(service, caller, text, options)
+    events, end = await begin_stream(service, desk, text, options)
     with_usage = body.stream_options is not None and body.stream_options.include_usage
     return PlainResponse(
         service.streams, _chunks(request, service, events, body.model, with_usage), request.state.request_id, end
