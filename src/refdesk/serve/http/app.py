@@ -37,6 +37,7 @@ from refdesk.serve.http.guard import Guard, Service
 from refdesk.serve.http.limits import Limits
 from refdesk.serve.http.observe import Figures, Observe, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
+from refdesk.serve.http.sse import Streams
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
@@ -49,7 +50,7 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
     `is_local`: bound to this machine alone, and then only called by its names. `insecure`: open to everyone without a
     key. `shared`: a folder of all processes that serve the same library, for the limits of a key.
     """
-    service = Service(desk, limits=Limits(shared), spans=make_spans())
+    service = Service(desk, limits=Limits(shared), streams=Streams(shared), spans=make_spans())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -17,15 +17,15 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from refdesk.answer import Answer, Level
-from refdesk.errors import NotFound, RefdeskError
+from refdesk.errors import NotFound
 from refdesk.events import Content, Done, Event, Failed, Replace
 from refdesk.serve.http.asking import ask_once, begin_stream, counted
-from refdesk.serve.http.errors import json_bytes, problem, reply
+from refdesk.serve.http.errors import problem, reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.openapi import about, failures, returns, returns_events
 from refdesk.serve.http.requests import CompletionRequest
 from refdesk.serve.http.responses import EXTENSION, citation_shape
-from refdesk.serve.http.sse import PlainResponse
+from refdesk.serve.http.sse import EventResponse, Named, PlainStream
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 OWNER = "refdesk"
@@ -58,9 +58,8 @@ async def completions(request: Request, service: Serving, desk: Desk, body: Comp
         return reply(_completion(answer, body.model))
     events, end = await begin_stream(service, desk, text, options)
     with_usage = body.stream_options is not None and body.stream_options.include_usage
-    return PlainResponse(
-        service.streams, _chunks(request, service, events, body.model, with_usage), request.state.request_id, end
-    )
+    chunks = _chunks(request, service, events, body.model, with_usage)
+    return EventResponse(service.streams.begin(desk.caller.id, chunks, request.state.request_id, end, kind=PlainStream))
 
 
 def asked(body: CompletionRequest) -> tuple[str, dict[str, Any]]:
@@ -111,7 +110,7 @@ def _extension(answer: Answer) -> dict[str, Any]:
 
 async def _chunks(
     request: Request, service: Service, events: AsyncGenerator[Event, None], name: str, with_usage: bool
-) -> AsyncGenerator[bytes, None]:
+) -> AsyncGenerator[Named, None]:
     """`data: {…}` for each token; the last chunk carries `refdesk`; then `data: [DONE]`."""
     head = {
         "id": f"chatcmpl-{request.state.request_id}",
@@ -120,31 +119,27 @@ async def _chunks(
         "model": name,
     }
 
-    def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+    def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> Named:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        return b"data: %s\n\n" % json_bytes(head | {"choices": [choice]} | more)
+        return "chunk", head | {"choices": [choice]} | more
 
     yield chunk({"role": "assistant", "content": ""})
     sent = ""
-    try:
-        async with aclosing(counted(request, service, events)) as stream:
-            async for event in stream:
-                if isinstance(event, Content):
-                    sent += event.token
-                    yield chunk({"content": event.token})
-                elif isinstance(event, Replace) and (rest := _amended(sent, event.content)):
-                    sent += rest
-                    yield chunk({"content": rest})
-                elif isinstance(event, Failed):
-                    raise event.error
-                elif isinstance(event, Done):
-                    yield chunk({}, "stop", refdesk=_extension(event.answer))
-                    if with_usage:
-                        yield b"data: %s\n\n" % json_bytes(head | {"choices": [], "usage": _usage(event.answer)})
-    except RefdeskError as error:
-        failure = problem(error, request.state.request_id)
-        yield b"data: %s\n\n" % json_bytes(failure | {"error": failure | {"type": "api_error"}})
-    yield b"data: [DONE]\n\n"
+    async with aclosing(counted(request, service, events)) as stream:
+        async for event in stream:
+            if isinstance(event, Content):
+                sent += event.token
+                yield chunk({"content": event.token})
+            elif isinstance(event, Replace) and (rest := _amended(sent, event.content)):
+                sent += rest
+                yield chunk({"content": rest})
+            elif isinstance(event, Failed):
+                yield "error", problem(event.error, request.state.request_id)
+            elif isinstance(event, Done):
+                yield chunk({}, "stop", refdesk=_extension(event.answer))
+                if with_usage:
+                    yield "usage", head | {"choices": [], "usage": _usage(event.answer)}
+    yield "end", None
 
 
 def _amended(sent: str, content: str) -> str:

@@ -6,20 +6,24 @@
 
 Every event has an id, "STREAM-NUMBER". A client that lost the connection repeats the request with the header
 `Last-Event-ID` and gets what it missed. Work is cancelled `GRACE_S` after the last reader has left; events are kept for
-`KEPT_S` after the end. A comment every `HEARTBEAT_S` keeps proxies from closing the connection. A stream lives in one
-process; its id says when it began, for other processes that are asked for it (asking.py).
+`KEPT_S` after the end. A comment every `HEARTBEAT_S` keeps proxies from closing the connection. The work is done in one
+process; several that serve one library have their events in a database that they share (`SharedEvents`), so that
+whichever is asked can follow a stream or stop it. Its id says when it began, for a server that has lost it (asking.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import secrets
+import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, MutableMapping
 from contextlib import aclosing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
@@ -27,12 +31,14 @@ from starlette.types import Receive, Scope, Send
 
 from refdesk.errors import NotFound, RefdeskError
 from refdesk.serve.http.errors import ServerStopping, defect, json_bytes, problem
+from refdesk.serve.http.limits import is_alive
 
 HEARTBEAT_S = 15.0
 GRACE_S = 2.0  # a reconnecting reader is back within one; a stop button costs this much of a model's time
 KEPT_S = 60.0
 FINISH_S = 2.0  # for plain questions when the server is told to end; it waits for 5 in all
 MOST_KEPT = 1000  # finished streams; some 30 kB each
+LOOK_S = 0.1  # how often a process looks for events of another one, and whether to stop
 CLOCK_S = 0.05  # a timer may fire a little before its time
 HEARTBEAT = b": still here\n\n"
 RETRY = b"retry: 1000\n\n"  # milliseconds after which a reader comes back
@@ -57,6 +63,8 @@ def began_at(stream_id: str) -> float | None:
 class Stream:
     """The events of one piece of work, for as many readers as like to; the work is a task of its own."""
 
+    head = RETRY
+
     def __init__(self, owner: str, request_id: str = "", own_id: str = "", about: tuple[str, str] = ("", "")) -> None:
         self.id = own_id or new_id()
         self.owner = owner
@@ -65,7 +73,6 @@ class Stream:
         self.parts: list[bytes] = []  # event n is parts[n - 1]
         self.is_done = False
         self.on_end: list[Callable[[], None]] = []
-        self._head = f"id: {self.id}-".encode()
         self._news: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
         self._leaving: asyncio.TimerHandle | None = None
@@ -77,11 +84,13 @@ class Stream:
         return self
 
     def put(self, name: str, data: Any) -> None:
-        self.parts.append(
-            b"%s%d\nevent: %s\ndata: %s\n\n" % (self._head, len(self.parts) + 1, name.encode(), json_bytes(data))
-        )
+        self.parts.append(self._written(name, data))
         for news in self._news:
             news.set()
+
+    def _written(self, name: str, data: Any) -> bytes:
+        number = f"{self.id}-{len(self.parts) + 1}"
+        return b"id: %s\nevent: %s\ndata: %s\n\n" % (number.encode(), name.encode(), json_bytes(data))
 
     async def _run(self, events: AsyncGenerator[Named, None]) -> None:
         try:
@@ -120,6 +129,10 @@ class Stream:
         if self._task is not None:
             await asyncio.wait({self._task})
 
+    def _leave(self) -> None:
+        """Nobody reads any more; the work ends, unless somebody does in another process."""
+        self.cancel()
+
     @contextmanager
     def reading(self) -> Iterator[asyncio.Event]:
         """An event that is set whenever there is something new."""
@@ -133,17 +146,128 @@ class Stream:
         finally:
             self._news.discard(news)
             if not self._news and not self.is_done:
-                self._leaving = asyncio.get_running_loop().call_later(GRACE_S, self.cancel)
+                self._leaving = asyncio.get_running_loop().call_later(GRACE_S if self.head else 0.0, self._leave)
+
+
+class PlainStream(Stream):
+    """Events in OpenAI's format, without ids: nobody can come back to them, so the work ends when the reader leaves."""
+
+    head = b""
+
+    def _written(self, name: str, data: Any) -> bytes:
+        if name == "error":
+            data = data | {"error": data | {"type": "api_error"}}
+        return b"data: %s\n\n" % (json_bytes(data) if name != "end" else b"[DONE]")
+
+
+TABLES = """
+PRAGMA synchronous = OFF;
+PRAGMA journal_mode = PERSIST;
+CREATE TABLE IF NOT EXISTS streams (
+    id TEXT PRIMARY KEY, owner TEXT, conversation TEXT, question TEXT, process INTEGER,
+    is_done INTEGER DEFAULT 0, is_stopped INTEGER DEFAULT 0, last_read REAL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS events (stream TEXT, number INTEGER, data BLOB, PRIMARY KEY (stream, number));
+"""
+
+
+class SharedEvents:
+    """The answers that the processes of one server are streaming, in a database in their folder."""
+
+    def __init__(self, folder: Path) -> None:
+        place = folder / "streams.sqlite"
+        self._database = sqlite3.connect(place, timeout=10, isolation_level=None, check_same_thread=False)
+        self._database.row_factory = sqlite3.Row
+        self._database.executescript(TABLES)
+
+    def run(self, statement: str, *values: Any) -> list[sqlite3.Row]:
+        return self._database.execute(statement, values).fetchall()
+
+    def find(self, stream_id: str) -> sqlite3.Row | None:
+        """None also for a stream of a process that was killed: nobody goes on with it."""
+        found = self.run("SELECT * FROM streams WHERE id = ?", stream_id)
+        return found[0] if found and (found[0]["is_done"] or is_alive(found[0]["process"])) else None
+
+    def forget(self, stream_id: str) -> None:
+        self.run("DELETE FROM streams WHERE id = ?", stream_id)
+        self.run("DELETE FROM events WHERE stream = ?", stream_id)
+
+
+class SharedStream(Stream):
+    """A stream of this process that others may follow and stop."""
+
+    def __init__(self, shared: SharedEvents, owner: str, request_id: str, own_id: str, about: tuple[str, str]) -> None:
+        super().__init__(owner, request_id, own_id, about)
+        self._shared = shared
+        new = (self.id, owner, *about, os.getpid())
+        shared.run("INSERT INTO streams (id, owner, conversation, question, process) VALUES (?, ?, ?, ?, ?)", *new)
+
+    def start(self, events: AsyncGenerator[Named, None]) -> Stream:
+        self._watching = asyncio.create_task(self._watch())
+        return super().start(events)
+
+    def put(self, name: str, data: Any) -> None:
+        super().put(name, data)
+        self._shared.run("INSERT INTO events VALUES (?, ?, ?)", self.id, len(self.parts), self.parts[-1])
+
+    async def _watch(self) -> None:
+        while (found := self._shared.find(self.id)) is not None and not found["is_stopped"]:
+            await asyncio.sleep(LOOK_S)
+        self.cancel()
+
+    def _end(self) -> None:
+        self._watching.cancel()
+        self._shared.run("UPDATE streams SET is_done = 1 WHERE id = ?", self.id)
+        super()._end()
+
+    def _leave(self) -> None:
+        found = self._shared.find(self.id)
+        if found is not None and time.time() - found["last_read"] < GRACE_S:
+            self._leaving = asyncio.get_running_loop().call_later(GRACE_S, self._leave)
+        else:
+            self.cancel()
+
+
+class FollowedStream(Stream):
+    """A stream of another process, as it is seen here."""
+
+    def __init__(self, shared: SharedEvents, row: sqlite3.Row) -> None:
+        super().__init__(row["owner"], "", row["id"], (row["conversation"], row["question"]))
+        self._shared = shared
+        self._read()  # what a reader has seen already must be there when he comes back
+        self._task = asyncio.create_task(self._follow())
+        self._task.add_done_callback(lambda _: self._end())
+
+    def _read(self) -> None:
+        query = "SELECT data FROM events WHERE stream = ? AND number > ? ORDER BY number"
+        self.parts += [row["data"] for row in self._shared.run(query, self.id, len(self.parts))]
+        for news in self._news:
+            news.set()
+
+    async def _follow(self) -> None:
+        while (found := self._shared.find(self.id)) is not None:
+            self._read()
+            if found["is_done"]:
+                return
+            if self._news:
+                self._shared.run("UPDATE streams SET last_read = ? WHERE id = ?", time.time(), self.id)
+            await asyncio.sleep(LOOK_S)
+        self.put("error", problem(ServerStopping(), self.request_id))  # its process was killed
+
+    async def stopped(self) -> None:
+        self._shared.run("UPDATE streams SET is_stopped = 1 WHERE id = ?", self.id)
+        while (found := self._shared.find(self.id)) is not None and not found["is_done"]:
+            await asyncio.sleep(LOOK_S)
 
 
 class Streams:
-    """The streams of this process, running ones and those just finished."""
+    """The streams of this process, running ones and those just finished, and those of others that are followed here."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Path | None = None) -> None:
+        self._shared = None if shared is None else SharedEvents(shared)
         self._known: OrderedDict[str, Stream] = OrderedDict()
         self.running = 0
         self.is_stopping = False
-        self.working: set[asyncio.Task[None]] = set()  # streams that nobody can take up again
         self.answering: set[asyncio.Future[Any]] = set()  # plain questions
 
     def begin(
@@ -154,9 +278,12 @@ class Streams:
         on_end: Callable[[], None] | None = None,
         own_id: str = "",
         about: tuple[str, str] = ("", ""),
+        kind: type[Stream] = Stream,
     ) -> Stream:
         """`about` is the conversation and the question."""
-        stream = Stream(owner, request_id, own_id, about)
+        stream = kind(owner, request_id, own_id, about)
+        if self._shared is not None and about[0]:
+            stream = SharedStream(self._shared, owner, request_id, stream.id, about)
         self._known[stream.id] = stream
         self.running += 1
         stream.on_end.append(lambda: self._ended(stream))
@@ -167,10 +294,10 @@ class Streams:
     def find(self, last_event_id: str, owner: str) -> tuple[Stream, int] | None:
         """The stream and the number of the last event that was seen: `"19a…-7"` -> (the stream, 7).
 
-        None: of another process, or of this one some time ago.
+        None: of some time ago, or of a process that is gone.
         """
         name, _, number = last_event_id.rpartition("-")
-        stream = self._known.get(name)
+        stream = self._known.get(name) or self._followed("id = ?", name)
         is_id = _NUMBER.fullmatch(number) is not None and began_at(name) is not None
         if not is_id or (stream is not None and (stream.owner != owner or int(number) > len(stream.parts))):
             raise NotFound("there is no such stream, or no such event in it", hint="ask again without Last-Event-ID")
@@ -181,43 +308,49 @@ class Streams:
         for stream in reversed(self._known.values()):
             if stream.conversation_id == conversation_id and stream.owner == owner and not stream.is_done:
                 return stream
-        return None
+        return self._followed("conversation = ? AND owner = ? AND NOT is_done", conversation_id, owner)
+
+    def _followed(self, condition: str, *values: str) -> Stream | None:
+        shared = self._shared
+        rows = shared.run(f"SELECT * FROM streams WHERE {condition} ORDER BY id DESC", *values) if shared else []
+        if shared is None or not rows or shared.find(rows[0]["id"]) is None:
+            return None
+        stream = self._known[rows[0]["id"]] = FollowedStream(shared, rows[0])
+        self.running += 1
+        stream.on_end.append(lambda: self._ended(stream))
+        return stream
 
     def stop(self) -> None:
         self.is_stopping = True
         for stream in list(self._known.values()):
             if not stream.is_done:
                 stream.stop()
-        for task in self.working:
-            task.cancel()
         asyncio.get_running_loop().call_later(FINISH_S, lambda: [task.cancel() for task in self.answering])
 
     def _ended(self, stream: Stream) -> None:
         self.running -= 1
-        asyncio.get_running_loop().call_later(KEPT_S, self._known.pop, stream.id, None)
+        kept_s = 0.0 if isinstance(stream, FollowedStream) else KEPT_S  # who follows it again asks again
+        asyncio.get_running_loop().call_later(kept_s, self._known.pop, stream.id, None)
+        if isinstance(stream, SharedStream) and self._shared is not None:
+            asyncio.get_running_loop().call_later(KEPT_S, self._shared.forget, stream.id)
         while len(self._known) - self.running > MOST_KEPT:
             oldest = next(name for name, one in self._known.items() if one.is_done)
             del self._known[oldest]
 
 
-class _Unbuffered(Response):
-    media_type = "text/event-stream"
-
-    def __init__(self) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
-
-
-class EventResponse(_Unbuffered):
+class EventResponse(Response):
     """Sends a stream's events after number `after`, as they come, until the work is done or the reader has left."""
 
+    media_type = "text/event-stream"
+
     def __init__(self, stream: Stream, after: int = 0) -> None:
-        super().__init__()
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
         self._stream, self._after = stream, after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        await send(_body(RETRY))
+        await send(_body(self._stream.head))
         loop = asyncio.get_running_loop()
         leaving = asyncio.create_task(disconnected(receive))
         with self._stream.reading() as news:
@@ -241,52 +374,6 @@ class EventResponse(_Unbuffered):
                 beat.cancel()
                 leaving.cancel()
         await send(_body(b"", more=False))
-
-
-class PlainResponse(_Unbuffered):
-    """Events in OpenAI's format, which cannot be resumed: the work is cancelled when the reader leaves."""
-
-    def __init__(
-        self, streams: Streams, chunks: AsyncGenerator[bytes, None], request_id: str, on_end: Callable[[], None]
-    ) -> None:
-        super().__init__()
-        self._streams, self._chunks, self._request_id, self._on_end = streams, chunks, request_id, on_end
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(disconnected(receive))
-        self._streams.working.add(sending)
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            leaving.cancel()
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-            self._streams.working.discard(sending)
-            self._on_end()
-
-    async def _send(self, send: Send) -> None:
-        beating = asyncio.create_task(_beat(send))
-        try:
-            async with aclosing(self._chunks):
-                async for chunk in self._chunks:
-                    await send(_body(chunk))
-        except asyncio.CancelledError:
-            if self._streams.is_stopping:
-                failure = problem(ServerStopping(), self._request_id)
-                await send(_body(b"data: %s\n\n" % json_bytes(failure | {"error": failure})))
-            raise
-        finally:
-            beating.cancel()
-            await send(_body(b"", more=False))
-
-
-async def _beat(send: Send) -> None:
-    """Comments, which clients skip; they keep proxies from closing the connection."""
-    while True:
-        await asyncio.sleep(HEARTBEAT_S)
-        await send(_body(HEARTBEAT))
 
 
 def _body(data: bytes, more: bool = True) -> MutableMapping[str, Any]:

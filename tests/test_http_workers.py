@@ -1,0 +1,104 @@
+"""Several workers are one service: whichever is asked, an answer that another one writes is followed and stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from http_server import Event, Server, read_events, served
+from wire_server import WireServer
+
+TALK = "workers"
+BODY = {"message": "What does the annual inspection of a tide gauge cost?", "session_id": TALK, "cache": False}
+WAIT_S = 120.0
+
+
+@pytest.fixture
+def model() -> Iterator[WireServer]:
+    with WireServer() as found:
+        yield found
+
+
+@pytest.fixture
+def both(own_folder: Path, model: WireServer) -> Iterator[list[Server]]:
+    """The same service twice, each by a connection that is kept to one of its workers."""
+    with served(own_folder, "--workers", "2", **model.openai_env("tiny-1b")) as server, ExitStack() as stack:
+        found: dict[int, Server] = {}
+        while len(found) < 2:
+            client = stack.enter_context(httpx2.Client(base_url=server.url, timeout=WAIT_S))
+            found.setdefault(client.get("/readyz").json()["process"], Server(server.url, client))
+        yield list(found.values())
+
+
+def test_an_answer_is_followed_from_another_worker(both: list[Server], model: WireServer) -> None:
+    here, there = both
+    go_on = threading.Event()
+    words = ["It ", "costs ", "1,240 euros. ", "[1]"]
+    model.say(pieces=words, when=lambda: model.requests[-1].pieces_sent < 2 or go_on.is_set())
+    others: list[Event] = []
+    with here.client.stream("POST", "/api/chat/stream", json=BODY) as response:
+        reading = read_events(response)
+        first = next(event for event in reading if event[0] == "content")
+        running = there.get(f"/api/conversations/{TALK}/messages").json()["running"]
+        assert running["question"] == BODY["message"] and first[2].startswith(f"{running['stream']}-")
+        follow = threading.Thread(
+            target=lambda: others.extend(there.events("/api/chat/stream", BODY, last=f"{running['stream']}-0"))
+        )
+        follow.start()
+        go_on.set()
+        own = list(reading)
+        follow.join(WAIT_S)
+    assert own[-1][0] == "done" and others[-1] == own[-1] and first in others
+    assert len(model.requests) == 1
+    again = there.events("/api/chat/stream", BODY, last=first[2])
+    assert again == others[others.index(first) + 1 :], "also what has ended, from where it was left"
+
+
+def test_an_answer_is_stopped_from_another_worker(both: list[Server], model: WireServer) -> None:
+    here, there = both
+    model.hang("It costs 1,240 euros. [1] And the")
+    with here.client.stream("POST", "/api/chat/stream", json=BODY) as response:
+        for event in read_events(response):
+            if event[0] == "content" and "And" in event[1]["token"]:
+                assert there.post(f"/api/conversations/{TALK}/stop").json() == {"stopped": True}
+    said = there.get(f"/api/conversations/{TALK}/messages").json()
+    assert said["running"] is None
+    place = f"/api/answers/{said['messages'][-1]['answer_id']}"
+    assert model.wait_until(lambda: there.get(place).status_code == 200), "written in the background"
+    answer = there.get(place).json()
+    assert answer["stopped"] is True and "1,240 euros" in answer["content"] and model.requests[-1].disconnected
+    assert there.post(f"/api/conversations/{TALK}/stop").json() == {"stopped": False}
+
+
+def test_it_goes_on_while_somebody_follows_it(both: list[Server], model: WireServer) -> None:
+    """Who asked has closed the page; a second one, at another worker, still reads."""
+    here, there = both
+    go_on = threading.Event()
+    model.say(
+        pieces=["It ", "costs ", "1,240 euros. ", "[1]"],
+        when=lambda: model.requests[-1].pieces_sent < 2 or go_on.is_set(),
+    )
+    others: list[Event] = []
+    begun = threading.Event()
+    with here.client.stream("POST", "/api/chat/stream", json=BODY) as response:
+        first = next(event for event in read_events(response) if event[0] == "content")
+
+        def follow() -> None:
+            last = f"{first[2].rpartition('-')[0]}-0"
+            with there.client.stream("POST", "/api/chat/stream", json=BODY, headers={"Last-Event-ID": last}) as found:
+                for event in read_events(found):
+                    others.append(event)
+                    begun.set()
+
+        following = threading.Thread(target=follow)
+        following.start()
+        assert begun.wait(WAIT_S)
+    threading.Event().wait(6.0)  # longer than the grace after which an answer that nobody reads ends
+    go_on.set()
+    following.join(WAIT_S)
+    assert others[-1][0] == "done" and others[-1][1]["answer"]["stopped"] is False
