@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+import forked
 from refdesk import Refdesk
 
 # The same examples at every run: what must pass before anything lands must not hang on luck. To look for new ones:
@@ -42,13 +43,7 @@ REFDESK = Path(sys.executable).with_name("refdesk")
 def run_refdesk(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command line as a user runs it, without a library of the user's own in the way."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
-    return subprocess.run(
-        [str(REFDESK), *map(str, arguments)],
-        env={**inherited, **environment},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-    )
+    return forked.run([*map(str, arguments)], {**inherited, **environment}, seconds=240)
 
 
 @pytest.fixture(scope="session")
