@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from refdesk.__main__ import main
+from refdesk.serve.cli.main import main
 
 _server = multiprocessing.get_context("forkserver")
 # Not the commands themselves: they make consoles as wide as their environment says.

@@ -29,7 +29,7 @@ from refdesk.ingest.add import Intake
 from refdesk.ingest.workers import Setup
 from refdesk.ports import Embedder
 from refdesk.providers.directory import ModelDirectory
-from refdesk.providers.registry import make_embedder
+from refdesk.providers.embed import make_embedder
 from refdesk.records import Damage, LibraryState, UploadedFile
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback
