@@ -49,6 +49,8 @@ def run_refdesk(*arguments: str | Path, **environment: str) -> subprocess.Comple
 @pytest.fixture(scope="session")
 def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library with the examples in it; never opened, only copied. Made once for all processes of the tests."""
+    if prepared := os.environ.get("REFDESK_TEST_EXAMPLES"):  # of scripts/mutate.py
+        return Path(prepared)
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder, made = base / "examples" / "library", base / "examples-made"
