@@ -5,8 +5,7 @@
     python scripts/mutate.py --only 7 12                     # these of them again
 
 What is committed is copied, so the working tree stays as it is. The same seed picks the same places. The tests are
-those that import the module, the cheapest first, then the golden files and the floors of quality; the first failure ends
-them.
+those that import the module, the cheapest first, then the golden files and the floors of quality, to the first failure.
 """
 
 from __future__ import annotations
