@@ -29,6 +29,19 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# What takes longest begins first: the tests of a file stay together, and nobody waits for the last of the long ones.
+LONGEST = (
+    *("golden", "page_interruptions", "page_ask", "page_rest", "http_documents", "adding", "cli", "http_serve"),
+    *("processes", "page_looks", "page_documents", "page_focus", "http_streams", "crash", "mcp", "restore", "moving"),
+    *("cli_text", "page_places", "http_figures", "failing_models", "uploads", "uploads_queue", "cli_ask", "docs"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+
+
 def pytest_collection_finish() -> None:
     """Three thousand tests are half a million objects. Looking through them again and again takes .4 s each time."""
     gc.collect()
