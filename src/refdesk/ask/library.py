@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.spelling import edit_distance
 from refdesk.ask.strategies.hybrid import Candidate, Weights, search
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index
@@ -18,6 +17,7 @@ from refdesk.records import LibraryState
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, other_embedder
 from refdesk.terms import query_terms, repeated_terms, terms, words
+from refdesk.text import edit_distance
 from refdesk.types import EVERYTHING, Access, Chunk, Document, Hit, Method, Scope
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Engine, PoolProxiedConnection, Select, and_, func, or_, select
 
 from refdesk.errors import LibraryDamaged
-from refdesk.records import LibraryState, PageText
+from refdesk.records import LexicalEntry, LibraryState, PageText
 from refdesk.store import rows as codec
 from refdesk.store.database import OwnConnections, file_of
 from refdesk.store.rows import within
@@ -24,6 +24,12 @@ _CHUNK_COLUMNS = [chunks.c[name] for name in _CHUNK_FIELDS]
 _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
 _CHUNKS = f"SELECT document_key, {', '.join(_CHUNK_FIELDS)} FROM chunks"
+_ENTRY = [chunks.c[name] for name in ("id", "kind", "first_page", "last_page", "context", "text")]
+_ENTRIES = (
+    f"SELECT {', '.join(map(str, (*_ENTRY, *documents.c)))}"
+    " FROM (SELECT * FROM chunks WHERE id > ? ORDER BY id LIMIT 4096) AS chunks"  # read before any document is
+    " JOIN documents ON documents.key = chunks.document_key ORDER BY chunks.id"
+)
 _LANGUAGES = (
     "SELECT language, count(*) FROM documents WHERE status = 'ready' AND language != ''"
     " GROUP BY language ORDER BY count(*) DESC, language"
@@ -345,6 +351,15 @@ class SqlDocuments:
                     document = owners[row[0]]
                     yield document, codec.unpack_chunk(row[1:], document.id)
 
+    def entries_after(self, after: int) -> Iterator[LexicalEntry]:
+        while rows := self._quick(_ENTRIES, (after,)):
+            # Read with its chunks: what is remembered of a document may be of an older version.
+            width = len(_ENTRY)
+            owners = {key: _document(row) for key, row in {row[width]: row[width:] for row in rows}.items()}
+            for row in rows:
+                yield codec.lexical_entry(owners[row[width]], *row[:width])
+            after = rows[-1][0]
+
     def counts(self, space: str) -> dict[str, int]:
         with self.engine.connect() as connection:
             rows = connection.execute(select(documents.c.status, func.count()).group_by(documents.c.status))
@@ -382,7 +397,9 @@ def library_state(rows: Iterable[Any]) -> LibraryState:
     """From the rows of the table `state`."""
     values: dict[str, str] = dict(rows)
     generation, epoch, lexical = (int(values.get(name, 0)) for name in ("generation", "epoch", "lexical"))
-    return LibraryState(generation, epoch, values.get("space", ""), lexical)
+    # Before it was written down, every chunk was in the lexical index.
+    folded = int(values.get("folded") or int(values.get("next_chunk", 1)) - 1)
+    return LibraryState(generation, epoch, values.get("space", ""), lexical, folded)
 
 
 def document_conditions(scope: Scope) -> list[Any]:

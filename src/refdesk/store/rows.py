@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
@@ -142,6 +143,8 @@ _PLAIN = [one.name for one in fields(Document) if one.name not in _PACKED]
 
 
 def unpack_document(row: Any) -> Document:
+    """From a mapping, or a row of any kind, that has every column."""
+    row = row if isinstance(row, Mapping) else row._asdict()
     metadata, notes = orjson.loads(row["metadata"]), tuple(orjson.loads(row["notes"]))
     return Document(**{name: row[name] for name in _PLAIN}, metadata=metadata, notes=notes)
 
@@ -239,6 +242,9 @@ def document_values(document: Document, modified: float) -> dict[str, Any]:
     }
 
 
+DocumentRow = namedtuple("DocumentRow", [column.name for column in documents.c])  # type: ignore[misc]
+
+
 def find(connection: Connection, document: Document) -> Any:
     """The row that stands for the same thing: the same file, the same attachment, or the same name of a text."""
     if document.id:
@@ -249,7 +255,8 @@ def find(connection: Connection, document: Document) -> Any:
         found = _FILE.run(connection, collection=document.collection, source=document.source)
     else:
         found = _TEXT.run(connection, collection=document.collection, source="", name=document.name)
-    return found.first()
+    row = found.fetchone()
+    return None if row is None else DocumentRow._make(row)
 
 
 def in_place(row: Any, prepared: Prepared) -> Prepared:
@@ -279,7 +286,7 @@ def upsert(
     for emptying in _EMPTY:
         emptying.run(connection, of=row.key)
     _REPLACE.run(connection, replaced=row.key, **values)
-    stored = unpack_document(values | {name: row._mapping[name] for name in _KEPT_COLUMNS})
+    stored = unpack_document(values | {name: getattr(row, name) for name in _KEPT_COLUMNS})
     return int(row.key), stored, "replaced" if row.status == "ready" else "added"
 
 
@@ -379,22 +386,23 @@ def by_key(connection: Connection, key: int) -> Document:
     return unpack_document(connection.execute(select(documents).where(documents.c.key == key)).mappings().one())
 
 
-def entries(prepared: Prepared, document_id: str, start: int) -> Iterator[LexicalEntry]:
-    document = prepared.document
-    for place, chunk in enumerate(prepared.chunks):
-        yield lexical_entry(document, document_id, start + place, chunk.kind, chunk.pages, chunk.context, chunk.text)
+def entries(document: Document, made: Sequence[Chunk], start: int) -> Iterator[LexicalEntry]:
+    """A document's chunks for the lexical index, numbered from `start`."""
+    for chunk_id, chunk in enumerate(made, start):
+        first, last = min(chunk.pages), max(chunk.pages)
+        yield lexical_entry(document, chunk_id, chunk.kind, first, last, chunk.context, chunk.text)
 
 
 def lexical_entry(
-    document: Document, document_id: str, chunk_id: int, kind: str, on: Sequence[int], context: str, text: str
+    document: Document, chunk_id: int, kind: str, first_page: int, last_page: int, context: str, text: str
 ) -> LexicalEntry:
     return LexicalEntry(
         chunk_id=chunk_id,
-        document_id=document_id,
+        document_id=document.id,
         collection=document.collection,
         kind=kind,
-        first_page=min(on),
-        last_page=max(on),
+        first_page=first_page,
+        last_page=last_page,
         date=document.date,
         metadata=tuple(document.metadata.items()),
         terms=terms(f"{context}\n{text}", document.language),
@@ -408,7 +416,8 @@ def set_state(connection: Connection, name: str, value: str) -> None:
 
 def state_text(connection: Connection, name: str) -> str:
     """A value that is kept; "" before it was."""
-    return str(_STATE.run(connection, of=name).scalar() or "")
+    found = _STATE.run(connection, of=name).fetchone()
+    return str(found[0]) if found else ""
 
 
 def state_number(connection: Connection, name: str) -> int:
