@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 from filelock import FileLock
 from sqlalchemy import (
     Connection,
@@ -26,7 +27,9 @@ from sqlalchemy import (
     Update,
     create_engine,
     event,
+    insert,
     inspect,
+    select,
     text,
 )
 from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
@@ -34,7 +37,7 @@ from sqlalchemy.pool import QueuePool
 
 from refdesk.disk import DATABASE, FILE, library_files, size_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
-from refdesk.store.schema import metadata
+from refdesk.store.schema import chunks, entities, images, metadata
 
 ADVICE = (
     "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
@@ -73,7 +76,7 @@ def open_database(path: Path) -> Engine:
     with suppress(OSError):  # what SQLite makes beside it has the same rights; where it cannot be made, SQLite says why
         path.touch(mode=FILE)
     try:
-        if _version(engine) != HEAD:
+        if not _is_current(engine):
             # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
             with FileLock(str(path.with_name("writer.lock")), mode=FILE):
                 version = _version(engine)
@@ -81,6 +84,7 @@ def open_database(path: Path) -> Engine:
                     check_database(path, is_blank=True)
                 if version != HEAD:
                     _migrate(engine, version, path)
+                add_missing_tables(engine)
     except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
         engine.dispose()
         reading = _open_to_read(path) if _cannot_be_written(error) else None
@@ -124,7 +128,7 @@ def _open_to_read(path: Path) -> Engine | None:
 
     engine = _engine(path, connect)
     try:
-        if _version(engine) == HEAD:
+        if _is_current(engine):
             logger.warning("%s is open for reading only: its disk is full or cannot be written", path.parent)
             return engine
     except DatabaseError:
@@ -244,6 +248,40 @@ def _version(engine: Engine) -> str | None:
         if not inspect(connection).has_table("alembic_version"):
             return None
         return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _is_current(engine: Engine) -> bool:
+    with engine.connect() as connection:
+        return _version(engine) == HEAD and not _missing_tables(connection)
+
+
+def _missing_tables(connection: Connection) -> set[str]:
+    return set(metadata.tables) - set(inspect(connection).get_table_names())
+
+
+def add_missing_tables(engine: Engine) -> None:
+    """Libraries of the weeks before 0.1.0 have fewer; what a chunk names and shows was then part of its details."""
+    with writing(engine).begin() as connection:
+        missing = _missing_tables(connection)
+        metadata.create_all(connection)
+        if "entities" not in missing:
+            return
+        rows = connection.execute(select(chunks.c.id, chunks.c.document_key, chunks.c.first_page, chunks.c.details))
+        for some in rows.partitions(4096):
+            details = {row.id: orjson.loads(row.details) for row in some}
+            named = [
+                {"chunk_id": chunk_id, "place": place, "name": name}
+                for chunk_id, more in details.items()
+                for place, name in enumerate(more.get("entities", ()))
+            ]
+            shown = [
+                {"chunk_id": row.id, "document_key": row.document_key, "page": row.first_page, "file": file}
+                for row in some
+                if (file := details[row.id].get("image"))
+            ]
+            for table, values in ((entities, named), (images, shown)):
+                if values:
+                    connection.execute(insert(table), values)
 
 
 def _migrate(engine: Engine, version: str | None, path: Path) -> None:

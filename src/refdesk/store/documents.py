@@ -15,15 +15,13 @@ from refdesk.records import LexicalEntry, LibraryState, PageText
 from refdesk.store import rows as codec
 from refdesk.store.database import OwnConnections, file_of
 from refdesk.store.rows import within
-from refdesk.store.schema import chunks, documents, pages, vectors
+from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
 from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Everything, Page, Range, Scope
 
-_CHUNK_FIELDS = ("id", "sequence", "kind", "token_count", "text", "context", "summary", "details")
-_CHUNK_COLUMNS = [chunks.c[name] for name in _CHUNK_FIELDS]
 _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-_CHUNKS = f"SELECT document_key, {', '.join(_CHUNK_FIELDS)} FROM chunks"
+_CHUNKS = str(select(chunks.c.document_key, *codec.CHUNK_COLUMNS))
 _ENTRY = [chunks.c[name] for name in ("id", "kind", "first_page", "last_page", "context", "text")]
 _ENTRIES = (
     f"SELECT {', '.join(map(str, (*_ENTRY, *documents.c)))}"
@@ -229,13 +227,11 @@ class SqlDocuments:
         )
 
     def has_figure(self, image: str, access: Access) -> bool:
-        holds = func.instr(chunks.c.details, f'"image":"{image}"'.encode()) > 0
-        found = select(chunks.c.id).join(documents, documents.c.key == chunks.c.document_key)
+        found = select(images.c.chunk_id).join(documents, documents.c.key == images.c.document_key)
         scope = Scope(access=access if access is EVERYTHING else tuple(access))
-        conditions = [*document_conditions(scope), documents.c.status == "ready"]
+        found = found.where(images.c.file == image, documents.c.status == "ready", *document_conditions(scope))
         with self.engine.connect() as connection:
-            rows = connection.execute(found.where(chunks.c.kind == "figure", holds, *conditions).limit(1))
-            return rows.first() is not None
+            return connection.execute(found.limit(1)).first() is not None
 
     def _select(self, query: Select[Any]) -> list[Document]:
         with self.engine.connect() as connection:
@@ -260,7 +256,7 @@ class SqlDocuments:
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
         query = (
-            select(*_CHUNK_COLUMNS)
+            select(*codec.CHUNK_COLUMNS)
             .join(documents, documents.c.key == chunks.c.document_key)
             .where(documents.c.id == document_id)
             .order_by(chunks.c.sequence)
@@ -275,7 +271,7 @@ class SqlDocuments:
             self._read, self._read_generation = {}, generation
         known = self._read
         missing = [chunk_id for chunk_id in ids if chunk_id not in known]
-        rows = self._quick_in(f"{_CHUNKS} WHERE id", missing)
+        rows = self._quick_in(f"{_CHUNKS} WHERE chunks.id", missing)
         owners = self._documents_by_key({row[0] for row in rows}, generation)
         for row in rows:
             document = owners.get(row[0])
@@ -338,7 +334,7 @@ class SqlDocuments:
 
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         query = (
-            select(chunks.c.document_key, *_CHUNK_COLUMNS)
+            select(chunks.c.document_key, *codec.CHUNK_COLUMNS)
             .join(documents, documents.c.key == chunks.c.document_key)
             .where(documents.c.status == "ready")
             .order_by(chunks.c.id)
@@ -381,14 +377,14 @@ class SqlDocuments:
         wanted: dict[str, str] = {}
         is_ready = documents.c.status == "ready"
         added = (documents.c.source != "") | documents.c.parent_id.is_not(None)
-        figures = select(chunks.c.details, documents.c.name).join(documents, documents.c.key == chunks.c.document_key)
+        figures = select(images.c.file, documents.c.name).join(documents, documents.c.key == images.c.document_key)
         with self.engine.connect() as connection:
             for content_hash, name in connection.execute(
                 select(documents.c.content_hash, documents.c.name).where(is_ready, added)
             ):
                 wanted.setdefault(content_hash, name)
-            for details, name in connection.execute(figures.where(chunks.c.kind == "figure", is_ready)):
-                wanted.setdefault(orjson.loads(details)["image"] or "", f"a figure of {name}")
+            for file, name in connection.execute(figures.where(is_ready)):
+                wanted.setdefault(file, f"a figure of {name}")
         wanted.pop("", None)
         return wanted
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from refdesk.errors import NotFound, UsageError
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, LibraryState, Move, PageText, lies_within
-from refdesk.store.rows import entries, now
+from refdesk.store.rows import lexical_entries, now
 from refdesk.store_ports import WHOLE_LIBRARY, Files, IndexWriter, Ready, other_embedder
 from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Geometry, Outcome, Range, Scope, Status
 
@@ -178,7 +178,7 @@ class MemoryDocuments:
     def entries_after(self, after: int) -> Iterator[LexicalEntry]:
         for document, chunk in self.all_chunks():
             if chunk.id > after:
-                yield from entries(document, [chunk], chunk.id)
+                yield from lexical_entries(document, [chunk], chunk.id)
 
     def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
         first, last = scope.pages or (0, 0)
@@ -337,7 +337,7 @@ class MemoryWriter:
         document, first = row.document, self._documents.next_chunk
         row.chunks = [replace(one, id=first + place, document_id=document.id) for place, one in enumerate(chunks)]
         self._documents.next_chunk += len(chunks)
-        self._index.write(entries(document, row.chunks, first), gone)
+        self._index.write(lexical_entries(document, row.chunks, first), gone)
 
     def _keep_children(self, parent: Document, ready: Ready) -> None:
         known = {one.name: self._documents.rows[one.id] for one in self._documents.children(parent.id)}

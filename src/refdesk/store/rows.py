@@ -18,7 +18,7 @@ from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, 
 from refdesk.errors import NotFound
 from refdesk.records import LexicalEntry
 from refdesk.store.database import SqlStatement
-from refdesk.store.schema import chunks, documents, dropped, pages, state
+from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, state
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Prepared, Sentence, Span
 
@@ -37,8 +37,6 @@ def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]
         "spans": [[s.start, s.end, s.origin, s.page, None if s.box is None else _pack_box(s.box)] for s in chunk.spans],
         "sentences": [[s.start, s.end, s.page, [[b.page, *_pack_box(b)] for b in s.boxes]] for s in chunk.sentences],
         "keywords": chunk.keywords,
-        "entities": chunk.entities,
-        "image": chunk.image,
     }
     return {
         "id": chunk_id,
@@ -53,6 +51,20 @@ def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]
         "summary": chunk.summary,
         "details": orjson.dumps(details),
     }
+
+
+def pack_entities(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
+    return [
+        {"chunk_id": chunk_id, "place": place, "name": name, "kind": ""} for place, name in enumerate(chunk.entities)
+    ]
+
+
+def pack_image(chunk: Chunk, chunk_id: int, document_key: int) -> list[dict[str, Any]]:
+    if chunk.image is None:
+        return []
+    place = chunk.boxes[0] if chunk.boxes else (chunk.page, None, None, None, None)
+    row = {"chunk_id": chunk_id, "document_key": document_key, "file": chunk.image}
+    return [row | dict(zip(Box._fields, place, strict=True))]
 
 
 class Rows(Sequence[_T]):
@@ -111,9 +123,17 @@ def _sentence(row: list[Any]) -> Sentence:
     return Sentence(start, end, page, tuple(map(Box._make, boxes)))
 
 
+_NAMES = select(func.json_group_array(entities.c.name)).where(entities.c.chunk_id == chunks.c.id)
+CHUNK_COLUMNS = (
+    *(chunks.c[name] for name in ("id", "sequence", "kind", "token_count", "text", "context", "summary", "details")),
+    _NAMES.correlate(chunks).scalar_subquery().label("entities"),  # one read for both
+    select(images.c.file).where(images.c.chunk_id == chunks.c.id).correlate(chunks).scalar_subquery().label("image"),
+)
+
+
 def unpack_chunk(row: Any, document_id: str) -> Chunk:
-    """A row of (id, sequence, kind, token_count, text, context, summary, details)."""
-    chunk_id, sequence, kind, token_count, text, context, summary, details = row
+    """A row of `CHUNK_COLUMNS`."""
+    chunk_id, sequence, kind, token_count, text, context, summary, details, names, image = row
     more = orjson.loads(details)
     return Chunk(
         document_id=document_id,
@@ -128,8 +148,8 @@ def unpack_chunk(row: Any, document_id: str) -> Chunk:
         context=context,
         summary=summary,
         keywords=tuple(more["keywords"]),
-        entities=tuple(more["entities"]),
-        image=more["image"],
+        entities=tuple(orjson.loads(names)) if names != "[]" else (),
+        image=image,
         id=chunk_id,
     )
 
@@ -358,16 +378,16 @@ class Kept:
 def kept_files(connection: Connection, keys: Sequence[int] | None = None) -> Kept:
     """What these documents need; without keys, what all do."""
     added = select(documents.c.content_hash, documents.c.format)
-    cut_out = select(chunks.c.details).where(chunks.c.kind == "figure")
+    cut_out = select(images.c.file)
     originals: set[str] = set()
     pictures: set[str] = set()
     for some in [None] if keys is None else [keys[at : at + _SOME] for at in range(0, len(keys), _SOME)]:
         these = added if some is None else added.where(documents.c.key.in_(some))
         for content_hash, format in connection.execute(these):
             (pictures if format == "image" else originals).add(content_hash)
-        figures = cut_out if some is None else cut_out.where(chunks.c.document_key.in_(some))
-        pictures.update(orjson.loads(details)["image"] or "" for details in connection.execute(figures).scalars())
-    return Kept(frozenset(originals - {""}), frozenset(pictures - {""}))
+        figures = cut_out if some is None else cut_out.where(images.c.document_key.in_(some))
+        pictures.update(connection.execute(figures).scalars())
+    return Kept(frozenset(originals - {""}), frozenset(pictures))
 
 
 def unused(connection: Connection, before: Kept) -> set[str]:
@@ -377,8 +397,8 @@ def unused(connection: Connection, before: Kept) -> set[str]:
     for at in range(0, len(hashes), _SOME):
         used = select(documents.c.content_hash).where(documents.c.content_hash.in_(hashes[at : at + _SOME]))
         left.difference_update(connection.execute(used).scalars())
-    if left & before.pictures:  # the same picture may have been cut out of another document: all have to be looked at
-        left -= kept_files(connection).pictures
+        cut_out = select(images.c.file).where(images.c.file.in_(hashes[at : at + _SOME]))
+        left.difference_update(connection.execute(cut_out).scalars())
     return left
 
 
@@ -386,7 +406,7 @@ def by_key(connection: Connection, key: int) -> Document:
     return unpack_document(connection.execute(select(documents).where(documents.c.key == key)).mappings().one())
 
 
-def entries(document: Document, made: Sequence[Chunk], start: int) -> Iterator[LexicalEntry]:
+def lexical_entries(document: Document, made: Sequence[Chunk], start: int) -> Iterator[LexicalEntry]:
     """A document's chunks for the lexical index, numbered from `start`."""
     for chunk_id, chunk in enumerate(made, start):
         first, last = min(chunk.pages), max(chunk.pages)

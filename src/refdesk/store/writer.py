@@ -36,12 +36,12 @@ from refdesk.store.rows import (
     by_key,
     document_values,
     drop_chunks,
-    entries,
     family,
     find,
     in_place,
     keep_children,
     kept_files,
+    lexical_entries,
     now,
     remove_family,
     row_of,
@@ -51,7 +51,7 @@ from refdesk.store.rows import (
     unused,
     upsert,
 )
-from refdesk.store.schema import chunks, documents, dropped, pages, vectors
+from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, relations, vectors
 from refdesk.store_ports import Files, IndexWriter, Ready, other_embedder
 from refdesk.types import UNFINISHED, Chunk, Document, Outcome
 
@@ -149,15 +149,13 @@ def move_rows(connection: Connection, row: Any, collection: str, start: int) -> 
     values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
     if row.last_chunk >= row.first_chunk:
         shift = start - row.first_chunk
-        own = chunks.c.id.between(row.first_chunk, row.last_chunk)
-        columns = [column for column in chunks.c if column.name != "id"]
-        copied = select(chunks.c.id + literal(shift), *columns).where(own)
-        connection.execute(insert(chunks).from_select(["id", *(column.name for column in columns)], copied))
-        held = vectors.c.chunk_id.between(row.first_chunk, row.last_chunk)
-        names = ["space", "chunk_id", "vector", "sentences"]
-        shifted = select(vectors.c.space, vectors.c.chunk_id + literal(shift), vectors.c.vector, vectors.c.sentences)
-        connection.execute(insert(vectors).from_select(names, shifted.where(held)))
-        connection.execute(delete(chunks).where(own))  # and with them their vectors
+        for table in (chunks, vectors, entities, relations, images):
+            number = chunks.c.id if table is chunks else table.c.chunk_id
+            others = [column for column in table.c if column is not number]
+            copied = select(number + literal(shift), *others).where(number.between(row.first_chunk, row.last_chunk))
+            connection.execute(insert(table).from_select([number, *others], copied))
+        # And with them what belongs to them.
+        connection.execute(delete(chunks).where(chunks.c.id.between(row.first_chunk, row.last_chunk)))
         drop_chunks(connection, row)
         values |= {"first_chunk": start, "last_chunk": row.last_chunk + shift}
     _change(connection, row, **values)
@@ -169,6 +167,7 @@ def _change(connection: Connection, row: Any, **values: Any) -> None:
 
 # What a store runs, whatever the number of its documents.
 _PAGES, _CHUNKS, _VECTORS = SqlStatement(insert(pages)), SqlStatement(insert(chunks)), SqlStatement(insert(vectors))
+_ENTITIES, _IMAGES = SqlStatement(insert(entities)), SqlStatement(insert(images))
 
 LAST_ID = 2**53  # greater than any
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
@@ -290,7 +289,7 @@ class SqlWriter:
                     (
                         entry
                         for place, (ready, start) in coming.items()
-                        for entry in entries(owners[place][1], ready.prepared.chunks, start)
+                        for entry in lexical_entries(owners[place][1], ready.prepared.chunks, start)
                     ),
                 )
                 self._insert_content(
@@ -374,7 +373,7 @@ class SqlWriter:
                 (
                     entry
                     for row, collection, start in placed
-                    for entry in entries(
+                    for entry in lexical_entries(
                         replace(codec.unpack_document(row), collection=collection),
                         self._documents.chunks_of(row.id),
                         start,
@@ -464,6 +463,8 @@ class SqlWriter:
         page_rows: list[dict[str, Any]] = []
         chunk_rows: list[dict[str, Any]] = []
         vector_rows: list[dict[str, Any]] = []
+        entity_rows: list[dict[str, Any]] = []
+        image_rows: list[dict[str, Any]] = []
         for ready, key, start in batch:
             prepared = ready.prepared
             page_rows += [
@@ -481,11 +482,16 @@ class SqlWriter:
                 }
                 for page in prepared.pages
             ]
-            chunk_rows += [codec.pack_chunk(chunk, start + i, key) for i, chunk in enumerate(prepared.chunks)]
+            for chunk_id, chunk in enumerate(prepared.chunks, start):
+                chunk_rows.append(codec.pack_chunk(chunk, chunk_id, key))
+                entity_rows += codec.pack_entities(chunk, chunk_id)
+                image_rows += codec.pack_image(chunk, chunk_id, key)
             vector_rows += [_vector_row(self._space, start + i, one) for i, one in enumerate(ready.embedded)]
         _PAGES.run_many(connection, page_rows)
         _CHUNKS.run_many(connection, chunk_rows)
         _VECTORS.run_many(connection, vector_rows)
+        _ENTITIES.run_many(connection, entity_rows)
+        _IMAGES.run_many(connection, image_rows)
 
     def _purge(self) -> None:
         """Takes every id on the list out of the lexical index, which holds none after the folded ones."""
