@@ -114,6 +114,9 @@ class ChunkStore(Protocol):
     def hydrate(self, ids: Collection[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
         """The chunks with these ids that are visible, each with its document."""
 
+    def chunks_at(self, places: Collection[tuple[str, int]], generation: int) -> dict[tuple[str, int], Chunk]:
+        """The visible chunks at these places: a document's id and a sequence number."""
+
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         """Every visible chunk with its document, in order of id."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,17 @@ from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Every
 
 _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-_CHUNKS = str(select(chunks.c.document_key, *codec.CHUNK_COLUMNS))
+_CHUNKS = " ".join(str(select(chunks.c.document_key, *codec.CHUNK_COLUMNS)).split())
 _ENTRY = [chunks.c[name] for name in ("id", "kind", "first_page", "last_page", "context", "text")]
 _ENTRIES = (
     f"SELECT {', '.join(map(str, (*_ENTRY, *documents.c)))}"
     " FROM (SELECT * FROM chunks WHERE id > ? ORDER BY id LIMIT 4096) AS chunks"  # read before any document is
     " JOIN documents ON documents.key = chunks.document_key ORDER BY chunks.id"
+)
+_PLACES = (
+    "WITH wanted (document, sequence) AS (VALUES {}) SELECT chunks.id FROM wanted"
+    " JOIN documents ON documents.id = wanted.document"
+    " JOIN chunks ON chunks.document_key = documents.key AND chunks.sequence = wanted.sequence"
 )
 _LANGUAGES = (
     "SELECT language, count(*) FROM documents WHERE status = 'ready' AND language != ''"
@@ -278,6 +284,16 @@ class SqlDocuments:
             if document is not None and document.status == "ready":
                 known[row[1]] = (codec.unpack_chunk(row[1:], document.id), document)
         return {chunk_id: known[chunk_id] for chunk_id in ids if chunk_id in known}
+
+    def chunks_at(self, places: Collection[tuple[str, int]], generation: int) -> dict[tuple[str, int], Chunk]:
+        wanted = [place for place in places if place[1] > 0]
+        if not wanted:
+            return {}
+        wanted += wanted[-1:] * (_room(len(wanted)) - len(wanted))
+        statement = _PLACES.format(",".join(["(?, ?)"] * len(wanted)))
+        found = self._quick(statement, list(chain.from_iterable(wanted)))
+        chunks = (chunk for chunk, _ in self.hydrate({chunk_id for (chunk_id,) in found}, generation).values())
+        return {(chunk.document_id, chunk.sequence): chunk for chunk in chunks}
 
     def _documents_by_key(self, keys: set[int], generation: int) -> dict[int, Document]:
         if generation != self._known_generation:

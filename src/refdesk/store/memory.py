@@ -168,6 +168,10 @@ class MemoryDocuments:
         known = {chunk.id: (chunk, document) for document, chunk in self.all_chunks()}
         return {chunk_id: known[chunk_id] for chunk_id in ids if chunk_id in known}
 
+    def chunks_at(self, places: Collection[tuple[str, int]], generation: int) -> dict[tuple[str, int], Chunk]:
+        known = {(document.id, chunk.sequence): chunk for document, chunk in self.all_chunks()}
+        return {place: known[place] for place in places if place in known}
+
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         with self.lock:
             ready = [one for one in self.rows.values() if one.document.status == "ready"]
