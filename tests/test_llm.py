@@ -127,7 +127,7 @@ def test_pictures_go_with_the_words(server: WireServer) -> None:
     source = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "cGl4ZWxz"}}
     for wire, packed in (("openai", url), ("anthropic", source)):
         server.say("ok")
-        collect(make(server, wire), Request("", (turn,)))
+        collect(make(server, wire), Request("", (turn,), 100))
         assert server.requests[-1].json["messages"] == [{"role": "user", "content": [text, packed]}]
 
 
