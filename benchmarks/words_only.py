@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from refdesk.ask.spelling import edit_distance
 from refdesk.terms import terms, words
+from refdesk.text import edit_distance
 from refdesk.types import Scope
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from refdesk import Refdesk
-from refdesk.ask.spelling import FEATURES, WEIGHTS_FILE, correct, edit_distance, word_list
+from refdesk.ask.spelling import FEATURES, WEIGHTS_FILE, correct, word_list
 from refdesk.ask.understand import spelled
+from refdesk.text import edit_distance
 from refdesk.types import Scope
 
 HELD = {"anchor": 8, "warranty": 5, "beyonce": 3, "numpy": 4, "pgvector": 2, "amcor": 9, "mooring": 6, "stahl": 1}

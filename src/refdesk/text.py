@@ -288,6 +288,37 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
+def edit_distance(one: str, other: str, most: int) -> int:
+    """Letters added, dropped, replaced, or swapped with the next; `most + 1` for anything beyond `most`.
+
+    >>> edit_distance("recieve", "receive", 2)
+    1
+    """
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    if one == other:
+        return 0
+    start = 0  # what both begin and end with costs nothing
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    one, other = one[start:], other[start:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, against in enumerate(other, 1):
+            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != against))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        if min(row) > most:
+            return most + 1
+        before, last = last, row
+    return min(last[-1], most + 1)
+
+
 # --- scripts ---------------------------------------------------------------------------------------------------------
 
 CJK_CLASS = (

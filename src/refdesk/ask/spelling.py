@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.terms import QUERY_STOP_WORDS
-from refdesk.text import STOP_WORDS, word_set
+from refdesk.text import STOP_WORDS, edit_distance, word_set
 
 # Which words does a language have, how common are they, and which lie near a misspelled one?
 
@@ -239,37 +239,6 @@ def _weights() -> Mapping[str, float]:
 
 
 # --- edits -----------------------------------------------------------------------------------------------------------
-
-
-def edit_distance(one: str, other: str, most: int) -> int:
-    """Letters added, dropped, replaced, or swapped with the next; `most + 1` for anything beyond `most`.
-
-    >>> edit_distance("recieve", "receive", 2)
-    1
-    """
-    if abs(len(one) - len(other)) > most:
-        return most + 1
-    if one == other:
-        return 0
-    start = 0  # what both begin and end with costs nothing
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    one, other = one[start:], other[start:]
-    while one and other and one[-1] == other[-1]:
-        one, other = one[:-1], other[:-1]
-    before: list[int] = []
-    last = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        row = [i]
-        for j, against in enumerate(other, 1):
-            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != against))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
-                cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
-        if min(row) > most:
-            return most + 1
-        before, last = last, row
-    return min(last[-1], most + 1)
 
 
 def _edits(word: str, near: str) -> Iterator[tuple[str, int]]:
