@@ -17,7 +17,6 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 import Stemmer
 
@@ -67,6 +66,7 @@ _IRREGULAR = re.compile(r"\b(?:wo|ca|sha)n't\b")
 _JOINED = {"s": "", "d": "", "m": " am", "re": " are", "ve": " have", "ll": " will"}
 _TYPED = re.compile(r"\d[\d.,]*\d|[^\W_]+(?:['’][^\W\d_]+)?|\w+")
 _POINTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0640\u064b-\u065f\u0670]+")
+_TERMS_KEPT = 200_000  # of a language
 _LONGEST_TERM = 60  # longer "words" are base64 or DNA; their first characters are enough to find them
 
 
@@ -79,6 +79,26 @@ def _stemmer(language: str) -> Stemmer.Stemmer | None:
         name = STEMMERS.get(language)
         known[language] = Stemmer.Stemmer(name, 100_000) if name else None
     return known[language]
+
+
+class _Terms(dict[str, str]):
+    """Word of a text -> its term in one language, each stemmed once: a question reads thousands of words again."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._language = language
+
+    def __missing__(self, word: str) -> str:
+        stemmer = _stemmer(self._language)
+        kept = (word.replace(",", "") if word[0].isdigit() else word)[:_LONGEST_TERM]
+        term = strip_accents(stemmer.stemWord(kept) if stemmer else kept)
+        if len(self) >= _TERMS_KEPT:
+            self.clear()
+        self[word] = term
+        return term
+
+
+_terms: dict[str, _Terms] = {}  # by language
 
 
 def words(text: str) -> list[str]:
@@ -137,7 +157,7 @@ def terms_of_each(texts: Sequence[str], language: str = "en") -> list[list[str]]
     """`terms` of each text; all that are ASCII in one pass, for a question reads hundreds of sentences."""
     plain = [_plain(text) if text.isascii() and "\0" not in text else None for text in texts]
     joined = "\0".join(text for text in plain if text is not None)
-    stems: list[str] = _stem([word.replace(",", "")[:_LONGEST_TERM] for word in _ASCII_WORD.findall(joined)], language)
+    stems = _stem(_ASCII_WORD.findall(joined), language)
     found: list[list[str]] = []
     start = 0
     for text, one in zip(texts, plain, strict=True):
@@ -173,14 +193,14 @@ def repeated_terms(text: str, languages: Sequence[str] = ("en",)) -> list[str]:
 
 
 def _stem(found: Iterable[str], language: str) -> list[str]:
-    stemmer = _stemmer(language)
-    stemmed = stemmer.stemWords(list(found)) if stemmer else list(found)
-    return [term if term.isascii() else strip_accents(term) for term in stemmed]
+    known = _terms.get(language) or _terms.setdefault(language, _Terms(language))
+    return list(map(known.__getitem__, found))
 
 
-@lru_cache(maxsize=65_536)
 def strip_accents(term: str) -> str:
     """`café` -> `cafe`, and Hebrew and Arabic without points; marks that are letters (Hindi, Thai, Japanese) stay."""
+    if term.isascii():
+        return term
     decomposed = unicodedata.normalize("NFD", term)
     kept = _POINTS.sub("", decomposed)
     return unicodedata.normalize("NFC", kept)

@@ -20,8 +20,6 @@ from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
 from refdesk.trace import Trace
 
-GONE = ""  # the collection of a document that was removed while it was read: nobody is granted that one
-
 
 class Asking:
     """What one process needs to answer questions; made with the library, loads nothing before the first question."""
@@ -50,7 +48,6 @@ class Asking:
 
     def _desk(self, question: Question, settings: Settings) -> AskPorts:
         def record(answer: Answer, trace: Trace) -> None:
-            names = {document.id: document.collection for document in self._reader.documents(question.scope)}
             touched = (*answer.sources, *answer.related_documents)
             self.answers.put(
                 answer.id,
@@ -59,7 +56,7 @@ class Asking:
                 trace=trace.to_dict(),
                 conversation_id=question.conversation_id,
                 owner=question.owner,
-                collections=sorted({names.get(one.document_id, GONE) for one in touched}),
+                collections=sorted({one.collection for one in touched}),
                 measured=_measured(answer, trace),
             )
 

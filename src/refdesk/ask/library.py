@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.spelling import edit_distance
+from refdesk.ask.spelling import edit_distances
 from refdesk.ask.strategies.hybrid import Candidate, Weights, search
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index
@@ -154,13 +154,9 @@ class LibraryReader:
         found: dict[str, str] = {}
         for chunk, document in rows.values():
             found.update(dict.fromkeys(words(chunk.text), document.language or "en"))
-        letters = set(word)
-        return {
-            one: language
-            for one, language in found.items()
-            # An edit changes two letters of the set at most: quicker than the distance itself, for nearly every word.
-            if len(letters.symmetric_difference(one)) <= 2 * distance and edit_distance(word, one, distance) <= distance
-        }
+        likely = [one for one in found if abs(len(one) - len(word)) <= distance]
+        edits = edit_distances(word, likely)
+        return {one: found[one] for one, needed in zip(likely, edits, strict=True) if needed <= distance}
 
     # keeping it usable
 

@@ -96,13 +96,13 @@ def best_sentence(vector: NDArray[np.float32], rows: NDArray[np.int8] | None) ->
 
 def chunk_vectors(hits: Sequence[Hit], rows: Rows) -> NDArray[np.float32]:
     """One unit vector per hit: the mean of its sentences; zeros where the library holds none."""
-    width = next((one.shape[1] for one in rows.values() if len(one)), 1)
-    found = np.zeros((len(hits), width), dtype=np.float32)
-    for place, hit in enumerate(hits):
-        own = rows.get(hit.chunk.id)
-        if own is not None and len(own):
-            mean = own.astype(np.float32).mean(axis=0)
-            found[place] = mean / (np.linalg.norm(mean) or 1.0)
+    known = [place for place, hit in enumerate(hits) if len(rows.get(hit.chunk.id, ()))]
+    own = [rows[hits[place].chunk.id] for place in known]
+    found = np.zeros((len(hits), own[0].shape[1] if own else 1), dtype=np.float32)
+    if own:
+        starts = np.cumsum([0, *(len(one) for one in own[:-1])])
+        sums = np.add.reduceat(np.concatenate(own), starts, axis=0, dtype=np.float32)
+        found[known] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
     return found
 
 

@@ -190,11 +190,9 @@ def meanings(word: str, similar: Similar, language: WordList | None, chunks: int
     found = {near: (1000.0 * count / max(1, chunks), 0.0) for near, count in similar(word, allowed)}
     for near, frequency in language.near(word, allowed) if language is not None else ():
         found[near] = (found.get(near, (0.0, 0.0))[0], frequency)
-    return {
-        near: counts
-        for near, counts in found.items()
-        if len(near) >= SHORTEST and near.isalpha() and 0 < edit_distance(word, near, allowed) <= allowed
-    }
+    likely = [near for near in found if len(near) >= SHORTEST and near.isalpha()]
+    distances = edit_distances(word, likely)
+    return {near: found[near] for near, edits in zip(likely, distances, strict=True) if 0 < edits <= allowed}
 
 
 def best(word: str, near: Mapping[str, tuple[float, float]], *, is_name: bool) -> str:
@@ -241,35 +239,30 @@ def _weights() -> Mapping[str, float]:
 # --- edits -----------------------------------------------------------------------------------------------------------
 
 
-def edit_distance(one: str, other: str, most: int) -> int:
-    """Letters added, dropped, replaced, or swapped with the next; `most + 1` for anything beyond `most`.
+def edit_distances(word: str, others: Sequence[str]) -> list[int]:
+    """Letters added, dropped, replaced, or swapped with the next, to each of the others; all in one pass.
 
-    >>> edit_distance("recieve", "receive", 2)
-    1
+    >>> edit_distances("recieve", ["receive", "relieve"])
+    [1, 1]
     """
-    if abs(len(one) - len(other)) > most:
-        return most + 1
-    if one == other:
-        return 0
-    start = 0  # what both begin and end with costs nothing
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    one, other = one[start:], other[start:]
-    while one and other and one[-1] == other[-1]:
-        one, other = one[:-1], other[:-1]
-    before: list[int] = []
-    last = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        row = [i]
-        for j, against in enumerate(other, 1):
-            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != against))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
-                cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
-        if min(row) > most:
-            return most + 1
-        before, last = last, row
-    return min(last[-1], most + 1)
+    if not others:
+        return []
+    lengths = [len(one) for one in others]
+    width = max(lengths)
+    padded = "".join(one.ljust(width, "\0") for one in others).encode("utf-32-le")
+    letters = np.frombuffer(padded, dtype=np.uint32).reshape(len(others), width)
+    columns = np.arange(width + 1, dtype=np.int32)
+    before, last = columns, np.tile(columns, (len(others), 1))
+    for row, letter in enumerate(map(ord, word), 1):
+        cost = np.empty_like(last)
+        cost[:, 0] = row
+        cost[:, 1:] = np.minimum(last[:, 1:] + 1, last[:, :-1] + (letters != letter))
+        if row > 1:
+            is_swapped = (letters[:, :-1] == letter) & (letters[:, 1:] == ord(word[row - 2]))
+            cost[:, 2:] = np.where(is_swapped, np.minimum(cost[:, 2:], before[:, :-2] + 1), cost[:, 2:])
+        # A letter put in costs one more than the column before, however many of them there are.
+        before, last = last, np.minimum.accumulate(cost - columns, axis=1) + columns
+    return [int(row[length]) for row, length in zip(last, lengths, strict=True)]
 
 
 def _edits(word: str, near: str) -> Iterator[tuple[str, int]]:
