@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from refdesk.ask.spelling import edit_distances
+from refdesk.ask.understand import edit_distances
 from refdesk.terms import terms, words
 from refdesk.types import Scope
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from refdesk import Refdesk
-from refdesk.ask.spelling import FEATURES, WEIGHTS_FILE, correct, edit_distances, word_list
-from refdesk.ask.understand import spelled
+from refdesk.ask.understand import FEATURES, WEIGHTS_FILE, correct, edit_distances, spelled, word_list
 from refdesk.types import Scope
 
 HELD = {"anchor": 8, "warranty": 5, "beyonce": 3, "numpy": 4, "pgvector": 2, "amcor": 9, "mooring": 6, "stahl": 1}

@@ -301,3 +301,11 @@ _CJK = re.compile(f"[{CJK_CLASS}]")
 def is_cjk(character: str) -> bool:
     """Is this a Chinese, Japanese or Korean letter (not punctuation)?"""
     return character >= "\u2e80" and _CJK.match(character) is not None
+
+
+CHARACTERS_PER_TOKEN = 4  # of English text, for counts that no tokenizer was asked for
+
+
+def rough_tokens(text: str) -> int:
+    """About how many tokens a text has: a quarter of its characters, rounded up."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)

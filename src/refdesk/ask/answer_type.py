@@ -11,8 +11,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Literal, get_args
 
-from refdesk import periods
-from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
+from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, terms_of_each
 from refdesk.text import STOP_WORDS, patterns, word_list
 from refdesk.types import Chunk
 
@@ -49,7 +48,7 @@ class SentenceWords:
         if not self.numbers:
             return self.numbers
         text = self.text
-        for start, end in reversed(periods.spans(text)):
+        for start, end in reversed(period_spans(text)):
             text = f"{text[:start]} {text[end:]}"
         return read(SIGNS["year"].sub(" ", text), self.language).numbers
 

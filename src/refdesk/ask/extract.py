@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
-from refdesk.ask import conflicts
 from refdesk.ask.answer_type import CELLS, read, table_header
+from refdesk.ask.figures import disagree, quoted_side
 from refdesk.ask.sentences import ENDS, ScoredSentence, score_sentences, sentence_text
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
@@ -155,8 +155,8 @@ def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> boo
 
 def _differs(query: Query, first: ScoredSentence, one: ScoredSentence, documents: Mapping[str, Document]) -> bool:
     """Does another document give another value of the same thing?"""
-    sides = [conflicts.quoted(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
-    return conflicts.disagree(query, *sides) is not None
+    sides = [quoted_side(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
+    return disagree(query, *sides) is not None
 
 
 def _list(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
