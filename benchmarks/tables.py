@@ -83,7 +83,9 @@ def read_tables(parsed: Parsed) -> Iterator[list[Cell]]:
 
 def scores(path: Path) -> tuple[int, int, int]:
     """Relations that are right, found, and true of one document."""
-    truth = sum((relations(table) for table in true_tables(path.with_name(f"{path.stem}-str.xml"))), Counter[Relation]())
+    truth = sum(
+        (relations(table) for table in true_tables(path.with_name(f"{path.stem}-str.xml"))), Counter[Relation]()
+    )
     parsed = parse(path.read_bytes(), ParseOptions())
     found = sum((relations(table) for table in read_tables(parsed)), Counter[Relation]())
     return (truth & found).total(), found.total(), truth.total()

@@ -14,7 +14,7 @@ from typing import Any
 
 from refdesk.access import LOCAL, Caller, Keys, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
-from refdesk.ask.asking import Asking
+from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import CallerDesk, Parts
 from refdesk.config import load_config

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Context, Passage, Plan, Query, Retrieved
+from refdesk.ask.citations import joined_text, may_join, render, stands_alone
 from refdesk.ask.plan import Budget, system_message
-from refdesk.ask.render import joined_text, may_join, render, stands_alone
-from refdesk.models import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.ports import Library
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms
+from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.types import Chunk, Hit
 
 FEWEST = 3  # passages kept whole as long as shortening can make room
