@@ -40,7 +40,7 @@ from refdesk.ports import LLM, Embedder, Library, Request
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
-from refdesk.text import STOP_WORDS, word_set
+from refdesk.text import STOP_WORDS, edit_distances, word_set
 from refdesk.trace import Stage, Trace, in_thread
 from refdesk.types import Scope
 
