@@ -74,7 +74,7 @@ def open_database(path: Path) -> Engine:
     with suppress(OSError):  # what SQLite makes beside it has the same rights; where it cannot be made, SQLite says why
         path.touch(mode=FILE)
     try:
-        if _version(engine) != HEAD:
+        if _version(engine) != HEAD or _missing(engine):
             # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
             with FileLock(str(path.with_name("writer.lock")), mode=FILE):
                 version = _version(engine)
@@ -82,6 +82,8 @@ def open_database(path: Path) -> Engine:
                     check_database(path, is_blank=True)
                 if version != HEAD:
                     _migrate(engine, version, path)
+                elif _missing(engine):  # made before 0.1.0 was complete
+                    metadata.create_all(engine)
     except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
         engine.dispose()
         reading = _open_to_read(path) if _cannot_be_written(error) else None
@@ -245,6 +247,11 @@ def _version(engine: Engine) -> str | None:
         if not inspect(connection).has_table("alembic_version"):
             return None
         return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _missing(engine: Engine) -> set[str]:
+    with engine.connect() as connection:
+        return set(metadata.tables).difference(inspect(connection).get_table_names())
 
 
 def _migrate(engine: Engine, version: str | None, path: Path) -> None:

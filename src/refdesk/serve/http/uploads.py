@@ -24,7 +24,7 @@ from refdesk.serve.http.requests import RetryIn, UploadId
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads
 from refdesk.trace import in_thread
-from refdesk.types import Upload
+from refdesk.types import Job
 
 FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
 EVENTS = returns_events(upload="Upload", error="ErrorEvent")
@@ -52,7 +52,7 @@ async def _uploads(request: Request) -> Uploads:
 Queue = Annotated[Uploads, Depends(_uploads)]
 
 
-def upload_json(upload: Upload) -> dict[str, Any]:
+def upload_json(upload: Job) -> dict[str, Any]:
     """As callers see it: whose key it was is nobody else's business."""
     found = upload.to_dict() | {"upload_id": upload.id}
     del found["owner"]
@@ -101,7 +101,7 @@ def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     return reply({"deleted": queue.forget(upload_id, caller).id})
 
 
-# How does a form with files come in? Piece by piece, straight to the spool: never whole in memory, never a path.
+# How does a form with files come in? Piece by piece, straight to where they wait: never whole in memory, never a path.
 
 MOST_FILES = 1000  # in one request
 MOST_FIELDS = 100
