@@ -27,6 +27,7 @@ STEPPING = """
 import os, shutil, signal, sys
 from pathlib import Path
 from refdesk.files.backup import restore
+from refdesk.store.jobs import is_anyone_at_work
 
 library, backup, target = map(Path, sys.argv[1:])
 WATCHED = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.chmod", "sqlite3.connect"}
@@ -50,7 +51,7 @@ while True:
     if not child:
         try:
             limit = number
-            restore(backup, place, replace=True)
+            restore(backup, place, is_anyone_at_work, replace=True)
         finally:
             limit = 0
             os._exit(0)

@@ -85,9 +85,6 @@ class DocumentStore(Protocol):
 
     def children(self, parent_id: str) -> list[Document]: ...
 
-    def unfinished(self) -> list[tuple[Document, str]]:
-        """Documents that were accepted and are not finished, each with the lease of who is, or was, working on it."""
-
     def pages(self, document_id: str, number: int | None = None) -> list[PageText]: ...
 
     def has_figure(self, image: str, access: Access) -> bool:

@@ -126,7 +126,13 @@ class Intake:
         if sync:
             self._remove_missing([path.absolute() for path in paths], found)
         sources = self._sources(found, collection, metadata)
-        mine = self._jobs.submit([self._file_job(source.document, password) for source in sources]) if sources else []
+        state: Any = {"kind": "file", "worker": self._worker, "attempts": 1, "password": password}
+        copied = ("source", "size", "content_hash", "metadata")
+        wanted_jobs = [
+            Job("", one.name, one.collection, **state, **{name: getattr(one, name) for name in copied})
+            for one in (source.document for source in sources)
+        ]
+        mine = self._jobs.submit(wanted_jobs) if sources else []
         places = {(job.collection, job.source) for job in mine}
         left = self._jobs.take(self._worker, lambda free: [job for job in free if job.attempts])
         self._jobs.remove(job.id for job in left if (job.collection, job.source) in places)
@@ -151,36 +157,30 @@ class Intake:
 
     def _work_off(self, waiting: list[Job], prepared: list[NewDocument]) -> None:
         self._taken |= {job.id: job for job in waiting}
-        while waiting or prepared:
-            sources: dict[Any, NewDocument] = {source.job: source for source in prepared}
-            twins: list[Job] = []  # their turn comes when it is known what became of the first
-            for job in waiting:
-                source = self._uploaded(job) if job.kind in QUEUED else self._resumed(job)
-                if source is not None:
-                    key = (source.document.collection, source.document.content_hash)
-                    if sources.setdefault(key, source) is not source:
-                        twins.append(job)
-            self._write_ended()
-            if sources:
-                self._take_in(list(sources.values()))
-            waiting, prepared = twins, []
+        try:
+            while waiting or prepared:
+                sources: dict[Any, NewDocument] = {source.job: source for source in prepared}
+                twins: list[Job] = []  # their turn comes when it is known what became of the first
+                for job in waiting:
+                    source = self._uploaded(job) if job.kind in QUEUED else self._resumed(job)
+                    if source is not None:
+                        key = (source.document.collection, source.document.content_hash)
+                        if sources.setdefault(key, source) is not source:
+                            twins.append(job)
+                self._write_ended()
+                if sources:
+                    self._take_in(list(sources.values()))
+                waiting, prepared = twins, []
+        except BaseException as error:
+            # Ctrl-C, a full disk: what is finished stays in, the rest is as if nobody had added it. But when a server
+            # ends, what was uploaded is resumed at its next start, and keeps its ids until then.
+            with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over
+                if isinstance(error, Exception) or any(job.kind not in QUEUED for job in self._taken.values()):
+                    self._writer.withdraw(self._worker)
+                self._give_up(error)
+            raise
         # What the pipeline said nothing of must not be tried for ever.
         self._give_up(UnreadableFile("it was not taken in; try again"))
-
-    def _file_job(self, document: Document, password: str | None) -> Job:
-        return Job(
-            "",
-            document.name,
-            document.collection,
-            kind="file",
-            source=document.source,
-            size=document.size,
-            content_hash=document.content_hash,
-            metadata=document.metadata,
-            password=password,
-            worker=self._worker,
-            attempts=1,
-        )
 
     def _uploaded(self, job: Job) -> NewDocument | None:
         """What to do for an upload, whose name replaces that of one before; None when nothing is."""
@@ -243,15 +243,6 @@ class Intake:
         pool = self._pool()
         try:
             self._pipeline(pool).run(sources)
-        except BaseException as error:
-            # Ctrl-C, a full disk: what is finished stays in, the rest is as if nobody had added it. But when a server
-            # ends, what was uploaded is resumed at its next start, and keeps its ids until then.
-            pool.close()
-            with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over
-                if isinstance(error, Exception) or any(job.kind not in QUEUED for job in self._taken.values()):
-                    self._writer.withdraw(self._worker)
-                self._give_up(error)
-            raise
         finally:
             pool.close()
 
@@ -507,6 +498,8 @@ class Intake:
         ended = [self._taken.pop(one) for one in self._became if one in self._taken and self._under_way[one] <= 0]
         uploads = {job.id: _result(job, self._became[job.id]) for job in ended if job.kind in QUEUED}
         gone = [job.id for job in ended if job.id not in uploads or self._became[job.id].outcome == "removed"]
+        if uploads:
+            self._drop(self._settled(uploads.values()))
         written = self._jobs.change([job for job in uploads.values() if job.id not in gone], self._worker)
         lost = uploads.keys() - {job.id for job in written} - set(gone)
         if lost:
@@ -515,13 +508,15 @@ class Intake:
                 if became.document is not None and became.outcome == "added":
                     self._writer.remove([became.document])
                 gone.append(job_id)
-        if written:
-            gone += self._settled(written)
-        self._jobs.remove(gone)
-        self._files.unstage([*gone, *(job.id for job in written if job.status == "ready")])
+        self._drop(gone)
+        self._files.unstage(job.id for job in written if job.status == "ready")
 
-    def _settled(self, ended: Sequence[Job]) -> list[str]:
-        """Earlier tries that failed, under names of which a later one has ended."""
+    def _drop(self, ids: Sequence[str]) -> None:
+        self._jobs.remove(ids)  # first: bytes without a job are nobody's
+        self._files.unstage(ids)
+
+    def _settled(self, ended: Iterable[Job]) -> list[str]:
+        """Earlier tries that failed, under names of which a later one ends."""
         last = {(job.collection, job.name): job for job in ended}
         tries = [(last.get((job.collection, job.name)), job) for job in self._jobs.all().values()]
         return [
