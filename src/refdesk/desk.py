@@ -259,13 +259,12 @@ class Refdesk(CallerDesk):
         choose: Callable[[list[Job]], Sequence[Job]],
         *,
         on_progress: Callable[[Progress], None] | None = None,
-        on_added: Callable[[Added], None] | None = None,
     ) -> list[Added]:
         """Works off the jobs that are chosen of those that wait, unless another run is at it.
 
         Those that are cancelled meanwhile are put down.
         """
-        intake = self._intake(on_progress, on_added, run)
+        intake = self._intake(on_progress, None, run)
         if intake.work(choose):
             self.maintenance.compact()
         return intake.results
