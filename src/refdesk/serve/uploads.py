@@ -284,7 +284,7 @@ class Uploads:
         for job in self._jobs.cancelled():
             # Nobody is at it: what a server that is gone had begun is put down, too; and so is what was finished
             # between the moment in which it was looked whether it is wanted and the one in which it was cancelled.
-            begun = self._desk.shelves.from_source(job.source)
+            begun = self._desk.document_from(job.source)
             if begun is not None and (begun.status in UNFINISHED or job.outcome == "added"):
                 self._desk.remove_found([begun])
             self._remove([job.id])
