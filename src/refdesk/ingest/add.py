@@ -126,19 +126,20 @@ class Intake:
         if sync:
             self._remove_missing([path.absolute() for path in paths], found)
         sources = self._sources(found, collection, metadata)
-        state: Any = {"kind": "file", "worker": self._worker, "attempts": 1, "password": password}
-        copied = ("source", "size", "content_hash", "metadata")
-        wanted_jobs = [
-            Job("", one.name, one.collection, **state, **{name: getattr(one, name) for name in copied})
-            for one in (source.document for source in sources)
-        ]
-        mine = self._jobs.submit(wanted_jobs) if sources else []
-        places = {(job.collection, job.source) for job in mine}
-        left = self._jobs.take(self._worker, lambda free: [job for job in free if job.attempts])
-        self._jobs.remove(job.id for job in left if (job.collection, job.source) in places)
+        mine = self._jobs.submit([self._file_job(source.document, password) for source in sources])
         self._taken = {job.id: job for job in mine}
         prepared = [self._prepare(source, job) for source, job in zip(sources, mine, strict=True)]
-        self._work_off([job for job in left if (job.collection, job.source) not in places], prepared)
+        left = self._jobs.take(self._worker, lambda free: [job for job in free if job.attempts])
+        places = {(job.collection, job.source) for job in mine}
+        again = [job.id for job in left if (job.collection, job.source) in places]
+        self._jobs.remove(again)
+        self._work_off([job for job in left if job.id not in again], prepared)
+
+    def _file_job(self, document: Document, password: str | None) -> Job:
+        """Taken by this run from its beginning."""
+        copied = ("name", "collection", "source", "size", "content_hash", "metadata")
+        own: Any = {name: getattr(document, name) for name in copied}
+        return Job("", kind="file", worker=self._worker, attempts=1, password=password, **own)
 
     def work(self, choose: Callable[[list[Job]], Sequence[Job]]) -> bool:
         """Takes the jobs that are chosen of those that wait, unless another run is at it; says whether there were any.

@@ -128,6 +128,8 @@ class SqlJobs:
 
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
         made = [self._clock.submitted(job) for job in jobs]
+        if not made:
+            return []
         with self._changing() as connection:
             self._insert.run_many(connection, [_row(job) for job in made])
         return made

@@ -112,7 +112,7 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
     caller.require("add")
     with ExitStack() as stack:
         settings = await in_thread(lambda: desk.settings)
-        form = await receive(request, queue, stack, settings.max_upload_mb)
+        form = await receive(request, queue.receiving, stack, settings.max_upload_mb)
         if not form.files:
             raise UsageError("there is no file in the form", hint="put files in the field 'files'")
         collection = _place(caller, form.fields.get("collection", ""))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import IO, Annotated, Any, Protocol
+from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from python_multipart.exceptions import FormParserError
@@ -108,17 +108,12 @@ MOST_FIELDS = 100
 LONGEST_FIELD = 100_000  # bytes
 MOST_BESIDE = 8 << 20  # bytes of a form that are in no file: its fields, headers, and what stands around them
 GATHER = 1 << 20  # bytes that are handed to the thread that writes, at a time
-
-
-class Spooling(Protocol):
-    """Where files go: an id, and a file that is gone after the block unless it was accepted."""
-
-    def receiving(self) -> AbstractContextManager[tuple[str, IO[bytes]]]: ...
+Receiving = Callable[[], AbstractContextManager[tuple[str, IO[bytes]]]]  # an id, and a file that goes if not accepted
 
 
 @dataclass(slots=True)
 class Received:
-    """A file of the form, in the spool and not accepted yet."""
+    """A file of the form, not accepted yet."""
 
     upload_id: str
     name: str
@@ -129,13 +124,13 @@ class Received:
 class Form:
     """What has come so far; `feed` is called in a thread, one piece after the other."""
 
-    def __init__(self, spool: Spooling, stack: ExitStack, content_type: str, most_mb: int) -> None:
+    def __init__(self, receiving: Receiving, stack: ExitStack, content_type: str, most_mb: int) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
             raise UsageError("send files as multipart/form-data", hint="put them in the field 'files'")
         self.fields: dict[str, str] = {}
         self.files: list[Received] = []
-        self._spool, self._stack, self._most_mb = spool, stack, most_mb
+        self._receiving, self._stack, self._most_mb = receiving, stack, most_mb
         self._is_whole = False
         self._parts = self._beside = 0
         self._header = [bytearray(), bytearray()]
@@ -189,7 +184,7 @@ class Form:
             return
         if len(self.files) >= MOST_FILES:
             raise TooLarge(f"a request may have {MOST_FILES:,} files", hint="send the rest in another request")
-        upload_id, file = self._stack.enter_context(self._spool.receiving())
+        upload_id, file = self._stack.enter_context(self._receiving())
         name = options[b"filename"].decode("utf-8", "replace").replace("%22", '"')  # as browsers write a quote
         self._file = Received(upload_id, name, file)
 
@@ -221,9 +216,9 @@ class Form:
         self._is_whole = True
 
 
-async def receive(request: Request, spool: Spooling, stack: ExitStack, most_mb: int) -> Form:
+async def receive(request: Request, receiving: Receiving, stack: ExitStack, most_mb: int) -> Form:
     """Reads a request's form; whatever of it is not accepted goes when the stack is closed."""
-    form = Form(spool, stack, request.headers.get("content-type", ""), most_mb)
+    form = Form(receiving, stack, request.headers.get("content-type", ""), most_mb)
     gathered = bytearray()
     stream = request.stream()
     try:
