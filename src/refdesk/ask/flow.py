@@ -16,7 +16,7 @@ from contextlib import aclosing
 from typing import Any
 
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
-from refdesk.ask.assemble import assemble, with_neighbours
+from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
@@ -111,7 +111,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     )
     fitted = await _within_cost(question, desk, query, plan, budget, context, retrieved, keeper, trace)
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
-    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
+    if joined_later(retrieved, context):
+        retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
     yield Sources(previews(context))
     yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
@@ -181,8 +182,10 @@ async def _within_cost(
     trace: Trace,
 ) -> Fitted:
     """The plan, the budget and the context within what an answer may cost; what was cut is in the trace."""
+    if not plan.use_llm:
+        return Fitted(plan, budget, context, expected_usd=0.0)
     names, settings = named(desk.models), desk.settings
-    spent = await in_thread(desk.spent) if plan.use_llm and is_paid(names) else Spent()
+    spent = await in_thread(desk.spent) if is_paid(names) else Spent()
     prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
 
     def again(plan: Plan, budget: Budget) -> Context:
