@@ -111,8 +111,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     )
     fitted = await _within_cost(question, desk, query, plan, budget, context, retrieved, keeper, trace)
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
-    if joined_later(retrieved, context):
-        retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
+    has_all = not joined_later(retrieved, context)
+    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library, is_quick=has_all)
     yield Sources(previews(context))
     yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
@@ -182,17 +182,17 @@ async def _within_cost(
     trace: Trace,
 ) -> Fitted:
     """The plan, the budget and the context within what an answer may cost; what was cut is in the trace."""
-    if not plan.use_llm:
-        return Fitted(plan, budget, context, expected_usd=0.0)
     names, settings = named(desk.models), desk.settings
-    spent = await in_thread(desk.spent) if is_paid(names) else Spent()
+    spent = await in_thread(desk.spent) if plan.use_llm and is_paid(names) else Spent()
     prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
 
     def again(plan: Plan, budget: Budget) -> Context:
         return assemble(query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
 
     cost = trace.usage(*BESIDE).cost_usd or 0.0
-    fitted = await run(trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost)
+    fitted = await run(
+        trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost, is_quick=not plan.use_llm
+    )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
     return fitted
