@@ -152,12 +152,16 @@ class Trace:
         return {"id": self.id, "total_ms": round(self.elapsed_ms, 3), "stages": stages, "passages": self.passages}
 
 
-async def run(trace: Trace, name: str, function: Callable[..., Result], *arguments: Any) -> Result:
-    """A stage that only computes, in a thread, so that other questions go on; `sizes` of values are written down."""
+async def run(
+    trace: Trace, name: str, function: Callable[..., Result], *arguments: Any, is_quick: bool = False
+) -> Result:
+    """A stage that only computes; `sizes` of values are written down. In a thread, so that other questions go on,
+    unless it is quicker than the way there.
+    """
     taken: dict[str, Any] = {}
     for value in arguments:
         taken |= getattr(value, "sizes", {})
     with trace.stage(name, **taken) as stage:
-        result = await in_thread(function, *arguments)
+        result = function(*arguments) if is_quick else await in_thread(function, *arguments)
         stage.gave(**getattr(result, "sizes", {}))
     return result

@@ -16,7 +16,7 @@ from contextlib import aclosing
 from typing import Any
 
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
-from refdesk.ask.assemble import assemble, with_neighbours
+from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
@@ -111,7 +111,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     )
     fitted = await _within_cost(question, desk, query, plan, budget, context, retrieved, keeper, trace)
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
-    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
+    has_all = not joined_later(retrieved, context)
+    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library, is_quick=has_all)
     yield Sources(previews(context))
     yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
@@ -189,7 +190,9 @@ async def _within_cost(
         return assemble(query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
 
     cost = trace.usage(*BESIDE).cost_usd or 0.0
-    fitted = await run(trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost)
+    fitted = await run(
+        trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost, is_quick=not plan.use_llm
+    )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
     return fitted

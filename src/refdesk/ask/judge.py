@@ -20,7 +20,6 @@ from refdesk.answer import (
     Confidence,
     ConfidenceLevel,
     Context,
-    Passage,
     Plan,
     Query,
     Question,
@@ -41,7 +40,6 @@ from refdesk.ask.sentences import (
     FRAME_WEIGHT,
     MISSING,
     PROXIMITY,
-    Floats,
     SentenceTable,
     question_words,
     tabulate,
@@ -126,18 +124,14 @@ def features(query: Query, hits: Sequence[Hit], table: SentenceTable, idf: Mappi
         "best": float(ranked[0]),
         "gap": float(ranked[0] - (others.mean() if len(others) else USUAL)),
         "cosine": float(table.cosine.max()),
-        "coverage": float(_union(table, place) @ table.weights),
+        "coverage": float(table.credit[table.chunk == place].max(axis=0) @ table.weights),
         "lacking": float(((1.0 - table.credit[best]) * table.weights).max()),
         "fit": table.fit_of(best),
         "passage_cosine": float(hits[place].cosine),
         "lexical": float(lexical.max()),
         "unnamed": float(table.unnamed[best]),
-        "negated": float(_is_negated(query.fullest) and not _is_negated(table.sentences[best].text)),
+        "negated": float(bool(_NEGATION.search(query.fullest)) and not _NEGATION.search(table.sentences[best].text)),
     }
-
-
-def _is_negated(text: str) -> bool:
-    return _NEGATION.search(text) is not None
 
 
 def _judged(retrieved: Retrieved) -> tuple[Hit, ...]:
@@ -152,12 +146,6 @@ def _table(query: Query, hits: Sequence[Hit], retrieved: Retrieved) -> SentenceT
     placed = [(number, hit.chunk, hit.score) for number, hit in enumerate(hits)]
     documents = {hit.document.id: hit.document for hit in hits}
     return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
-
-
-def _union(table: SentenceTable, place: int) -> Floats:
-    """How much of each word a passage holds."""
-    found: Floats = table.credit[table.chunk == place].max(axis=0)
-    return found
 
 
 def _missing(query: Query, table: SentenceTable) -> tuple[str, ...]:
@@ -196,7 +184,8 @@ def sufficiency(
     if not claims or not citations:
         return Sufficiency(is_sufficient=False, coverage_score=0.0, missing_aspects=relevance.missing_terms)
     titles = {passage.document.id: passage.document.title for passage in context.passages}
-    held = _held(citations, titles)
+    quoted = [f"{one.quote} {' '.join(one.heading_path)} {titles.get(one.document_id, '')}" for one in citations]
+    held = read(" ".join(quoted))  # with the headings it stands under
     missing = _left_open(query, relevance, held)
     coverage = _coverage(query, held)
     found = conflicts(query, context, citations)
@@ -226,12 +215,6 @@ def nearest_topics(retrieved: Retrieved) -> tuple[str, ...]:
 
 
 # --- coverage --------------------------------------------------------------------------------------------------------
-
-
-def _held(citations: Sequence[Citation], titles: dict[str, str]) -> SentenceWords:
-    """All that is quoted, with the headings it stands under."""
-    texts = [f"{one.quote} {' '.join(one.heading_path)} {titles.get(one.document_id, '')}" for one in citations]
-    return read(" ".join(texts))
 
 
 def _coverage(query: Query, held: SentenceWords) -> float:
@@ -391,28 +374,26 @@ QUOTE = 200  # characters of a passage shown before the answer is written
 
 def previews(context: Context) -> tuple[Citation, ...]:
     """What the answer will be written from, before any sentence of it is chosen."""
-    return tuple(_preview(passage) for passage in context.passages)
-
-
-def _preview(passage: Passage) -> Citation:
-    hit = passage.hit
-    return Citation(
-        marker=passage.number,
-        document_id=hit.document.id,
-        document_name=hit.document.name,
-        chunk_id=hit.chunk.id,
-        chunk_sequence=hit.chunk.sequence,
-        heading_path=hit.chunk.heading_path,
-        page=hit.page,
-        boxes=hit.boxes,
-        located=bool(hit.boxes),
-        quote=hit.chunk.text[:QUOTE],
-        relevance_score=hit.score,
-        similarity_score=hit.cosine,
-        origin=(hit.chunk.spans[0].origin, hit.chunk.spans[0].origin + len(hit.chunk.text))
-        if hit.chunk.spans
-        else (0, 0),
-    )
+    found = []
+    for passage in context.passages:
+        hit, chunk = passage.hit, passage.hit.chunk
+        citation = Citation(
+            marker=passage.number,
+            document_id=hit.document.id,
+            document_name=hit.document.name,
+            chunk_id=chunk.id,
+            chunk_sequence=chunk.sequence,
+            heading_path=chunk.heading_path,
+            page=hit.page,
+            boxes=hit.boxes,
+            located=bool(hit.boxes),
+            quote=chunk.text[:QUOTE],
+            relevance_score=hit.score,
+            similarity_score=hit.cosine,
+            origin=(chunk.spans[0].origin, chunk.spans[0].origin + len(chunk.text)) if chunk.spans else (0, 0),
+        )
+        found.append(citation)
+    return tuple(found)
 
 
 def sources(citations: Sequence[Citation], documents: dict[str, Document]) -> tuple[Source, ...]:

@@ -65,7 +65,7 @@ async def retrieve(
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
     job = Retrieval(plan, scope, library, embedder, reranker, settings, trace)
-    sides = [query, *(await in_thread(_sides, job, query))]
+    sides = [query, *(await in_thread(_sides, job, query) if len(query.parts) > 1 else ())]
     ranked = [await _ranked(job, side) for side in sides]
     return await in_thread(_chosen, job, query, sides, ranked)
 
@@ -91,8 +91,6 @@ def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequen
 
 def _sides(job: Retrieval, query: Query) -> list[Query]:
     """The sides of a comparison as queries of their own; each costs one embedding."""
-    if len(query.parts) < 2:
-        return []
     with job.trace.stage("sides", parts=len(query.parts)):
         languages = job.library.languages
         return [
@@ -112,7 +110,7 @@ async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
     with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
         hits = fuse(await _found(job, query), job.settings.rrf_k)[: job.plan.candidates]
         stage.gave(hits=len(hits))
-    strengths = await in_thread(_strengths, job, query)
+    strengths, ranked = await in_thread(_ranked_unless_named, job, query, hits)
     if strengths:
         with job.trace.stage("prefer", hits=len(hits), documents=len(strengths)) as stage:
             named = replace(job.scope, documents=tuple(strengths))
@@ -122,7 +120,14 @@ async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
             found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
             hits = strongest(found, strengths, most)
             stage.gave(hits=len(hits))
-    return await in_thread(_reranked, job, query, hits, strengths)
+        ranked = await in_thread(_reranked, job, query, hits, strengths)
+    return ranked
+
+
+def _ranked_unless_named(job: Retrieval, query: Query, hits: list[Hit]) -> tuple[dict[str, float], list[Hit]]:
+    """The documents that are named, which are then searched too; the hits in their order where none is."""
+    strengths = _strengths(job, query)
+    return strengths, [] if strengths else _reranked(job, query, hits, strengths)
 
 
 def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[str, float]) -> list[Hit]:
