@@ -21,7 +21,6 @@ VALUES = {"types", "errors", "answer", "events", "records"}
 HELPERS = {
     "text",
     "terms",
-    "periods",
     "settings",
     "config",
     "prompts",

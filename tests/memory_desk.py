@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,19 @@ from library_samples import SETTINGS, open_desk
 from refdesk.access import LOCAL, Caller, Sessions
 from refdesk.admin_desk import Parts
 from refdesk.arguments import checked_text
-from refdesk.ask.asking import Asking
+from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
-from refdesk.files.memory import MemoryFiles, MemoryLeases, MemoryUploads
+from refdesk.files.local import MemoryFiles
 from refdesk.files.render import RenderCache, page_image
 from refdesk.index.memory import MemoryIndex
-from refdesk.ingest.add import Intake
+from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.ports import NoModels
 from refdesk.providers.embed import OnnxEmbedder
 from refdesk.settings import Settings
+from refdesk.store.jobs import MemoryJobs
 from refdesk.store.maintenance import Maintenance
 from refdesk.store.memory import MemoryDocuments, MemoryWriter
 from refdesk.store.memory_records import (
@@ -51,7 +52,7 @@ class NoDirectory(NoModels):
 class MemoryDesk(CallerDesk):
     def __init__(self) -> None:
         stored, documents, files = MemorySettings(Settings().changed(SETTINGS)), MemoryDocuments(), MemoryFiles()
-        self.uploads, self.leases = MemoryUploads(), MemoryLeases()
+        self.jobs, self.files = MemoryJobs(), files
         index = MemoryIndex(documents, EMBEDDER)
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
@@ -90,16 +91,25 @@ class MemoryDesk(CallerDesk):
         return self.maintenance.check()
 
     def check_files(self) -> list[Finding]:
-        return self.maintenance.check_files(self.uploads)
+        return self.maintenance.check_files(self.jobs)
 
-    def intake(self) -> Intake:
-        parts, setup = self.parts, Setup(self.parts.config, self.settings)
-        stores = (parts.documents, parts.writer, self.leases, self.uploads)
-        return Intake(*stores, setup, EMBEDDER, print, lambda added: None, list)
+    def intake(self, run: Run | None = None, on_progress: Any = print) -> Intake:
+        setup = Setup(self.parts.config, self.settings)
+        ports = (self.parts.documents, self.parts.writer, self.jobs, self.files)
+        return Intake(*ports, setup, EMBEDDER, on_progress, lambda added: None, list, run)
+
+    def at_work(self) -> AbstractContextManager[Run]:
+        return at_work(self.jobs, self.files)
 
     def add(self, *paths: Path) -> list[Added]:
-        intake = self.intake()
-        intake.add_paths(list(paths), "default", {}, None, sync=False, follow_links=False)
+        with self.at_work() as run:
+            intake = self.intake(run)
+            intake.add_paths(list(paths), "default", {}, None, sync=False, follow_links=False)
+        return intake.results
+
+    def work(self, run: Run, choose: Any, *, on_progress: Any = None) -> list[Added]:
+        intake = self.intake(run, on_progress or print)
+        intake.work(choose)
         return intake.results
 
     def add_text(self, name: str, text: str, *, collection: str = "default", **more: Any) -> Added:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from refdesk.access import Action, Caller, Keys
-from refdesk.ask.asking import Asking
+from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader
 from refdesk.config import IN_SETTINGS, Config, Entered
 from refdesk.errors import NotFound, RefdeskError, UsageError

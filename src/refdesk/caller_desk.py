@@ -30,7 +30,7 @@ from refdesk.arguments import (
     one_of,
     valid_utf8,
 )
-from refdesk.ask.asking import collected, collected_sync
+from refdesk.ask.flow import collected, collected_sync
 from refdesk.errors import NotFound, UsageError
 from refdesk.events import Event
 from refdesk.records import AskedQuestion, Conversation, Feedback, Message, Move, PageText

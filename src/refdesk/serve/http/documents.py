@@ -27,7 +27,7 @@ from refdesk.records import PageText
 from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
 from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import Desk, Serving
+from refdesk.serve.http.guard import Desk
 from refdesk.serve.http.openapi import Responses, about, failures, returns, returns_bytes
 from refdesk.serve.http.requests import (
     ChangeIn,
@@ -86,16 +86,15 @@ def document_json(document: Document) -> dict[str, Any]:
     responses=returns("UploadList", 202, "Accepted; added in the background") | failures(413, 507),
     openapi_extra=FORM,
 )
-async def upload(request: Request, service: Serving, desk: Desk, queue: Queue) -> Response:
+async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
     """Each file is accepted once it is safely on disk; /api/uploads shows its progress.
 
     Its type is detected from its content. An upload with the name of an existing one replaces it.
     """
     desk.require("add")
-    uploads = service.desk.uploads
     with ExitStack() as stack:
         settings = await in_thread(lambda: desk.settings)
-        form = await receive(request, uploads, stack, settings.max_upload_mb)
+        form = await receive(request, queue.receiving, stack, settings.max_upload_mb)
         if not form.files:
             raise UsageError("there is no file in the form", hint="put files in the field 'files'")
         collection = desk.place_for(form.fields.get("collection", ""))
@@ -106,25 +105,25 @@ async def upload(request: Request, service: Serving, desk: Desk, queue: Queue) -
             new = new_upload(
                 one.upload_id, one.name, collection, desk.caller, size=one.size, metadata=metadata, password=password
             )
-            accepted.append(await asyncio.to_thread(uploads.accept, new, one.file))
+            accepted.append(await asyncio.to_thread(queue.accept, new, one.file))
     queue.wake()
     return reply({"uploads": [upload_json(one) for one in accepted]}, 202)
 
 
 @router.post("/documents/url", **about("Add a document from a URL", "UploadList", 413, 422, 507, status=202))
-async def upload_url(service: Serving, desk: Desk, queue: Queue, body: UrlIn) -> Response:
+async def upload_url(desk: Desk, queue: Queue, body: UrlIn) -> Response:
     """http and https only; private networks are refused."""
     collection = desk.place_for(body.collection)
     settings = await in_thread(lambda: desk.settings)
     url = checked_url(body.url).geturl()
-    with service.desk.uploads.receiving() as (upload_id, file):
+    with queue.receiving() as (upload_id, file):
         most, networks = settings.max_upload_mb << 20, checked_networks(settings.fetch_networks)
         fetched = await fetch(url, file, most_bytes=most, networks=networks)
         metadata = {"url": fetched.url} | checked_metadata(body.metadata)
         new = new_upload(
             upload_id, fetched.name, collection, desk.caller, size=fetched.size, metadata=metadata, url=fetched.url
         )
-        accepted = await asyncio.to_thread(service.desk.uploads.accept, new, file)
+        accepted = await asyncio.to_thread(queue.accept, new, file)
     queue.wake()
     return reply({"uploads": [upload_json(accepted)]}, 202)
 
