@@ -11,7 +11,7 @@ from typing import Any
 from library_samples import SETTINGS, open_desk
 from refdesk.access import LOCAL, Keys, Sessions
 from refdesk.arguments import checked_text
-from refdesk.ask.asking import Asking
+from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import CallerDesk, Parts
 from refdesk.config import Config

@@ -18,7 +18,7 @@ from refdesk.access import Caller
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.files.local import LocalFiles, MemoryFiles
-from refdesk.index.memory import _distance, _rounded
+from refdesk.index.postings import _rounded
 from refdesk.store.database import PreparedReader, open_database
 from refdesk.store.jobs import LEASE_S, MemoryJobs, SqlJobs, new_run
 from refdesk.store.jobs import time as clock
@@ -98,11 +98,6 @@ def test_both_kinds_score_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length, kept", [(5, 5), (39, 39), (40, 40), (41, 40), (57, 56), (63, 60), (300, 280)])
 def test_lengths_are_kept_in_a_byte(length: int, kept: int) -> None:
     assert _rounded(length) == kept
-
-
-@pytest.mark.parametrize("pair, edits", [("quay qauy", 1), ("quay quay", 0), ("quay key", 3), (" quay", 4)])
-def test_edits_are_counted(pair: str, edits: int) -> None:
-    assert _distance(*pair.split(" ")) == edits
 
 
 def test_a_changed_text_takes_the_place_of_the_old(desk: Any) -> None:

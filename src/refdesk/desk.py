@@ -14,7 +14,7 @@ from typing import Any
 
 from refdesk.access import LOCAL, Caller, Keys, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
-from refdesk.ask.asking import Asking
+from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import CallerDesk, Parts
 from refdesk.config import load_config
@@ -28,7 +28,7 @@ from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.ports import Embedder
 from refdesk.providers.directory import ModelDirectory
-from refdesk.providers.registry import make_embedder
+from refdesk.providers.embed import make_embedder
 from refdesk.records import Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback

@@ -20,6 +20,7 @@ class LibraryState:
     epoch: int = 0  # rises when the list of dropped chunks was emptied: read everything anew
     space: str = ""  # the embedding model whose vectors are in use
     lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
+    folded: int = 0  # the last chunk whose terms it holds; those of later ones are read from the store
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,14 @@ class ChunkStore(Protocol):
     def hydrate(self, ids: Collection[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
         """The chunks with these ids that are visible, each with its document."""
 
+    def chunks_at(self, places: Collection[tuple[str, int]], generation: int) -> dict[tuple[str, int], Chunk]:
+        """The visible chunks at these places: a document's id and a sequence number."""
+
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         """Every visible chunk with its document, in order of id."""
+
+    def entries_after(self, after: int) -> Iterator[LexicalEntry]:
+        """The visible chunks whose id is greater, ascending, as a lexical index takes them."""
 
     def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
         """The ids of all visible chunks in scope, ascending."""
@@ -230,11 +236,12 @@ class IndexContent:
 class IndexWriter(Index, Protocol):
     """The same index for whoever holds the library's lock."""
 
+    @property
+    def tail_room(self) -> int:
+        """How many chunks may be in the store alone, their terms read from there by whoever searches."""
+
     def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
         """Drops ranges of chunk ids, adds entries, and makes both durable in one step."""
-
-    def merge(self) -> None:
-        """Joins what many small writes have left, when it is worth it."""
 
     def needs_compaction(self, dropped: int) -> bool:
         """Whether so much is new, or dropped, that searches are slower for it."""

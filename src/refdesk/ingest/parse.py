@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import cast
 
 import numpy as np
@@ -22,20 +22,20 @@ from refdesk.types import Parsed
 
 Parser = Callable[[bytes, ParseOptions], Parsed]
 
-# Format -> (its module in refdesk.parsers, imported when the format is first met; what people call it).
+# Format -> (its parser in refdesk.parsers, imported when the format is first met; what people call it).
 FORMATS = {
-    "pdf": ("pdf", "PDF file"),
-    "image": ("image", "image"),
-    "docx": ("docx", "Word document"),
-    "pptx": ("pptx", "PowerPoint presentation"),
-    "xlsx": ("xlsx", "Excel workbook"),
-    "csv": ("csv", "CSV file"),
-    "tsv": ("csv", "TSV file"),
-    "html": ("html", "web page"),
-    "markdown": ("markdown", "Markdown file"),
-    "text": ("text", "text file"),
-    "eml": ("mail", "mail"),
-    "epub": ("epub", "e-book"),
+    "pdf": ("pdf:parse", "PDF file"),
+    "image": ("image:parse", "image"),
+    "docx": ("docx:parse", "Word document"),
+    "pptx": ("pptx:parse", "PowerPoint presentation"),
+    "xlsx": ("sheets:parse", "Excel workbook"),
+    "csv": ("sheets:parse_csv", "CSV file"),
+    "tsv": ("sheets:parse_csv", "TSV file"),
+    "html": ("html:parse", "web page"),
+    "markdown": ("html:parse_markdown", "Markdown file"),
+    "text": ("text:parse", "text file"),
+    "eml": ("mail:parse", "mail"),
+    "epub": ("epub:parse", "e-book"),
 }
 
 # What is this file? Decided by its content; the name only settles what content cannot (Markdown or plain text).
@@ -250,8 +250,8 @@ def parse(data: bytes, name: str, options: ParseOptions, format: str | None = No
     'Hello'
     """
     format = format or sniff(data, name)
-    module, kind = FORMATS[format]
-    parser = cast(Parser, import_module(f"refdesk.parsers.{module}").parse)
+    place, kind = FORMATS[format]
+    parser = cast(Parser, resolve_name(f"refdesk.parsers.{place}"))
     try:
         parsed = _cleaned(parser(data, options))
     except RefdeskError:

@@ -90,7 +90,7 @@ def prepare(
     title = document.title or parsed.title or readable_name(document.name)
     language = detect_language(parsed.text)
     chunks = chunk(parsed, document_id=document.id, title=title, limits=limits, count_tokens=count_tokens)
-    chunks = enrich(chunks, title=title, language=language)
+    chunks = enrich(chunks, language=language)
     if not chunks:
         raise EmptyDocument("nothing readable was found in it")
     figures = {hashlib.sha256(png).hexdigest(): png for png in parsed.figures}

@@ -9,7 +9,6 @@ from typing import TypeVar
 from refdesk.disk import damage
 from refdesk.ports import Embedder
 from refdesk.records import Damage, LexicalEntry
-from refdesk.store.rows import lexical_entry
 from refdesk.store_ports import ChunkStore, Files, IndexWriter, Jobs, LibraryWriter
 from refdesk.types import Finding
 
@@ -57,11 +56,8 @@ class Maintenance:
 
     def _entries(self, total: int, report: Report) -> Iterator[list[LexicalEntry]]:
         done = 0
-        for batch in _batches(self._chunks.all_chunks(), _BATCH * 8):
-            yield [
-                lexical_entry(document, document.id, chunk.id, chunk.kind, chunk.pages, chunk.context, chunk.text)
-                for document, chunk in batch
-            ]
+        for batch in _batches(self._chunks.entries_after(0), _BATCH * 8):
+            yield batch
             done += len(batch)
             report(done, total)
 

@@ -97,11 +97,53 @@ chunks = Table(
     Column("text", Text, nullable=False),
     Column("context", Text, nullable=False),
     Column("summary", Text, nullable=False),
-    Column(
-        "details", LargeBinary, nullable=False
-    ),  # JSON: heading path, pages, spans, sentences, keywords, entities, image
+    Column("details", LargeBinary, nullable=False),  # JSON: heading path, pages, spans, sentences, keywords
     Index("chunks_by_document", "document_key", "sequence"),
     Index("chunks_by_kind", "kind"),
+)
+
+# What a chunk names, in the order of its text.
+entities = Table(
+    "entities",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("kind", String(40), nullable=False, server_default=""),  # "": nobody has told yet
+    PrimaryKeyConstraint("chunk_id", "place"),
+    Index("entities_by_name", "name"),
+    sqlite_with_rowid=False,
+)
+
+# What a chunk says of two of them; nothing reads relations out of chunks yet.
+relations = Table(
+    "relations",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("predicate", Text, nullable=False),
+    Column("object", Text, nullable=False),
+    PrimaryKeyConstraint("chunk_id", "place"),
+    Index("relations_by_subject", "subject"),
+    Index("relations_by_object", "object"),
+    sqlite_with_rowid=False,
+)
+
+# Figures that were cut out of a page; a chunk of kind figure has one.
+images = Table(
+    "images",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    Column("page", Integer, nullable=False),
+    Column("x", Float),  # its box in per cent of the page; None of formats without pages
+    Column("y", Float),
+    Column("width", Float),
+    Column("height", Float),
+    Column("file", String(64), nullable=False),  # the hash of its content
+    Index("images_by_document", "document_key"),
+    Index("images_by_file", "file"),
 )
 
 vectors = Table(
