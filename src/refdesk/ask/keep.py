@@ -43,11 +43,7 @@ from refdesk.types import EVERYTHING, Scope
 
 
 def cache_namespace(
-    question: Question,
-    settings: Settings,
-    models: str,
-    generation: int,
-    turns: Sequence[Turn] = (),
+    question: Question, settings: Settings, models: str, generation: int, turns: Sequence[Turn] = ()
 ) -> str:
     """Everything but the question's words that an answer hangs on: `17-` (the corpus version) and a hash.
 
@@ -347,12 +343,7 @@ def exchanges_kept(tier: str, most: int) -> int:
 
 
 def remember(
-    turns: Sequence[Turn],
-    tier: str,
-    budget_tokens: int,
-    summary: str = "",
-    *,
-    most: int = EXCHANGES["large"],
+    turns: Sequence[Turn], tier: str, budget_tokens: int, summary: str = "", *, most: int = EXCHANGES["large"]
 ) -> Memory:
     """The last exchanges within the budget, the newest first to get room; what is older becomes part of the summary.
 
@@ -381,9 +372,7 @@ def remember(
     dropped = exchanges[: len(exchanges) - len(kept)]
     older = [turn for exchange in dropped for turn in exchange]
     return Memory(
-        tuple(turn for exchange in reversed(kept) for turn in exchange),
-        gist(older, for_summary, summary),
-        len(dropped),
+        tuple(turn for exchange in reversed(kept) for turn in exchange), gist(older, for_summary, summary), len(dropped)
     )
 
 
