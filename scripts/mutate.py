@@ -2,7 +2,7 @@
 
     python scripts/mutate.py --count 40 --least 36 src/refdesk/ask src/refdesk/ingest
 
-The tests of a module are those that import it and the golden files of its folder, or are given with --tests. The same
+The tests of a module are those that import it and those that hold its folder, or are given with --tests. The same
 seed picks the same places.
 """
 
@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+# What holds the numbers of a whole folder: figures of quality, and what is read of the example documents.
+WHOLE = {"refdesk.ask": "tests/test_quality.py", "refdesk.ingest": "tests/test_golden_reading.py"}
 TIME_LIMIT_S = 600.0  # a change that makes the tests hang is caught
 
 
@@ -67,15 +69,15 @@ def places(file: Path) -> list[Place]:
 
 
 def tests_of(file: Path) -> list[str]:
-    """The test files that import the module, and golden ones of its folder; all of the folder when none does."""
+    """The test files that import the module, and the one that holds its folder; all of the folder when none does."""
     module = ".".join(file.with_suffix("").parts[1:])
     package, name = module.rsplit(".", 1)
     own = re.compile(rf"from {re.escape(module)} import|from {re.escape(package)} import [^\n]*\b{name}\b")
     texts = {str(test): test.read_text() for test in sorted(Path("tests").glob("test_*.py"))}
     inside = [test for test, text in texts.items() if f"from {package}." in text]
-    golden = [test for test in inside if "test_golden_" in test]
+    whole = [test for folder, test in WHOLE.items() if module.startswith(f"{folder}.") and test in texts]
     tests = [test for test, text in texts.items() if own.search(text)]
-    return sorted({*tests, *golden}) if tests else inside
+    return [*dict.fromkeys([*tests, *whole])] if tests else inside
 
 
 def is_caught(place: Place, tests: list[str]) -> bool:
