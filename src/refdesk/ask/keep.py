@@ -395,16 +395,14 @@ def gist(turns: Sequence[Turn], budget_tokens: int, before: str = "") -> str:
     return "\n".join(filter(None, [head, *reversed(lines)]))
 
 
-async def summarise(
-    turns: Sequence[Turn], llm: LLM, trace: Trace, before: str = "", *, max_tokens: int = SUMMARY_TOKENS
-) -> str:
+async def summarise(turns: Sequence[Turn], llm: LLM, trace: Trace, before: str = "") -> str:
     """A model's summary of these turns and of the summary `before` them; the extractive one when the model fails."""
     written: list[str] = []
     usage = Usage()
     request = Request(
         system=SUMMARISE_CONVERSATION,
         messages=(Turn("user", _fenced(turns, before)),),
-        max_tokens=max_tokens,
+        max_tokens=SUMMARY_TOKENS,
         role="summariser",
     )
     with trace.optional("summarise", turns=len(turns), model=llm.name) as stage:
@@ -418,8 +416,8 @@ async def summarise(
         stage.gave(characters=len(text), tokens=usage.completion_tokens)
         if not text:
             raise ProviderError(f"{llm.name} gave an empty summary")
-        return _first_sentences(text, None, 2 * max_tokens)
-    return gist(turns, max_tokens, before)
+        return _first_sentences(text, None, 2 * SUMMARY_TOKENS)
+    return gist(turns, SUMMARY_TOKENS, before)
 
 
 def _fenced(turns: Sequence[Turn], before: str) -> str:
