@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from refdesk.ask.understand import edit_distances
 from refdesk.terms import terms, words
+from refdesk.text import edit_distances
 from refdesk.types import Scope
 
 

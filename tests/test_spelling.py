@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from refdesk import Refdesk
-from refdesk.ask.understand import FEATURES, WEIGHTS_FILE, correct, edit_distances, spelled, word_list
+from refdesk.ask.understand import FEATURES, WEIGHTS_FILE, correct, spelled, word_list
+from refdesk.text import edit_distances
 from refdesk.types import Scope
 
 HELD = {"anchor": 8, "warranty": 5, "beyonce": 3, "numpy": 4, "pgvector": 2, "amcor": 9, "mooring": 6, "stahl": 1}

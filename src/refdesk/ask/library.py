@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.ask.strategies import Candidate, Weights, search
-from refdesk.ask.understand import edit_distances
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index
 from refdesk.records import LibraryState
@@ -32,6 +31,7 @@ from refdesk.terms import (
     terms,
     words,
 )
+from refdesk.text import edit_distances
 from refdesk.types import EVERYTHING, Access, Chunk, Document, Hit, Method, Scope
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
@@ -131,19 +131,12 @@ class LibraryReader:
         return known[scope]
 
     def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
-        # The ids of a document's chunks follow its sequence numbers.
-        around = {one.id: [one.id + step for step in range(-reach, reach + 1) if step] for one in chunks}
-        known = {one.id: one for one in chunks}
-        wanted = dict.fromkeys(chunk_id for ids in around.values() for chunk_id in ids if chunk_id not in known)
-        known |= {chunk_id: row[0] for chunk_id, row in self._chunks.hydrate(wanted, self.generation()).items()}
-        return {
-            one.id: [
-                known[chunk_id]
-                for chunk_id in around[one.id]
-                if chunk_id in known and known[chunk_id].document_id == one.document_id
-            ]
-            for one in chunks
-        }
+        steps = [step for step in range(-reach, reach + 1) if step]
+        around = {chunk.id: [(chunk.document_id, chunk.sequence + step) for step in steps] for chunk in chunks}
+        known = {(chunk.document_id, chunk.sequence): chunk for chunk in chunks}
+        missing = dict.fromkeys(place for places in around.values() for place in places if place not in known)
+        known |= self._chunks.chunks_at(missing, self.generation())
+        return {chunk.id: [known[place] for place in around[chunk.id] if place in known] for chunk in chunks}
 
     def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
         return self._chunks.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)

@@ -40,7 +40,7 @@ from refdesk.ports import LLM, Embedder, Library, Request
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
-from refdesk.text import STOP_WORDS, word_set
+from refdesk.text import STOP_WORDS, edit_distances, word_set
 from refdesk.trace import Stage, Trace, in_thread
 from refdesk.types import Scope
 
@@ -499,32 +499,6 @@ def _weights() -> Mapping[str, float]:
 
 
 # --- edits -----------------------------------------------------------------------------------------------------------
-
-
-def edit_distances(word: str, others: Sequence[str]) -> list[int]:
-    """Letters added, dropped, replaced, or swapped with the next, to each of the others; all in one pass.
-
-    >>> edit_distances("recieve", ["receive", "relieve"])
-    [1, 1]
-    """
-    if not others:
-        return []
-    lengths = [len(one) for one in others]
-    width = max(lengths)
-    padded = "".join(one.ljust(width, "\0") for one in others).encode("utf-32-le")
-    letters = np.frombuffer(padded, dtype=np.uint32).reshape(len(others), width)
-    columns = np.arange(width + 1, dtype=np.int32)
-    before, last = columns, np.tile(columns, (len(others), 1))
-    for row, letter in enumerate(map(ord, word), 1):
-        cost = np.empty_like(last)
-        cost[:, 0] = row
-        cost[:, 1:] = np.minimum(last[:, 1:] + 1, last[:, :-1] + (letters != letter))
-        if row > 1:
-            is_swapped = (letters[:, :-1] == letter) & (letters[:, 1:] == ord(word[row - 2]))
-            cost[:, 2:] = np.where(is_swapped, np.minimum(cost[:, 2:], before[:, :-2] + 1), cost[:, 2:])
-        # A letter put in costs one more than the column before, however many of them there are.
-        before, last = last, np.minimum.accumulate(cost - columns, axis=1) + columns
-    return [int(row[length]) for row, length in zip(last, lengths, strict=True)]
 
 
 def _edits(word: str, near: str) -> Iterator[tuple[str, int]]:
