@@ -7,8 +7,11 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from refdesk import settings as settings_module
 from refdesk.answer import Complexity, Hints, Intent, Level, Query, Question, ResponseMode
 from refdesk.ask.plan import make_plan, wished_plan
+from refdesk.ask.strategies import STRATEGIES, EngineHits, SearchPorts, register
+from refdesk.errors import UsageError
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 
@@ -82,3 +85,17 @@ def test_what_is_skipped_is_in_the_trace() -> None:
     made, budget = make_plan(Question("q", level="maximum"), query(), NoModels(), Settings(), trace)
     assert [one.name for one in trace.stages if one.skipped] == [what for what, _ in made.skipped]
     assert not made.use_llm and budget.passages > 0
+
+
+def test_a_registered_strategy_can_be_chosen_by_its_name() -> None:
+    async def nothing(query: Query, ports: SearchPorts) -> list[EngineHits]:
+        return []
+
+    with pytest.raises(UsageError):
+        Settings().changed({"rag.strategy": "nothing"})
+    register("nothing")(nothing)
+    try:
+        assert STRATEGIES[plan(**{"rag.strategy": "nothing"}).strategy] is nothing
+    finally:
+        del STRATEGIES["nothing"]
+        settings_module.STRATEGIES.remove("nothing")

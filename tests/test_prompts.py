@@ -6,7 +6,6 @@ import pytest
 
 from refdesk.prompts import (
     CITE,
-    CONVERSATIONAL_SYSTEM,
     GENERAL_SYSTEM,
     NOT_IN_DOCUMENTS,
     REASONING_TAG,
@@ -63,5 +62,4 @@ def test_the_rules_take_a_third_of_the_room_at_most(room: int) -> None:
 
 
 def test_prompts_without_documents_ask_for_no_citations() -> None:
-    for text in (GENERAL_SYSTEM, CONVERSATIONAL_SYSTEM):
-        assert "no citations" in text
+    assert "no citations" in GENERAL_SYSTEM

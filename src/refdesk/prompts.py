@@ -72,10 +72,6 @@ GENERAL_SYSTEM = """\
 You are a helpful assistant. No documents were searched for this question: answer from what you know, say when you are
 not sure, and write no citations or source markers. Answer first, no preamble, in the language of the question."""
 
-CONVERSATIONAL_SYSTEM = """\
-You are the desk of a library of documents, in conversation with a reader. Reply in one or two friendly sentences in the
-reader's language. Claim nothing about the documents, write no citations, and offer to look something up in them."""
-
 
 def answering_system(
     template: str,

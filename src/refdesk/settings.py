@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from refdesk.errors import UsageError
@@ -20,12 +20,15 @@ def _setting(
     minimum: float | None = None,
     maximum: float | None = None,
     *,
-    choices: tuple[str, ...] = (),
+    choices: Sequence[str] = (),
     per_request: bool = False,
 ) -> Any:
-    """`per_request`: whether any caller may change it for one question of his own; the others are the owner's."""
     metadata = {"name": name, "help": help, "minimum": minimum, "maximum": maximum}
     return field(default=default, metadata=metadata | {"choices": choices, "per_request": per_request})
+
+
+_per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
+STRATEGIES = ["auto", "dense", "hybrid", "two_stage"]  # and what else is registered in refdesk.ask.strategies
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,124 +40,95 @@ class Settings:
     """
 
     # retrieval
-    top_k: int = _setting("rag.top_k", 10, "Chunks that a search gives", 1, 1000, per_request=True)
-    strategy: str = _setting(
+    top_k: int = _per_question("rag.top_k", 10, "Chunks that a search gives", 1, 1000)
+    strategy: str = _per_question(
         "rag.strategy",
         "auto",
         "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper); auto by the question",
-        choices=("auto", "dense", "hybrid", "two_stage"),
-        per_request=True,
+        choices=STRATEGIES,
     )
-    use_hybrid_search: bool = _setting(
-        "rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone", per_request=True
-    )
-    fusion: str = _setting(
+    use_hybrid_search: bool = _per_question("rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone")
+    fusion: str = _per_question(
         "rag.fusion",
         "convex",
         "How BM25 and vectors are joined: convex (true scores) or rrf (ranks)",
         choices=("convex", "rrf"),
-        per_request=True,
     )
-    dense_weight: float = _setting(
-        "rag.dense_weight", 0.75, "Share of the vector score in convex fusion", 0.0, 1.0, per_request=True
+    dense_weight: float = _per_question(
+        "rag.dense_weight", 0.75, "Share of the vector score in convex fusion", 0.0, 1.0
     )
-    rrf_k: int = _setting("rag.rrf_k", 30, "Dampening of reciprocal rank fusion", 1, 1000, per_request=True)
-    candidates: int = _setting(
-        "rag.candidates", 20, "Chunks each engine hands to the fusion, at least", 1, 5000, per_request=True
+    rrf_k: int = _per_question("rag.rrf_k", 30, "Dampening of reciprocal rank fusion", 1, 1000)
+    candidates: int = _per_question("rag.candidates", 20, "Chunks each engine hands to the fusion, at least", 1, 5000)
+    similarity_threshold: float = _per_question(
+        "rag.similarity_threshold", 0.35, "Cosine below which a chunk needs shared words to stay", -1.0, 1.0
     )
-    similarity_threshold: float = _setting(
-        "rag.similarity_threshold",
-        0.35,
-        "Cosine below which a chunk needs shared words to stay",
-        -1.0,
-        1.0,
-        per_request=True,
+    verification_enabled: bool = _per_question(
+        "rag.verification_enabled", True, "Drop chunks that do not bear on the question (self-RAG)"
     )
-    verification_enabled: bool = _setting(
-        "rag.verification_enabled", True, "Drop chunks that do not bear on the question (self-RAG)", per_request=True
-    )
-    rerank: bool = _setting("rag.rerank", True, "Order candidates by their best sentences", per_request=True)
+    rerank: bool = _per_question("rag.rerank", True, "Order candidates by their best sentences")
     reranker: str = _setting("rag.reranker", "", "Folder of an ONNX cross-encoder to rerank with; empty: sentences")
-    prefer_documents: bool = _setting(
-        "rag.prefer_documents", True, "Prefer documents that the question names, by name or date", per_request=True
+    prefer_documents: bool = _per_question(
+        "rag.prefer_documents", True, "Prefer documents that the question names, by name or date"
     )
-    deduplication: float = _setting(
-        "rag.deduplication", 0.95, "Cosine above which two chunks say the same", 0.5, 1.0, per_request=True
+    deduplication: float = _per_question(
+        "rag.deduplication", 0.95, "Cosine above which two chunks say the same", 0.5, 1.0
     )
-    mmr_lambda: float = _setting(
-        "rag.mmr_lambda", 0.7, "Share of relevance against diversity in MMR", 0.0, 1.0, per_request=True
-    )
+    mmr_lambda: float = _per_question("rag.mmr_lambda", 0.7, "Share of relevance against diversity in MMR", 0.0, 1.0)
     glossary_penalty: float = _setting("rag.glossary_penalty", 0.3, "Taken off the score of glossaries", 0.0, 1.0)
     credits_penalty: float = _setting("rag.credits_penalty", 0.4, "Taken off the score of credits", 0.0, 1.0)
     toc_penalty: float = _setting("rag.toc_penalty", 0.5, "Taken off the score of tables of contents", 0.0, 1.0)
     # context
-    neighbours: int = _setting(
-        "rag.neighbours", 1, "Chunks joined to a hit on each side, under the same heading", 0, 10, per_request=True
+    neighbours: int = _per_question(
+        "rag.neighbours", 1, "Chunks joined to a hit on each side, under the same heading", 0, 10
     )
-    context_format: str = _setting(
+    context_format: str = _per_question(
         "rag.context_format",
         "numbered",
         "How passages are written for a model: numbered, tagged ([DOC: …]), or by document",
         choices=("numbered", "tagged", "documents"),
-        per_request=True,
     )
-    max_context_tokens: int = _setting(
-        "rag.max_context_tokens",
-        0,
-        "Tokens of passages a model is given; 0: its share of the window",
-        0,
-        1_000_000,
-        per_request=True,
+    max_context_tokens: int = _per_question(
+        "rag.max_context_tokens", 0, "Tokens of passages a model is given; 0: its share of the window", 0, 1_000_000
     )
-    max_context_chars: int = _setting(
-        "rag.max_context_chars",
-        0,
-        "Characters of the whole prompt; 0: no limit of its own",
-        0,
-        10_000_000,
-        per_request=True,
+    max_context_chars: int = _per_question(
+        "rag.max_context_chars", 0, "Characters of the whole prompt; 0: no limit of its own", 0, 10_000_000
     )
     # understanding
-    spelling: bool = _setting("query.spelling", True, "Correct words the documents do not know", per_request=True)
+    spelling: bool = _per_question("query.spelling", True, "Correct words the documents do not know")
     max_question_characters: int = _setting(
         "query.max_characters", 8000, "Most characters a question may have", 10, 100_000
     )
     # answering
-    level: str = _setting(
+    level: str = _per_question(
         "answer.level",
         "standard",
         "How much is searched and checked; see docs/asking.md for what each level does",
         choices=("basic", "standard", "enhanced", "maximum"),
-        per_request=True,
     )
-    response_mode: str = _setting(
+    response_mode: str = _per_question(
         "answer.mode",
         "standard",
         "quick: no second model; standard: a verifier, if one is named; thorough: disputes are settled",
         choices=("quick", "standard", "thorough"),
-        per_request=True,
     )
-    answer_floor: float = _setting(
+    answer_floor: float = _per_question(
         "answer.floor",
         0.45,  # chosen on the half of squad_dev11 that is learned from: 7 % of the answerable questions are refused
         "Chance that the answer is there, below which it is said to be missing",
         0.0,
         1.0,
-        per_request=True,
     )
-    max_sentences: int = _setting(
-        "answer.max_sentences", 3, "Sentences quoted for a factual question without a model", 1, 20, per_request=True
+    max_sentences: int = _per_question(
+        "answer.max_sentences", 3, "Sentences quoted for a factual question without a model", 1, 20
     )
-    max_answer_tokens: int = _setting(
-        "answer.max_tokens", 0, "Tokens a model may write; 0: its share of the window", 0, 100_000, per_request=True
+    max_answer_tokens: int = _per_question(
+        "answer.max_tokens", 0, "Tokens a model may write; 0: its share of the window", 0, 100_000
     )
-    temperature: float = _setting(
-        "answer.temperature", -1.0, "Sampling temperature; -1: what suits the model", -1.0, 2.0, per_request=True
+    temperature: float = _per_question(
+        "answer.temperature", -1.0, "Sampling temperature; -1: what suits the model", -1.0, 2.0
     )
-    reasoning: bool = _setting(
-        "answer.reasoning", False, "Let the model think step by step first (not shown)", per_request=True
-    )
-    suggest_questions: bool = _setting("answer.suggest_questions", True, "Offer questions to go on", per_request=True)
+    reasoning: bool = _per_question("answer.reasoning", False, "Let the model think step by step first (not shown)")
+    suggest_questions: bool = _per_question("answer.suggest_questions", True, "Offer questions to go on")
     cost_average_usd: float = _setting(
         "answer.cost_average_usd",
         0.05,
@@ -189,7 +163,7 @@ class Settings:
     )
     breaker_seconds: float = _setting("llm.breaker_seconds", 60.0, "Seconds it is then skipped", 0.1, 86_400.0)
     # cache
-    cache_enabled: bool = _setting("cache.enabled", True, "Answer the same question from the cache", per_request=True)
+    cache_enabled: bool = _per_question("cache.enabled", True, "Answer the same question from the cache")
     cache_max_entries: int = _setting("cache.max_entries", 1000, "Questions kept to compare with", 1, 1_000_000)
     cache_ttl_s: int = _setting(
         "cache.default_ttl_seconds", 300, "Seconds a similar question may be answered from the cache", 1
@@ -197,22 +171,21 @@ class Settings:
     cache_exact_ttl_s: int = _setting(
         "cache.exact_ttl_seconds", 86_400, "Seconds the very same question may be answered from the cache", 1
     )
-    cache_threshold_mode: str = _setting(
+    cache_threshold_mode: str = _per_question(
         "cache.threshold_mode",
         "adaptive",
         "Cosine two questions need: precision .95, recall .85, adaptive by their length",
         choices=("precision", "recall", "adaptive"),
-        per_request=True,
     )
     # conversation
-    query_rewriting_enabled: bool = _setting(
-        "conversation.query_rewriting_enabled", True, "Make follow-ups stand alone", per_request=True
+    query_rewriting_enabled: bool = _per_question(
+        "conversation.query_rewriting_enabled", True, "Make follow-ups stand alone"
     )
-    db_rehydration_enabled: bool = _setting(
-        "conversation.db_rehydration_enabled", True, "Go on with a conversation from the library", per_request=True
+    db_rehydration_enabled: bool = _per_question(
+        "conversation.db_rehydration_enabled", True, "Go on with a conversation from the library"
     )
-    max_history_turns: int = _setting(
-        "conversation.max_history_turns", 15, "Most exchanges that are remembered", 0, 1000, per_request=True
+    max_history_turns: int = _per_question(
+        "conversation.max_history_turns", 15, "Most exchanges that are remembered", 0, 1000
     )
     # ingest
     chunk_target: int = _setting("ingest.chunk_target", 200, "Tokens a chunk should have", 20, 8000)
@@ -301,7 +274,7 @@ class Spec:
     help: str
     minimum: float | None
     maximum: float | None
-    choices: tuple[str, ...]
+    choices: Sequence[str]
     per_request: bool
 
     @property
@@ -401,5 +374,5 @@ def _word(kind: type) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a text")
 
 
-def _either(choices: tuple[str, ...]) -> str:
+def _either(choices: Sequence[str]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}"

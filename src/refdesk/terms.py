@@ -57,10 +57,7 @@ _WORD = re.compile(
     rf"|[^\W{_CJK}]+(?:[{_MARKS}]+[^\W{_CJK}]*)*"
 )
 # The same for lower-case ASCII, at half the time; "\0" divides texts that are read in one pass.
-_ASCII_WORD = re.compile(
-    r"[a-z_]\w*|\d+(?:,\d{3})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+(?!\w)|\w+|\0",
-    re.ASCII,
-)
+_ASCII_WORD = re.compile(r"[a-z_]\w*|\d+(?:,\d{3})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+(?!\w)|\w+|\0", re.ASCII)
 _APOSTROPHE = re.compile(r"(?<=[A-Za-z])[’‘ʼ＇′´](?=[A-Za-z])")  # elsewhere ʼ is a letter: Ukrainian, Breton
 # English joins its small words: "n't" stands for "not", "'ll" for "will"; of "'s" and "'d" nobody can tell for what.
 _CONTRACTION = re.compile(r"(?<=[a-z])(?:(n't)|'(s|d|m|re|ve|ll))(?![a-z'])")

@@ -15,7 +15,7 @@ from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, terms_of_each
 from refdesk.text import STOP_WORDS, patterns, word_list
 from refdesk.types import Chunk
 
-KEPT = 8192  # sentences remembered
+KEPT = 2048  # sentences remembered: those of a question are asked for again and again
 STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
 NUMBER_TERMS = frozenset(terms(" ".join(word_list("words", "number words"))))
 SIGNS = patterns("answer_types", "signs")

@@ -190,11 +190,7 @@ def _tokens(passage: Passage) -> int:
 
 
 def shortened(
-    passage: Passage,
-    query: Query,
-    vectors: Mapping[int, NDArray[np.int8]],
-    weights: Mapping[str, float],
-    share: float,
+    passage: Passage, query: Query, vectors: Mapping[int, NDArray[np.int8]], weights: Mapping[str, float], share: float
 ) -> Passage:
     """The passage with its best sentences alone, word for word and in their order."""
     placed = [(chunk, place) for chunk in passage.chunks for place in range(len(chunk.sentences))]

@@ -16,7 +16,7 @@ import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
-from refdesk.ask.figures import disagree, quoted_side
+from refdesk.ask.figures import Side, disagree, quoted_side
 from refdesk.ask.sentences import ENDS, ScoredSentence, score_sentences, sentence_text
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
@@ -118,6 +118,7 @@ def _factual(
     first, *others = _of_kind(ranked)
     held = frozenset(query.terms) & read(first.text).terms
     chosen = [first]
+    side: Side | None = None  # read where there is something to compare it with
     for one in others:
         if len(chosen) >= settings.max_sentences or one.score < first.score - FURTHER:
             break
@@ -127,7 +128,9 @@ def _factual(
         if not _ends(one) or not (is_near or _may_differ(query, first, one)):
             continue
         is_new = not any(_repeats(one, other, vectors) for other in chosen)
-        if is_new and (is_near or _differs(query, first, one, documents)):
+        if is_new and not is_near:
+            side = side or quoted_side(first.text, first.chunk, documents[first.chunk.document_id])
+        if is_new and (is_near or _differs(query, side, one, documents)):
             chosen.append(one)
     return chosen
 
@@ -153,10 +156,10 @@ def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> boo
     return one.chunk.document_id != first.chunk.document_id and bool(shared or is_row) and has_figures
 
 
-def _differs(query: Query, first: ScoredSentence, one: ScoredSentence, documents: Mapping[str, Document]) -> bool:
+def _differs(query: Query, first: Side | None, one: ScoredSentence, documents: Mapping[str, Document]) -> bool:
     """Does another document give another value of the same thing?"""
-    sides = [quoted_side(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
-    return disagree(query, *sides) is not None
+    other = quoted_side(one.text, one.chunk, documents[one.chunk.document_id])
+    return first is not None and disagree(query, first, other) is not None
 
 
 def _list(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:

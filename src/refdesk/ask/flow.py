@@ -163,7 +163,8 @@ async def _without_search(
 async def _attested(query: Query, draft: Draft, proofs: tuple[Any, ...], trace: Trace) -> Attested:
     """What is quoted needs no check; of what a model wrote, as much as can be checked in reasonable time."""
     if draft.quotes:
-        return await run(trace, "attest", attest_quotes, draft.content, draft.quotes, draft.order, *proofs)
+        quoted = (draft.content, draft.quotes, draft.order, *proofs)
+        return await run(trace, "attest", attest_quotes, *quoted, is_quick=True)
     if len(content := await in_thread(checkable, draft.content)) < len(draft.content):
         draft.notes.append(LEFT_OUT)
     attested = await run(trace, "attest", attest, query, content, draft.order, *proofs)

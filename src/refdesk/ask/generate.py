@@ -22,7 +22,7 @@ from refdesk.errors import (
 from refdesk.events import Event
 from refdesk.models import model_info
 from refdesk.ports import LLM, AskPorts, Models, Piece, Request
-from refdesk.prompts import CONVERSATIONAL_SYSTEM, GENERAL_SYSTEM, NOT_IN_DOCUMENTS
+from refdesk.prompts import GENERAL_SYSTEM, NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread
 
@@ -44,26 +44,6 @@ async def generate(
     budget = budget or Budget.for_model(info, settings)
     request = make_request(plan, context, memory_turns, info, budget, settings, max_context_chars)
     async for piece in _streamed(llm, request, trace):
-        yield piece
-
-
-async def converse(
-    query: Query,
-    memory_turns: Sequence[Turn],
-    llm: LLM,
-    settings: Settings,
-    trace: Trace,
-    *,
-    conversational: bool = False,
-) -> AsyncGenerator[Piece, None]:
-    """The mode `general`: no documents, the model's own knowledge; or small talk."""
-    info = model_info(llm.name)
-    budget = Budget.for_model(info, settings)
-    system = CONVERSATIONAL_SYSTEM if conversational else GENERAL_SYSTEM
-    messages = (*recent(memory_turns, budget.history), Turn("user", query.standalone))
-    async for piece in _streamed(
-        llm, with_sampling(Request(system, messages, budget.generation), info, settings), trace
-    ):
         yield piece
 
 
@@ -245,9 +225,13 @@ async def general(
         why = f": {desk.notes[0].rstrip('.')}" if desk.notes else ""
         raise UsageError(f"the mode 'general' needs a model{why}", hint="name one: REFDESK_LLM=provider:model")
     draft.model = llm.name
+    info = model_info(llm.name)
+    budget = Budget.for_model(info, desk.settings)
+    messages = (*recent(turns, budget.history), Turn("user", query.standalone))
+    request = with_sampling(Request(GENERAL_SYSTEM, messages, budget.generation), info, desk.settings)
     with trace.stage("generate", model=llm.name) as stage:
         try:
-            async with aclosing(converse(query, turns, llm, desk.settings, trace)) as pieces:
+            async with aclosing(_streamed(llm, request, trace)) as pieces:
                 async for piece in pieces:
                     if shown := draft.take(piece):
                         yield shown

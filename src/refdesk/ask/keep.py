@@ -43,11 +43,7 @@ from refdesk.types import EVERYTHING, Scope
 
 
 def cache_namespace(
-    question: Question,
-    settings: Settings,
-    models: str,
-    generation: int,
-    turns: Sequence[Turn] = (),
+    question: Question, settings: Settings, models: str, generation: int, turns: Sequence[Turn] = ()
 ) -> str:
     """Everything but the question's words that an answer hangs on: `17-` (the corpus version) and a hash.
 
@@ -347,12 +343,7 @@ def exchanges_kept(tier: str, most: int) -> int:
 
 
 def remember(
-    turns: Sequence[Turn],
-    tier: str,
-    budget_tokens: int,
-    summary: str = "",
-    *,
-    most: int = EXCHANGES["large"],
+    turns: Sequence[Turn], tier: str, budget_tokens: int, summary: str = "", *, most: int = EXCHANGES["large"]
 ) -> Memory:
     """The last exchanges within the budget, the newest first to get room; what is older becomes part of the summary.
 
@@ -381,9 +372,7 @@ def remember(
     dropped = exchanges[: len(exchanges) - len(kept)]
     older = [turn for exchange in dropped for turn in exchange]
     return Memory(
-        tuple(turn for exchange in reversed(kept) for turn in exchange),
-        gist(older, for_summary, summary),
-        len(dropped),
+        tuple(turn for exchange in reversed(kept) for turn in exchange), gist(older, for_summary, summary), len(dropped)
     )
 
 
@@ -406,16 +395,14 @@ def gist(turns: Sequence[Turn], budget_tokens: int, before: str = "") -> str:
     return "\n".join(filter(None, [head, *reversed(lines)]))
 
 
-async def summarise(
-    turns: Sequence[Turn], llm: LLM, trace: Trace, before: str = "", *, max_tokens: int = SUMMARY_TOKENS
-) -> str:
+async def summarise(turns: Sequence[Turn], llm: LLM, trace: Trace, before: str = "") -> str:
     """A model's summary of these turns and of the summary `before` them; the extractive one when the model fails."""
     written: list[str] = []
     usage = Usage()
     request = Request(
         system=SUMMARISE_CONVERSATION,
         messages=(Turn("user", _fenced(turns, before)),),
-        max_tokens=max_tokens,
+        max_tokens=SUMMARY_TOKENS,
         role="summariser",
     )
     with trace.optional("summarise", turns=len(turns), model=llm.name) as stage:
@@ -429,8 +416,8 @@ async def summarise(
         stage.gave(characters=len(text), tokens=usage.completion_tokens)
         if not text:
             raise ProviderError(f"{llm.name} gave an empty summary")
-        return _first_sentences(text, None, 2 * max_tokens)
-    return gist(turns, max_tokens, before)
+        return _first_sentences(text, None, 2 * SUMMARY_TOKENS)
+    return gist(turns, SUMMARY_TOKENS, before)
 
 
 def _fenced(turns: Sequence[Turn], before: str) -> str:

@@ -275,11 +275,7 @@ _FACT = re.compile(r"(?<![^\W_])[^\W_]*(?:\d|[^\W\d_a-z])[\w.,]*\w|\d|[A-Z]")  #
 
 def penalise(hits: Sequence[Hit], settings: Settings) -> list[Hit]:
     """Glossaries, credits and tables of contents name much and answer little; seed 001 step 7."""
-    taken = {
-        "glossary": settings.glossary_penalty,
-        "credits": settings.credits_penalty,
-        "toc": settings.toc_penalty,
-    }
+    taken = {"glossary": settings.glossary_penalty, "credits": settings.credits_penalty, "toc": settings.toc_penalty}
     lowered = [
         replace(hit, score=hit.score * (1.0 - taken[hit.chunk.kind])) if hit.chunk.kind in taken else hit
         for hit in hits

@@ -229,16 +229,16 @@ def _are_alike(stem: str, term: str) -> bool:
 def _held(sentences: Sequence[SentenceWords], credits: Mapping[str, Sequence[tuple[int, float]]], width: int) -> Floats:
     """How much of each word of the question each sentence holds."""
     found = np.zeros((len(sentences), width), dtype=np.float32)
-    counted = credits.keys()
-    cells = [
-        (row, column, credit)
-        for row, sentence in enumerate(sentences)
-        for term in counted & sentence.terms
-        for column, credit in credits[term]
-    ]
-    if cells:
-        rows, columns, values = zip(*cells, strict=True)
-        np.maximum.at(found, (rows, columns), np.array(values, dtype=np.float32))
+    flat, counted = found.reshape(-1), credits.keys()
+    for wanted in (ALIKE_CREDIT, 1.0):  # what is written last stays
+        places = [
+            row * width + column
+            for row, sentence in enumerate(sentences)
+            for term in counted & sentence.terms
+            for column, credit in credits[term]
+            if credit == wanted
+        ]
+        flat[places] = wanted
     return found
 
 

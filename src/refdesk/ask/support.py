@@ -310,14 +310,7 @@ class Support:
 def read_claim(text: str, language: str = "en") -> ClaimWords:
     stated = figures(text)
     stems = content_stems(_LEAD.sub("", _without(text, stated)), language)
-    return ClaimWords(
-        text,
-        stems,
-        names(text, stated),
-        stated,
-        denied(text, language),
-        tuple(words(text)),
-    )
+    return ClaimWords(text, stems, names(text, stated), stated, denied(text, language), tuple(words(text)))
 
 
 def _without(text: str, stated: Sequence[Quantity]) -> str:

@@ -67,9 +67,9 @@ async def understand(
     rewrite = await _alone(correction.text, question, turns, nearness, model, settings, trace)
     alone, beside = (rewrite.text, rewrite.beside) if rewrite is not None else (correction.text, "")
     with trace.stage("embed", characters=len(beside or alone)) as stage:
-        vector = await in_thread(nearness.vector, beside or alone)
+        vector, unknown = await in_thread(_embedded, beside or alone, nearness, library)
         stage.gave(dimensions=len(vector))
-    reading = await _read(beside or alone, vector, library, embedder, model, trace)
+    reading = await _read(beside or alone, vector, unknown, embedder, model, trace)
     return Query(
         question=question.text,
         standalone=alone,
@@ -223,17 +223,21 @@ def _content(text: str) -> set[str]:
 
 
 async def _read(
-    text: str, vector: NDArray[np.float32], library: Library, embedder: Embedder, model: LLM | None, trace: Trace
+    text: str, vector: NDArray[np.float32], unknown: int, embedder: Embedder, model: LLM | None, trace: Trace
 ) -> Classification:
     reading = Classification()
     with trace.optional("classify", characters=len(text)) as stage:
-        unknown = await in_thread(unknown_words, text, library)
         reading = classify(text, vector, examples(embedder), unknown)
         stage.gave(route=reading.route, intent=reading.intent, complexity=reading.complexity, why=reading.why)
     if model is not None and not reading.sure:
         with trace.optional("classify_model", model=model.name) as stage:
             reading = await _settled(text, model, reading, stage)
     return reading
+
+
+def _embedded(text: str, nearness: DocumentNearness, library: Library) -> tuple[NDArray[np.float32], int]:
+    """Its vector, and how many of its words no document holds."""
+    return nearness.vector(text), unknown_words(text, library)
 
 
 def unknown_words(text: str, library: Library) -> int:

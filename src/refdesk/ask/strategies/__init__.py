@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk import settings
 from refdesk.answer import Query
 from refdesk.ports import Embedder, Index, Library, Scored
 from refdesk.settings import Settings
@@ -48,6 +49,8 @@ STRATEGIES: dict[str, SearchStrategy] = {}
 def register(name: str) -> Callable[[SearchStrategy], SearchStrategy]:
     def keep(strategy: SearchStrategy) -> SearchStrategy:
         STRATEGIES[name] = strategy
+        if name not in settings.STRATEGIES:
+            settings.STRATEGIES.append(name)
         return strategy
 
     return keep
