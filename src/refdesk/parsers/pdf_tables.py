@@ -268,29 +268,40 @@ def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
     them, and is put into the first.
     """
     columns: list[_Column] = []
-    spanning: list[tuple[_Column, int, Row]] = []
+    spanning: list[tuple[int, Row]] = []
     cells = [(index, cell) for index, row in enumerate(rows) for cell in row]
     for index, cell in sorted(cells, key=lambda entry: entry[1][-1].right - entry[1][0].left):
         left, right = cell[0].left, max(cell[-1].right, cell[0].left + 1)
         hits = [column for column in columns if column.overlaps(left, right)]
         if any(a.rows & b.rows for a, b in itertools.combinations(hits, 2)):
-            spanning.append((min(hits, key=lambda column: column.left), index, cell))
+            spanning.append((index, cell))
             continue
         column = _Column(left, right, [(index, cell)])
         for hit in hits:
             column.join(hit)
             columns.remove(hit)
-            spanning = [(column if owner is hit else owner, row, spanned) for owner, row, spanned in spanning]
         columns.append(column)
-    columns.sort(key=lambda column: column.left)
+    columns = _heads_joined(sorted(columns, key=lambda column: column.left))
     placed: list[list[Cell]] = [[[] for _ in columns] for _ in rows]
     for number, column in enumerate(columns):
         for index, cell in column.cells:
             placed[index][number] += cell
-        for owner, index, cell in spanning:
-            if owner is column:
-                placed[index][number] += cell
+    for index, cell in spanning:
+        number = next(n for n, column in enumerate(columns) if column.overlaps(cell[0].left, cell[-1].right))
+        placed[index][number] += cell
     return placed
+
+
+def _heads_joined(columns: list[_Column]) -> list[_Column]:
+    """A head that stands beside its numbers, not above them, is of their column: it is all there is in its own."""
+    joined = columns[:1]
+    for column in columns[1:]:
+        upper, lower = sorted((joined[-1], column), key=lambda one: min(one.rows))
+        if len(joined) > 1 and max(upper.rows) < min(min(lower.rows), MAX_HEADER_ROWS):
+            joined[-1].join(column)
+        else:
+            joined.append(column)
+    return joined
 
 
 def _looks_financial(rows: list[_Cells]) -> bool:
