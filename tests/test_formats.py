@@ -236,7 +236,7 @@ class TestHtml:
         assert texts(parsed, "list") == ["- paper\n  - recycled\n- ink"]
         assert texts(parsed, "code") == ["if x:\n    y()"]
         (table,) = [block for block in parsed.blocks if block.kind == "table"]
-        assert text_of(parsed, table) == "item | price\npaper | 3\n | 4"
+        assert text_of(parsed, table) == "item | price\npaper | 3\npaper | 4"
         assert header_of(parsed, table) == "item | price"
         assert texts(parsed, "text")[-1] == "Grade: A4"
 

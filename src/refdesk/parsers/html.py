@@ -19,7 +19,19 @@ from lxml.html import HTMLParser
 
 from refdesk.errors import EmptyDocument
 from refdesk.parsers import text as plain
-from refdesk.parsers.build import CELL, Builder, Item, ParseOptions, Table, first_title, one_line, padding, tidy_rows
+from refdesk.parsers.build import (
+    CELL,
+    Below,
+    Beside,
+    Builder,
+    Item,
+    ParseOptions,
+    Table,
+    first_title,
+    one_line,
+    padding,
+    tidy_rows,
+)
 from refdesk.parsers.office import Element
 from refdesk.parsers.text import decode
 from refdesk.types import Parsed
@@ -500,33 +512,34 @@ def is_layout(table: Element) -> bool:
 def read_table(table: Element) -> Table:
     """Rows of cells without empty rows and columns.
 
-    A cell over several rows is read in the first of them; one over several columns in the first of those.
+    A cell over several rows is read in each of them; one over several columns in the first of those.
     """
     rows: list[list[str]] = []
     header_flags: list[bool] = []
     names_rows = False  # "Born | 1815": the header cell is the first of its row
-    open_spans: dict[int, int] = {}  # column -> rows still covered from above
+    open_spans: dict[int, tuple[int, str]] = {}  # column -> rows still covered from above, with what
     # Cells that only fill up a span: a page of 200 kB can claim billions. What is over the limit is read unspanned.
     left = padding(len(list(table.iter("td", "th"))))
     for row in table.iter("tr"):
         cells: list[str] = []
         in_header: list[bool] = []  # of the cells that say something
         for cell in [*row.iterchildren("td", "th"), None]:
-            while left > 0 and open_spans.get(len(cells), 0) > 0:
-                open_spans[len(cells)] -= 1
-                cells.append("")
+            while left > 0 and (covered := open_spans.get(len(cells), (0, Beside())))[0] > 0:
+                open_spans[len(cells)] = (covered[0] - 1, covered[1])
+                cells.append(covered[1])
                 left -= 1
             if cell is None:
                 break
             width = min(_span(cell, "colspan"), MAX_SPAN, max(1, MAX_COLUMNS - len(cells)), max(1, left))
             left -= width - 1
             height = _span(cell, "rowspan")
-            if height > 1:
-                open_spans.update({len(cells) + offset: height - 1 for offset in range(width)})
             text = _cell_text(cell)
+            if height > 1:
+                again = [Below.of(text), *[Beside()] * (width - 1)]
+                open_spans.update({len(cells) + offset: (height - 1, place) for offset, place in enumerate(again)})
             if text:
                 in_header.append(cell.tag == "th")
-            cells.extend([text] + [""] * (width - 1))
+            cells.extend([text, *[Beside()] * (width - 1)])
         if in_header:
             rows.append(cells)
             names_rows = names_rows or (any(in_header) and not all(in_header))

@@ -15,7 +15,13 @@ import numpy as np
 from refdesk.parsers.pdf_layout import Region, Row, group_rows
 from refdesk.parsers.pdf_page import Box4, Floats, WordRun, Words, text_of
 
-Cell = list[WordRun]  # the lines of a cell, top to bottom
+
+class Cell(list[WordRun]):
+    """The lines of a cell, top to bottom; nothing where a row has none in this column."""
+
+    rows = 1
+    columns = 1  # that it covers
+
 
 SNAP = 3.0  # points; pdfplumber's own default
 MIN_LINE = 6.0  # points: shorter than a line of text is decoration
@@ -24,11 +30,12 @@ MAX_CROSSINGS = 2500  # pdfplumber compares each with each: a second at this num
 ALIGNED = 4.0  # points: cells of one column start, end or centre this close
 MIN_ROWS = 3
 MAX_HEADER_ROWS = 5
+FILLED = 0.33  # share of the places in a borderless table that are not empty
 _NUMBER = re.compile(
     r"^[($€£¥+\-–—−]*+(?:\s++[($]*+)?\d[\d.,]*+\s*+[)%xX*]*+(\s*+\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I
 )
 _YEAR = re.compile(r"^(19|20)\d\d$")
-_MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\])$")
+_MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\]|\(\s?[^\w\s]\s?\))$")
 _LEADER = re.compile(r"^[.·…_ ]{3,}$")
 _ENTRY = re.compile(r"(?<![.·…_])(?<![.·…_]\s)(?:\s?[.·…_]){5,}\s*\d{1,4}$")  # "Metric spaces . . . . . . 12"
 _OPENERS = frozenset("$€£¥(") | {"$(", "US$"}
@@ -237,9 +244,10 @@ def _borderless(rows: list[_Cells], words: Words) -> PageTable | None:
     if numeric < 0.4 * total and not _regular(tabular):
         return None
     bounds = _bounds([run for cells in rows for run in cells.row])
-    return PageTable(
-        _in_columns([cells.cells for cells in rows]), _header_rows(rows), *bounds, _column_edges(tabular), False, words
-    )
+    placed = _in_columns([cells.cells for cells in rows])
+    if sum(cell.columns for row in placed for cell in row if cell) < FILLED * len(placed) * len(placed[0]):
+        return None  # the labels of a chart
+    return PageTable(placed, _header_rows(rows), *bounds, _column_edges(tabular), False, words)
 
 
 @dataclass(slots=True, eq=False)
@@ -282,13 +290,14 @@ def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
             columns.remove(hit)
         columns.append(column)
     columns = _heads_joined(sorted(columns, key=lambda column: column.left))
-    placed: list[list[Cell]] = [[[] for _ in columns] for _ in rows]
+    placed = [[Cell() for _ in columns] for _ in rows]
     for number, column in enumerate(columns):
         for index, cell in column.cells:
             placed[index][number] += cell
     for index, cell in spanning:
-        number = next(n for n, column in enumerate(columns) if column.overlaps(cell[0].left, cell[-1].right))
-        placed[index][number] += cell
+        below = [n for n, column in enumerate(columns) if column.overlaps(cell[0].left, cell[-1].right)]
+        placed[index][below[0]] += cell
+        placed[index][below[0]].columns = below[-1] - below[0] + 1
     return placed
 
 
@@ -500,8 +509,11 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
         for part in _parts(run, boxes, words):
             placed.setdefault(part[0], []).append(part[1])
     filled = len(placed)
-    for row_top in tops:
-        row: list[Cell] = [[] for _ in lefts]
+    starts: list[int] = []  # the first row of each row of the grid
+    merged: list[tuple[Cell, int, int]] = []  # cells over several of them, with the first and the one after the last
+    for number, row_top in enumerate(tops):
+        row = [Cell() for _ in lefts]
+        starts.append(len(rows))
         for index in [i for i in placed if round(cells[i][1], 1) == row_top]:
             levels = group_rows(placed[index])
             first, last = bisect_right(lefts, cells[index][0] + 1) - 1, bisect_left(lefts, cells[index][2] - 1) - 1
@@ -510,8 +522,12 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
             for run in itertools.chain(*levels):
                 column = bisect_right(lefts, (run.left + run.right) / 2) - 1 if is_open else first
                 row[min(max(column, first), last)].append(run)
+            row[first].columns = 1 if is_open else last - first + 1
+            merged.append((row[first], number, bisect_left(tops, cells[index][3] - 1)))
         if any(row):
             rows += _without_rules(row, words)
+    for cell, first, after in merged:
+        cell.rows = max(1, [*starts, len(rows)][after] - starts[first])
     rows = _used_columns(rows)
     if filled < 0.3 * len(cells) or filled < 4:
         return runs
@@ -534,7 +550,7 @@ def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
     if not stacks or sum(len(group_rows(cell)) > 1 for cell in row) < 2:
         return [row]
     heights = [level[0].middle for level in max(stacks, key=len)]
-    rows: list[list[Cell]] = [[[] for _ in row] for _ in heights]
+    rows = [[Cell() for _ in row] for _ in heights]
     for column, cell in enumerate(row):
         for run in cell:
             nearest = min(range(len(heights)), key=lambda index: abs(heights[index] - run.middle))
@@ -545,6 +561,9 @@ def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
 def _used_columns(rows: list[list[Cell]]) -> list[list[Cell]]:
     """The rows without columns that are empty in all of them."""
     used = [column for column in range(len(rows[0])) if any(row[column] for row in rows)] if rows else []
+    for row in rows:
+        for column in used:
+            row[column].columns = sum(column <= other < column + row[column].columns for other in used)
     return [[row[column] for column in used] for row in rows]
 
 

@@ -18,7 +18,16 @@ from math import isfinite
 from lxml import etree
 
 from refdesk.errors import TooLarge
-from refdesk.parsers.build import Builder, ParseOptions, guess_header_rows, is_number, is_value, tidy_rows
+from refdesk.parsers.build import (
+    Below,
+    Beside,
+    Builder,
+    ParseOptions,
+    guess_header_rows,
+    is_number,
+    is_value,
+    tidy_rows,
+)
 from refdesk.parsers.office import SAFE, Archive, Element, main_part, open_office, parse_xml, properties, relations
 from refdesk.parsers.text import decode
 from refdesk.types import Parsed
@@ -206,11 +215,12 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
     while last - first > 2 and len(_only_text(region[last - 1])) > 60:  # notes below the table
         last -= 1
     body = region[first:last]
-    rows = tidy_rows([[texts.get(column, "") for column in columns] for _, texts in body])
+    widths = {(merge.top, merge.left): merge.right for merge in merges if merge.right > merge.left}
+    rows = tidy_rows([_in_places(row, columns, widths) for row in body])
     if len(rows[0]) == 1:
         builder.block("text", "\n".join(row[0] for row in rows))
     else:
-        builder.table(rows, header_rows=_header_rows(rows, body, merges))
+        builder.table(rows, header_rows=_header_rows(rows))
     for row in region[last:]:
         builder.block("text", _only_text(row))
 
@@ -220,11 +230,21 @@ def _only_text(row: Row) -> str:
     return next(iter(row[1].values())) if len(row[1]) == 1 else ""
 
 
-def _header_rows(rows: list[list[str]], body: list[Row], merges: list[Merge]) -> int:
+def _in_places(row: Row, columns: list[int], widths: dict[tuple[int, int], int]) -> list[str]:
+    """The texts of a row under all columns of its table; `widths` are the last columns of merged cells."""
+    number, texts = row
+    places: list[str] = []
+    last = 0
+    for column in columns:
+        places.append(texts.get(column) or (Beside() if column <= last else ""))
+        last = widths.get((number, column), last)
+    return places
+
+
+def _header_rows(rows: list[list[str]]) -> int:
     """More than one when the first row has merged or empty cells that the rows below it explain, up to the numbers."""
     count = guess_header_rows(rows)
-    top = body[0][0]
-    spanning = any(merge.top == top and merge.right > merge.left for merge in merges)
+    spanning = any(isinstance(cell, Beside) for cell in rows[0])
     if not count or not (spanning or sum(1 for cell in rows[0] if cell) < 0.6 * len(rows[0])):
         return count
     while count < min(MAX_HEADER_ROWS, len(rows)) and not any(is_value(cell) for cell in rows[count]):
@@ -299,7 +319,7 @@ def _read_sheet(archive: Archive, book: Book, part: str, options: ParseOptions) 
         first, last = bisect_left(numbers, merge.top), bisect_right(numbers, merge.bottom)
         if first < last and numbers[first] == merge.top and (text := rows[first][1].get(merge.left)):
             for _, texts in rows[first + 1 : last]:
-                texts.setdefault(merge.left, text)
+                texts.setdefault(merge.left, Below.of(text))
     return rows, merges
 
 
