@@ -329,9 +329,9 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class FileProgress:
-    """How far one file has come that is being parsed or embedded; `source` is where it came from."""
+    """How far the file of one job has come that is being parsed or embedded."""
 
-    source: str
+    job: str
     pages_done: int = 0
     pages_total: int = 0
     chunks_done: int = 0
@@ -356,14 +356,21 @@ class Progress:
     files: tuple[FileProgress, ...] = ()  # those under way
 
 
+JobKind = Literal["run", "file", "upload", "url"]
+QUEUED: tuple[JobKind, ...] = ("upload", "url")  # wait for the worker of a server; files are added by who names them
+
+
 @dataclass(frozen=True, slots=True)
-class Upload:
-    """A file that was uploaded and accepted: it is staged until it is added."""
+class Job:
+    """A file that is to be added: what it is called, where it goes, how far it has come, who is at it.
+
+    A `run` is no file but a process at work: its row is the lease under which it takes jobs.
+    """
 
     id: str
     name: str  # a label, never a path
     collection: str
-    status: Status | Literal["gone"] = "pending"  # gone: as events say it when it was taken off the list
+    status: Status | Literal["cancelled", "gone"] = "pending"  # gone: as events say it when it was taken off the list
     owner: str = ""  # the id of the key that uploaded it; "" is who sits at the machine
     size: int = 0
     url: str = ""  # where it was fetched from
@@ -380,16 +387,18 @@ class Upload:
     seconds_left: float | None = None  # None: too early to say
     created_at: str = ""
     updated_at: str = ""
-
-    @property
-    def source(self) -> str:
-        """What its document names as the place it came from."""
-        return f"upload:{self.id}"
+    kind: JobKind = "upload"
+    source: str = ""  # what its document names as the place it came from: a path, or `upload:…`
+    worker: str = ""  # who is at it; "": nobody
+    lease_until: float = 0.0  # of a run, in seconds since 1970
+    attempts: int = 0  # how often somebody took it
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self)
-        del found["password"], found["content_hash"]
-        return found
+        """As doors show it."""
+        return {name: value for name, value in asdict(self).items() if name not in INTERNAL}
+
+
+INTERNAL = ("password", "content_hash", "kind", "source", "worker", "lease_until", "attempts")  # fields of a job
 
 
 class Everything(Enum):
