@@ -19,6 +19,7 @@ YEAR = re.compile(r"(?:FY ?)?(?:19|20)\d\d", re.I)
 DASHES = ("-", "–", "—", "n/a", "N/A")
 MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get
 MAX_REPEATED = 200  # characters of a value that stands again in each row its cell covers; a longer one is a text
+MAX_HEADER_ROWS = 3
 FREE_CELLS = 10_000  # so small that nobody needs to count
 
 
@@ -236,6 +237,50 @@ def tidy_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
         # One very wide row among many short ones: filling them all up would take the product of both.
         return [row[: 1 + max(column for column, cell in enumerate(row) if cell)] for row in kept]
     return [[row[column] if column < len(row) else "" for column in used] for row in kept]
+
+
+def join_signs(rows: list[list[str]]) -> list[list[str]]:
+    """Signs that filings put into cells of their own go back to their number: "$", "5", ")" -> "$5)".
+
+    The number's cell keeps its place, so that columns stay columns.
+    """
+    for row in rows:
+        for column, cell in enumerate(row):
+            if cell in ("$", "€", "£", "¥", "(", "($", "$("):
+                following = next((c for c in range(column + 1, min(column + 4, len(row))) if row[c]), None)
+                if following is not None and re.match(r"[\d(.,—–-]", row[following]):
+                    row[following], row[column] = cell + row[following], ""
+            elif cell in (")", "%", ")%", "%)", "pts", "pt"):
+                before = next((c for c in range(column - 1, max(column - 4, -1), -1) if row[c]), None)
+                if before is not None and re.fullmatch(r"[$€£¥(]*-?[\d.,]+", row[before]):
+                    row[before], row[column] = row[before] + cell, ""
+    return rows
+
+
+def join_columns(rows: list[list[str]]) -> list[list[str]]:
+    """A header that stands one column beside its numbers, as filings lay them out, goes above them.
+
+    >>> join_columns([["", "2021", ""], ["Sales", "", "$5"]])
+    [['', '2021'], ['Sales', '$5']]
+    """
+    if any(len(row) != len(rows[0]) for row in rows):  # too wide to be filled up: there are no columns to join
+        return rows
+    filled: list[set[int]] = [set() for _ in (rows[0] if rows else ())]
+    for number, row in enumerate(rows):
+        for column, cell in enumerate(row):
+            if cell:
+                filled[column].add(number)
+    dropped: set[int] = set()
+    right = len(filled) - 1
+    for left in range(len(filled) - 2, 0, -1):  # from the right, so that a header does not go to the labels before it
+        apart = filled[left] and filled[right] and max(filled[left]) < min(filled[right])
+        if apart and max(filled[left]) <= MAX_HEADER_ROWS:
+            for row in rows:
+                row[left] = row[left] or row[right]
+            filled[left] |= filled[right]
+            dropped.add(right)
+        right = left
+    return [[cell for column, cell in enumerate(row) if column not in dropped] for row in rows]
 
 
 def padding(cells: int) -> int:

@@ -28,6 +28,8 @@ from refdesk.parsers.build import (
     ParseOptions,
     Table,
     first_title,
+    join_columns,
+    join_signs,
     one_line,
     padding,
     tidy_rows,
@@ -64,7 +66,6 @@ KEPT_SHARE = 0.4  # taking out "surroundings" may not cost more than the rest of
 MAX_SPAN = 1000  # columns a cell may claim; browsers stop there too
 MAX_CELL = 1500  # characters; a longer cell holds a text, so the table arranges the page
 MAX_COLUMNS = 2000
-MAX_HEADER_ROWS = 3
 APART = frozenset(["p", "div", "br", "li", "ul", "ol", "tr", "td", "th", "table", "h5", "h6"])
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 BLOCKS = frozenset((
@@ -549,50 +550,6 @@ def read_table(table: Element) -> Table:
     if header_rows >= len(rows) or (header_rows == 0 and not names_rows):
         return Table.of(rows)
     return Table(rows, header_rows)
-
-
-def join_signs(rows: list[list[str]]) -> list[list[str]]:
-    """Signs that filings put into cells of their own go back to their number: "$", "5", ")" -> "$5)".
-
-    The number's cell keeps its place, so that columns stay columns.
-    """
-    for row in rows:
-        for column, cell in enumerate(row):
-            if cell in ("$", "€", "£", "¥", "(", "($", "$("):
-                following = next((c for c in range(column + 1, min(column + 4, len(row))) if row[c]), None)
-                if following is not None and re.match(r"[\d(.,—–-]", row[following]):
-                    row[following], row[column] = cell + row[following], ""
-            elif cell in (")", "%", ")%", "%)", "pts", "pt"):
-                before = next((c for c in range(column - 1, max(column - 4, -1), -1) if row[c]), None)
-                if before is not None and re.fullmatch(r"[$€£¥(]*-?[\d.,]+", row[before]):
-                    row[before], row[column] = row[before] + cell, ""
-    return rows
-
-
-def join_columns(rows: list[list[str]]) -> list[list[str]]:
-    """A header that stands one column beside its numbers, as filings lay them out, goes above them.
-
-    >>> join_columns([["", "2021", ""], ["Sales", "", "$5"]])
-    [['', '2021'], ['Sales', '$5']]
-    """
-    if any(len(row) != len(rows[0]) for row in rows):  # too wide to be filled up: there are no columns to join
-        return rows
-    filled: list[set[int]] = [set() for _ in (rows[0] if rows else ())]
-    for number, row in enumerate(rows):
-        for column, cell in enumerate(row):
-            if cell:
-                filled[column].add(number)
-    dropped: set[int] = set()
-    right = len(filled) - 1
-    for left in range(len(filled) - 2, 0, -1):  # from the right, so that a header does not go to the labels before it
-        apart = filled[left] and filled[right] and max(filled[left]) < min(filled[right])
-        if apart and max(filled[left]) <= MAX_HEADER_ROWS:
-            for row in rows:
-                row[left] = row[left] or row[right]
-            filled[left] |= filled[right]
-            dropped.add(right)
-        right = left
-    return [[cell for column, cell in enumerate(row) if column not in dropped] for row in rows]
 
 
 def _cell_text(cell: Element) -> str:

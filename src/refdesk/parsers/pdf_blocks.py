@@ -473,11 +473,7 @@ class TextWriter:
     def lines(self, lines: list[TextLine]) -> None:
         """The lines of a paragraph, joined by blanks, with hyphens at line ends repaired."""
         for position, line in enumerate(lines):
-            self.new_line()
-            for place, run in enumerate(line.runs):
-                if place:
-                    self.raw(" ")
-                self.run(run, line.words, line.page)
+            self._runs(line)
             last = line.runs[-1].last - 1
             following = lines[position + 1] if position + 1 < len(lines) else None
             if following is None:
@@ -485,6 +481,12 @@ class TextWriter:
                     self._extend("-")
             else:
                 self._join(line.words, last, following)
+
+    def _runs(self, line: TextLine) -> None:
+        self.new_line()
+        for place, run in enumerate(line.runs):
+            self.raw(" " if place else "")
+            self.run(run, line.words, line.page)
 
     def _join(self, words: Words, last: int, following: TextLine) -> None:
         """What stands between two lines: a blank, nothing after a hyphenated word, nothing in CJK text."""
@@ -521,11 +523,7 @@ class TextWriter:
                 self.raw("\n")
             width = line.main.width / max(1, line.main.letters + line.main.words - 1)
             self.raw(" " * min(40, round((line.left - left) / width)) if width > 0 else "")
-            self.new_line()
-            for place, run in enumerate(line.runs):
-                if place:
-                    self.raw(" ")
-                self.run(run, line.words, line.page)
+            self._runs(line)
 
     def row(self, number: int, cells: list[Cell], words: Words, page: int) -> Iterator[tuple[int, ...]]:
         """One row of a table; runs level with one another share a line, so that the row has one box."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
-from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
@@ -19,6 +18,7 @@ from lxml import etree
 
 from refdesk.errors import TooLarge
 from refdesk.parsers.build import (
+    MAX_HEADER_ROWS,
     Below,
     Beside,
     Builder,
@@ -45,7 +45,6 @@ ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 MAX_CELLS = 20_000_000  # filled cells in one workbook
 ERRORS = frozenset(["#REF!", "#NAME?", "#NULL!"])  # say nothing to a reader
 DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Лист|Blad|Plan|シート)\s?\d*", re.I)
-MAX_HEADER_ROWS = 3
 
 # Formats a file names by number only (ECMA-376 part 1, 18.8.30); 14 and 22 follow the reader's country, so ISO it is.
 BUILT_IN = {
@@ -449,9 +448,8 @@ def _shown_number(value: float, section: str) -> str:
     exponent = any(kind == "exponent" for kind, _ in tokens)
     placeholders = [index for index, (kind, _) in enumerate(tokens) if kind == "digits"]
     if placeholders and "/" in plain and not exponent:
-        number = _fraction(value, plain)
-        placeholders.append(len(tokens))  # a denominator that is written out stands in the number already
-    elif placeholders:
+        return _general(value)  # a fraction, 1/8: as the decimal number it is
+    if placeholders:
         scale = 1000 ** len(re.findall(r",(?=[^0#?]*$)", re.sub(r"[^0#?,.]", "", plain)))
         mantissa = QUOTED.sub("", re.split(r"E[+-]", section, flags=re.I)[0])
         number = _digits(value * 100 ** plain.count("%") / scale, mantissa, exponent)
@@ -488,19 +486,6 @@ def _digits(value: float, mantissa: str, exponent: bool) -> str:
     zeros = whole.count("0")
     integer = "" if integer == "0" and zeros == 0 else integer.rjust(zeros, "0")
     return integer + (f".{rest}" if rest else "")
-
-
-def _fraction(value: float, plain: str) -> str:
-    after = plain.split("/", 1)[1].strip()
-    fixed = re.match(r"[1-9]\d*", after)
-    if fixed:
-        bottom = int(fixed.group())
-        top = round((value - int(value)) * bottom)
-    else:
-        most = 10 ** max(1, min(4, after.count("?") + after.count("#"))) - 1
-        top, bottom = Fraction(value - int(value)).limit_denominator(most).as_integer_ratio()
-    whole = int(value) + (1 if top == bottom else 0)
-    return str(whole) if top in (0, bottom) else (f"{whole} " if whole else "") + f"{top}/{bottom}"
 
 
 def _shown_date(value: float, section: str, from_1904: bool) -> str:
