@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -26,7 +25,7 @@ class Cell(list[WordRun]):
 SNAP = 3.0  # points; pdfplumber's own default
 MIN_LINE = 6.0  # points: shorter than a line of text is decoration
 MAX_LINES = 1200  # after merging: more is a drawing
-MAX_CROSSINGS = 2500  # pdfplumber compares each with each: a second at this number
+MAX_PLACES = 20_000  # between the lines of a page: more is a drawing
 ALIGNED = 4.0  # points: cells of one column start, end or centre this close
 MIN_ROWS = 3
 MAX_HEADER_ROWS = 5
@@ -397,28 +396,58 @@ def _cross(across: Floats, upright: Floats) -> bool:
 
 
 Edge = tuple[float, float, float]  # where it lies across its direction, where it begins and ends along it
-Point = tuple[float, float]
+Place = tuple[int, int]  # a row and a column between neighbouring lines; the outermost lie outside of all lines
 
 
 def _grids(across: Floats, upright: Floats) -> list[list[Box4]]:
-    """The cells of each grid, by the rules of pdfplumber's cell finder (MIT licence)."""
+    """The cells of each grid: places that no line parts are one cell, if lines enclose it on all sides."""
     if len(across) + len(upright) > 4 * MAX_LINES:
         return []
     rows = _merged([((top + bottom) / 2, left, right) for left, top, right, bottom in across.tolist()])
     columns = _merged([((left + right) / 2, top, bottom) for left, top, right, bottom in upright.tolist()])
-    if len(rows) + len(columns) > MAX_LINES:
+    xs, ys = sorted({edge[0] for edge in columns}), sorted({edge[0] for edge in rows})
+    if (len(xs) + 1) * (len(ys) + 1) > MAX_PLACES:
         return []
-    crossings: dict[Point, tuple[set[Edge], set[Edge]]] = {}
-    for column in columns:
-        for row in rows:
-            (x, top, bottom), (y, left, right) = column, row
-            if top - SNAP <= y <= bottom + SNAP and left - SNAP <= x <= right + SNAP:
-                upright_edges, across_edges = crossings.setdefault((x, y), (set(), set()))
-                upright_edges.add(column)
-                across_edges.add(row)
-    if len(crossings) > MAX_CROSSINGS:
-        return []
-    return [cells for cells in _connected(_grid_cells(crossings)) if len(cells) >= 4]
+    walls: set[tuple[Place, Place]] = set()  # the two places that a line parts
+    for x, begin, end in columns:
+        column = bisect_left(xs, x)
+        for row in range(bisect_left(ys, begin - SNAP) + 1, bisect_right(ys, end + SNAP)):
+            walls.add(((row, column), (row, column + 1)))
+    for y, begin, end in rows:
+        row = bisect_left(ys, y)
+        for column in range(bisect_left(xs, begin - SNAP) + 1, bisect_right(xs, end + SNAP)):
+            walls.add(((row, column), (row + 1, column)))
+    places = set(itertools.product(range(len(ys) + 1), range(len(xs) + 1)))
+    cells = _areas(places, walls)
+    enclosed = [cell for cell in cells if all(0 < row < len(ys) and 0 < column < len(xs) for row, column in cell)]
+    inner = {place: number for number, cell in enumerate(enclosed) for place in cell}
+    boxes = [
+        (
+            xs[min(column for _, column in cell) - 1],
+            ys[min(row for row, _ in cell) - 1],
+            xs[max(column for _, column in cell)],
+            ys[max(row for row, _ in cell)],
+        )
+        for cell in enclosed
+    ]
+    grids = [sorted({inner[place] for place in area}) for area in _areas(set(inner), set())]
+    return [[boxes[number] for number in grid] for grid in grids if len(grid) >= 4]
+
+
+def _areas(places: set[Place], walls: set[tuple[Place, Place]]) -> list[list[Place]]:
+    """Places that hang together without a wall between them."""
+    areas = []
+    while places:
+        waiting, area = [places.pop()], []
+        while waiting:
+            row, column = place = waiting.pop()
+            area.append(place)
+            for other in ((row, column + 1), (row + 1, column), (row, column - 1), (row - 1, column)):
+                if other in places and (min(place, other), max(place, other)) not in walls:
+                    places.remove(other)
+                    waiting.append(other)
+        areas.append(area)
+    return areas
 
 
 def _merged(edges: list[Edge]) -> list[Edge]:
@@ -437,55 +466,6 @@ def _merged(edges: list[Edge]) -> list[Edge]:
             end = max(end, stop)
         merged.append((place, begin, end))
     return merged
-
-
-def _grid_cells(crossings: Mapping[Point, tuple[set[Edge], set[Edge]]]) -> list[Box4]:
-    """From each crossing the smallest rectangle whose four sides are drawn."""
-    points = sorted(crossings)
-    below: dict[float, list[Point]] = {}
-    beside: dict[float, list[Point]] = {}
-    for point in points:
-        below.setdefault(point[0], []).append(point)
-        beside.setdefault(point[1], []).append(point)
-
-    def is_drawn(point: Point, other: Point) -> bool:
-        side = 0 if point[0] == other[0] else 1
-        return not crossings[point][side].isdisjoint(crossings[other][side])
-
-    def smallest(point: Point) -> Box4 | None:
-        right = [other for other in beside[point[1]] if other > point and is_drawn(point, other)]
-        for under in below[point[0]]:
-            if under > point and is_drawn(point, under):
-                for other in right:
-                    corner = (other[0], under[1])
-                    if corner in crossings and is_drawn(corner, other) and is_drawn(corner, under):
-                        return (*point, *corner)
-        return None
-
-    return [cell for point in points if (cell := smallest(point)) is not None]
-
-
-def _connected(cells: list[Box4]) -> list[list[Box4]]:
-    """Cells that share a corner, directly or through others, are one grid."""
-    grids: list[list[Box4]] = []
-    while cells:
-        grid, corners, size = [cells[0]], _corners(cells[0]), 0
-        cells = cells[1:]
-        while len(grid) > size:
-            size = len(grid)
-            for cell in cells:
-                if not corners.isdisjoint(_corners(cell)):
-                    grid.append(cell)
-                    corners |= _corners(cell)
-            added = set(grid[size:])
-            cells = [cell for cell in cells if cell not in added]
-        grids.append(grid)
-    return grids
-
-
-def _corners(cell: Box4) -> set[Point]:
-    left, top, right, bottom = cell
-    return {(left, top), (left, bottom), (right, top), (right, bottom)}
 
 
 def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]:
