@@ -1,4 +1,4 @@
-"""Are the cells of tables beside and below the right cells? `python -m benchmarks.tables [--worst]`
+"""Are the cells of tables beside and below the right cells? `python -m benchmarks.tables [--worst] [--text]`
 
 Data: the European half of the ICDAR 2013 table competition (`tables/icdar2013_eu` in $REFDESK_DATA), 27 documents with
 the true cells of their tables. Counted as there (Göbel et al., ICDAR 2013): every cell that holds something has a
@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 from benchmarks.common import DATA, Figure, write
 from refdesk.parsers.build import CELL, ParseOptions
 from refdesk.parsers.pdf import parse
-from refdesk.types import Parsed
+from refdesk.types import Parsed, cells_of
 
 Relation = tuple[str, str, str]
 
@@ -74,7 +74,22 @@ def true_tables(path: Path) -> Iterator[list[Cell]]:
 
 
 def read_tables(parsed: Parsed) -> Iterator[list[Cell]]:
-    """The rows of tables as they stand in the text."""
+    for block in parsed.blocks:
+        if block.kind == "table":
+            yield [
+                Cell(
+                    parsed.text[cell.start : cell.end],
+                    cell.row,
+                    cell.column,
+                    cell.row + cell.rows - 1,
+                    cell.column + cell.columns - 1,
+                )
+                for cell in cells_of(block)
+            ]
+
+
+def rows_of_text(parsed: Parsed) -> Iterator[list[Cell]]:
+    """The same from the text alone, which does not say what a merged cell covers."""
     for block in parsed.blocks:
         if block.kind == "table":
             lines = parsed.text[block.start : block.end].split("\n")
@@ -87,7 +102,8 @@ def scores(path: Path) -> tuple[int, int, int]:
         (relations(table) for table in true_tables(path.with_name(f"{path.stem}-str.xml"))), Counter[Relation]()
     )
     parsed = parse(path.read_bytes(), ParseOptions())
-    found = sum((relations(table) for table in read_tables(parsed)), Counter[Relation]())
+    tables = rows_of_text(parsed) if "--text" in sys.argv else read_tables(parsed)
+    found = sum((relations(table) for table in tables), Counter[Relation]())
     return (truth & found).total(), found.total(), truth.total()
 
 

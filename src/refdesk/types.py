@@ -134,6 +134,7 @@ class Block:
 
     `header` is the range of a table's header row(s), repeated in each chunk of the table.
     `figure` is the index of the cropped image in `Parsed.figures`.
+    `cells` are those of a table that hold something, a row of numbers each, as in `Cell`: sheets have millions.
     """
 
     kind: Kind
@@ -142,6 +143,26 @@ class Block:
     level: int = 0
     header: Range | None = None
     figure: int | None = None
+    cells: NDArray[np.int32] | None = field(default=None, compare=False, repr=False)
+
+
+class Cell(NamedTuple):
+    """A cell of a table: where it begins, how many rows and columns it covers, its range of the document's text.
+
+    Its place on the page is `boxes_between(geometry, cell.start, cell.end)`.
+    """
+
+    row: int
+    column: int
+    rows: int
+    columns: int
+    start: int
+    end: int
+
+
+def cells_of(block: Block) -> list[Cell]:
+    """The cells of a table, row by row; an empty one is left out and keeps its place."""
+    return [] if block.cells is None else [Cell(*numbers) for numbers in block.cells.tolist()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pkgutil import resolve_name
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, RefdeskError, TooLarge, UnsupportedFormat
 from refdesk.parsers.build import ParseOptions
@@ -302,6 +303,7 @@ def _cleaned(parsed: Parsed) -> Parsed:
             start=moved(block.start),
             end=moved(block.end),
             header=block.header and (moved(block.header[0]), moved(block.header[1])),
+            cells=block.cells if block.cells is None else _moved_cells(block.cells, removed),
         )
         for block in parsed.blocks
     ]
@@ -318,6 +320,11 @@ def _cleaned(parsed: Parsed) -> Parsed:
         blocks=tuple(block for block in blocks if block.end > block.start),
         geometry=geometry,
     )
+
+
+def _moved_cells(cells: NDArray[np.int32], removed: NDArray[np.int32]) -> NDArray[np.int32]:
+    shift = np.searchsorted(removed, cells[:, 4:])
+    return np.concatenate((cells[:, :4], cells[:, 4:] - shift), axis=1).astype(np.int32)
 
 
 def _clean(text: str) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from refdesk.types import Attachment, Block, Kind, OcrEngine, Page, Parsed, Range
 
@@ -14,6 +18,8 @@ NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*+[)%a-z]{0,3}\s*
 YEAR = re.compile(r"(?:FY ?)?(?:19|20)\d\d", re.I)
 DASHES = ("-", "–", "—", "n/a", "N/A")
 MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get
+MAX_REPEATED = 200  # characters of a value that stands again in each row its cell covers; a longer one is a text
+MAX_HEADER_ROWS = 3
 FREE_CELLS = 10_000  # so small that nobody needs to count
 
 
@@ -30,9 +36,24 @@ class ParseOptions:
     ocr_dpi: int = 150  # rapidocr reads .999 of the words of a dense page at 150
 
 
+class Beside(str):
+    """A place that a cell to the left of it covers; nothing is written there."""
+
+
+class Below(str):
+    """A place that a cell above it covers: the value again, for it belongs to each of its rows."""
+
+    @classmethod
+    def of(cls, text: str) -> Below:
+        return cls(text if len(text) <= MAX_REPEATED else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells; the first `header_rows` name the columns and are repeated in every chunk of the table."""
+    """Rows of cells; the first `header_rows` name the columns and are repeated in every chunk of the table.
+
+    A merged cell has its text in its first place, `Beside` and `Below` in the others.
+    """
 
     rows: Sequence[Sequence[str]]
     header_rows: int = 0
@@ -101,11 +122,23 @@ class Builder:
         self.block("heading", one_line(text), level=max(1, level))
 
     def table(self, rows: Sequence[Sequence[str]], *, header_rows: int = 1) -> None:
-        lines = [CELL.join(map(one_line, row)) for row in rows if any(cell.strip() for cell in row)]
-        if lines:
-            has_header = 0 < header_rows < len(lines)
-            header = len("\n".join(lines[:header_rows])) if has_header else None
-            self._append("table", "\n".join(lines), header=header)
+        rows = [row for row in rows if any(cell.strip() for cell in row)]
+        if not rows:
+            return
+        cells = array("i")
+        lines: list[str] = []
+        position = self._length + (len(SEPARATOR) if self._parts else 0)
+        for number, row in enumerate(rows):
+            texts = [one_line(cell) for cell in row]
+            lines.append(CELL.join(texts))
+            begin = position
+            for column, text in enumerate(texts):
+                if text and not isinstance(row[column], Below):
+                    cells.extend((number, column, *_covered(rows, number, column), begin, begin + len(text)))
+                begin += len(text) + len(CELL)
+            position += len(lines[-1]) + 1
+        header = len("\n".join(lines[:header_rows])) if 0 < header_rows < len(lines) else None
+        self._append("table", "\n".join(lines), header=header, cells=np.array(cells, np.int32).reshape(-1, 6))
 
     def add(self, item: Item) -> None:
         if item.kind == "heading":
@@ -163,7 +196,14 @@ class Builder:
         )
 
     def _append(
-        self, kind: Kind, text: str, *, level: int = 0, header: int | None = None, figure: int | None = None
+        self,
+        kind: Kind,
+        text: str,
+        *,
+        level: int = 0,
+        header: int | None = None,
+        figure: int | None = None,
+        cells: NDArray[np.int32] | None = None,
     ) -> None:
         if self._parts:
             self._parts.append(SEPARATOR)
@@ -172,12 +212,23 @@ class Builder:
         self._parts.append(text)
         self._length += len(text)
         columns: Range | None = None if header is None else (start, start + header)
-        self._blocks.append(Block(kind, start, self._length, level=level, header=columns, figure=figure))
+        self._blocks.append(Block(kind, start, self._length, level, columns, figure, cells))
+
+
+def _covered(rows: Sequence[Sequence[str]], row: int, column: int) -> tuple[int, int]:
+    """How many rows and columns the cell at this place covers."""
+    right, under = column + 1, row + 1
+    while right < len(rows[row]) and isinstance(rows[row][right], Beside):
+        right += 1
+    while under < len(rows) and column < len(rows[under]) and isinstance(rows[under][column], Below):
+        under += 1
+    return under - row, right - column
 
 
 def tidy_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Rows without the empty ones and without columns that are empty in all of them."""
-    kept = [row for row in ([cell.strip() for cell in row] for row in rows) if any(row)]
+    stripped = ([cell if isinstance(cell, Beside | Below) else cell.strip() for cell in row] for row in rows)
+    kept = [row for row in stripped if any(cell and not isinstance(cell, Below) for cell in row)]
     width = max(map(len, kept), default=0)
     used = sorted({column for row in kept for column, cell in enumerate(row) if cell})
     if len(used) == width and all(len(row) == width for row in kept):
@@ -186,6 +237,50 @@ def tidy_rows(rows: Sequence[Sequence[str]]) -> list[list[str]]:
         # One very wide row among many short ones: filling them all up would take the product of both.
         return [row[: 1 + max(column for column, cell in enumerate(row) if cell)] for row in kept]
     return [[row[column] if column < len(row) else "" for column in used] for row in kept]
+
+
+def join_signs(rows: list[list[str]]) -> list[list[str]]:
+    """Signs that filings put into cells of their own go back to their number: "$", "5", ")" -> "$5)".
+
+    The number's cell keeps its place, so that columns stay columns.
+    """
+    for row in rows:
+        for column, cell in enumerate(row):
+            if cell in ("$", "€", "£", "¥", "(", "($", "$("):
+                following = next((c for c in range(column + 1, min(column + 4, len(row))) if row[c]), None)
+                if following is not None and re.match(r"[\d(.,—–-]", row[following]):
+                    row[following], row[column] = cell + row[following], ""
+            elif cell in (")", "%", ")%", "%)", "pts", "pt"):
+                before = next((c for c in range(column - 1, max(column - 4, -1), -1) if row[c]), None)
+                if before is not None and re.fullmatch(r"[$€£¥(]*-?[\d.,]+", row[before]):
+                    row[before], row[column] = row[before] + cell, ""
+    return rows
+
+
+def join_columns(rows: list[list[str]]) -> list[list[str]]:
+    """A header that stands one column beside its numbers, as filings lay them out, goes above them.
+
+    >>> join_columns([["", "2021", ""], ["Sales", "", "$5"]])
+    [['', '2021'], ['Sales', '$5']]
+    """
+    if any(len(row) != len(rows[0]) for row in rows):  # too wide to be filled up: there are no columns to join
+        return rows
+    filled: list[set[int]] = [set() for _ in (rows[0] if rows else ())]
+    for number, row in enumerate(rows):
+        for column, cell in enumerate(row):
+            if cell:
+                filled[column].add(number)
+    dropped: set[int] = set()
+    right = len(filled) - 1
+    for left in range(len(filled) - 2, 0, -1):  # from the right, so that a header does not go to the labels before it
+        apart = filled[left] and filled[right] and max(filled[left]) < min(filled[right])
+        if apart and max(filled[left]) <= MAX_HEADER_ROWS:
+            for row in rows:
+                row[left] = row[left] or row[right]
+            filled[left] |= filled[right]
+            dropped.add(right)
+        right = left
+    return [[cell for column, cell in enumerate(row) if column not in dropped] for row in rows]
 
 
 def padding(cells: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from lxml import etree
 
 from refdesk.parsers import html
-from refdesk.parsers.build import Builder, Item, ParseOptions, Table, first_title, one_line
+from refdesk.parsers.build import Below, Beside, Builder, Item, ParseOptions, Table, first_title, one_line
 from refdesk.parsers.office import (
     MAX_FIGURES,
     Archive,
@@ -187,7 +187,7 @@ class _BodyReader:
         rows: list[list[str]] = []
         header_rows = 0
         for row, _ in grid:
-            texts = self._row(row, beside)
+            texts = self._row(row, beside, rows[-1] if rows else [])
             if any(texts):
                 if row.find(f"{W}trPr/{W}tblHeader") is not None and header_rows == len(rows):
                     header_rows += 1
@@ -196,15 +196,19 @@ class _BodyReader:
             self.items.append(Item("table", table=Table.of(rows, header_rows)))
         self._beside(beside)
 
-    def _row(self, row: Element, beside: Inline) -> list[str]:
-        """The cells of a row in grid columns; a merged cell is read once, in its first place."""
+    def _row(self, row: Element, beside: Inline, above: list[str]) -> list[str]:
+        """The cells of a row in grid columns; a merged cell is read in its first place and repeated below it."""
         texts = [""] * min(_whole(_value(row.find(f"{W}trPr/{W}gridBefore"))), MAX_SPAN)
         for cell in _children(row, "tc"):
-            merges = (cell.find(f"{W}tcPr/{W}vMerge"), cell.find(f"{W}tcPr/{W}hMerge"))
-            goes_on = any(part is not None and _value(part) in ("", "continue") for part in merges)
-            texts.append("" if goes_on else self._cell(cell, beside))
+            vertical, horizontal = cell.find(f"{W}tcPr/{W}vMerge"), cell.find(f"{W}tcPr/{W}hMerge")
+            if vertical is not None and _value(vertical) in ("", "continue"):
+                texts.append(Below.of(above[len(texts)] if len(texts) < len(above) else ""))
+            elif horizontal is not None and _value(horizontal) in ("", "continue"):
+                texts.append(Beside())
+            else:
+                texts.append(self._cell(cell, beside))
             width = min(_whole(_value(cell.find(f"{W}tcPr/{W}gridSpan")), 1), MAX_SPAN)
-            texts.extend([""] * (width - 1))
+            texts.extend([Beside()] * (width - 1))
         return texts
 
     def _cell(self, cell: Element, beside: Inline) -> str:
@@ -212,7 +216,7 @@ class _BodyReader:
         parts: list[str] = []
         for element in _children(cell, "p", "tbl"):
             if element.tag == f"{W}tbl":
-                rows = [[text for text in self._row(row, beside) if text] for row in _rows(element)]
+                rows = [[text for text in self._row(row, beside, []) if text] for row in _rows(element)]
                 parts.append("; ".join(", ".join(row) for row in rows if row))
                 continue
             inline = _inline_of(element)

@@ -19,7 +19,21 @@ from lxml.html import HTMLParser
 
 from refdesk.errors import EmptyDocument
 from refdesk.parsers import text as plain
-from refdesk.parsers.build import CELL, Builder, Item, ParseOptions, Table, first_title, one_line, padding, tidy_rows
+from refdesk.parsers.build import (
+    CELL,
+    Below,
+    Beside,
+    Builder,
+    Item,
+    ParseOptions,
+    Table,
+    first_title,
+    join_columns,
+    join_signs,
+    one_line,
+    padding,
+    tidy_rows,
+)
 from refdesk.parsers.office import Element
 from refdesk.parsers.text import decode
 from refdesk.types import Parsed
@@ -52,7 +66,6 @@ KEPT_SHARE = 0.4  # taking out "surroundings" may not cost more than the rest of
 MAX_SPAN = 1000  # columns a cell may claim; browsers stop there too
 MAX_CELL = 1500  # characters; a longer cell holds a text, so the table arranges the page
 MAX_COLUMNS = 2000
-MAX_HEADER_ROWS = 3
 APART = frozenset(["p", "div", "br", "li", "ul", "ol", "tr", "td", "th", "table", "h5", "h6"])
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 BLOCKS = frozenset((
@@ -500,33 +513,34 @@ def is_layout(table: Element) -> bool:
 def read_table(table: Element) -> Table:
     """Rows of cells without empty rows and columns.
 
-    A cell over several rows is read in the first of them; one over several columns in the first of those.
+    A cell over several rows is read in each of them; one over several columns in the first of those.
     """
     rows: list[list[str]] = []
     header_flags: list[bool] = []
     names_rows = False  # "Born | 1815": the header cell is the first of its row
-    open_spans: dict[int, int] = {}  # column -> rows still covered from above
+    open_spans: dict[int, tuple[int, str]] = {}  # column -> rows still covered from above, with what
     # Cells that only fill up a span: a page of 200 kB can claim billions. What is over the limit is read unspanned.
     left = padding(len(list(table.iter("td", "th"))))
     for row in table.iter("tr"):
         cells: list[str] = []
         in_header: list[bool] = []  # of the cells that say something
         for cell in [*row.iterchildren("td", "th"), None]:
-            while left > 0 and open_spans.get(len(cells), 0) > 0:
-                open_spans[len(cells)] -= 1
-                cells.append("")
+            while left > 0 and (covered := open_spans.get(len(cells), (0, Beside())))[0] > 0:
+                open_spans[len(cells)] = (covered[0] - 1, covered[1])
+                cells.append(covered[1])
                 left -= 1
             if cell is None:
                 break
             width = min(_span(cell, "colspan"), MAX_SPAN, max(1, MAX_COLUMNS - len(cells)), max(1, left))
             left -= width - 1
             height = _span(cell, "rowspan")
-            if height > 1:
-                open_spans.update({len(cells) + offset: height - 1 for offset in range(width)})
             text = _cell_text(cell)
+            if height > 1:
+                again = [Below.of(text), *[Beside()] * (width - 1)]
+                open_spans.update({len(cells) + offset: (height - 1, place) for offset, place in enumerate(again)})
             if text:
                 in_header.append(cell.tag == "th")
-            cells.extend([text] + [""] * (width - 1))
+            cells.extend([text, *[Beside()] * (width - 1)])
         if in_header:
             rows.append(cells)
             names_rows = names_rows or (any(in_header) and not all(in_header))
@@ -536,50 +550,6 @@ def read_table(table: Element) -> Table:
     if header_rows >= len(rows) or (header_rows == 0 and not names_rows):
         return Table.of(rows)
     return Table(rows, header_rows)
-
-
-def join_signs(rows: list[list[str]]) -> list[list[str]]:
-    """Signs that filings put into cells of their own go back to their number: "$", "5", ")" -> "$5)".
-
-    The number's cell keeps its place, so that columns stay columns.
-    """
-    for row in rows:
-        for column, cell in enumerate(row):
-            if cell in ("$", "€", "£", "¥", "(", "($", "$("):
-                following = next((c for c in range(column + 1, min(column + 4, len(row))) if row[c]), None)
-                if following is not None and re.match(r"[\d(.,—–-]", row[following]):
-                    row[following], row[column] = cell + row[following], ""
-            elif cell in (")", "%", ")%", "%)", "pts", "pt"):
-                before = next((c for c in range(column - 1, max(column - 4, -1), -1) if row[c]), None)
-                if before is not None and re.fullmatch(r"[$€£¥(]*-?[\d.,]+", row[before]):
-                    row[before], row[column] = row[before] + cell, ""
-    return rows
-
-
-def join_columns(rows: list[list[str]]) -> list[list[str]]:
-    """A header that stands one column beside its numbers, as filings lay them out, goes above them.
-
-    >>> join_columns([["", "2021", ""], ["Sales", "", "$5"]])
-    [['', '2021'], ['Sales', '$5']]
-    """
-    if any(len(row) != len(rows[0]) for row in rows):  # too wide to be filled up: there are no columns to join
-        return rows
-    filled: list[set[int]] = [set() for _ in (rows[0] if rows else ())]
-    for number, row in enumerate(rows):
-        for column, cell in enumerate(row):
-            if cell:
-                filled[column].add(number)
-    dropped: set[int] = set()
-    right = len(filled) - 1
-    for left in range(len(filled) - 2, 0, -1):  # from the right, so that a header does not go to the labels before it
-        apart = filled[left] and filled[right] and max(filled[left]) < min(filled[right])
-        if apart and max(filled[left]) <= MAX_HEADER_ROWS:
-            for row in rows:
-                row[left] = row[left] or row[right]
-            filled[left] |= filled[right]
-            dropped.add(right)
-        right = left
-    return [[cell for column, cell in enumerate(row) if column not in dropped] for row in rows]
 
 
 def _cell_text(cell: Element) -> str:

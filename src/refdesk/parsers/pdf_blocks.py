@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -193,6 +194,8 @@ def _size_classes(sizes: list[float]) -> dict[float, float]:
 _BULLET = re.compile(r"^[•●○▪■◦‣⁃∙·➢✓❖◆\uf0b7\uf0a7]\s*\S|^[–—*\-]\s+\S")
 _NUMBERED = re.compile(r"^(\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|\([ivxIVX]{1,4}\)|\[\d{1,3}\])\s+\S")
 
+_ENTRY = re.compile(r"[\W\d]*+[^\W\d].* \d{1,4}$")
+
 _CODE = re.compile(r"[{}<>=;$#\\]|\(\)|^(import|def|class|return|for|if|while|sudo|pip)\b")
 
 PARAGRAPH_PITCH = 1.3  # × the usual distance of base lines: above it a new paragraph begins
@@ -288,6 +291,7 @@ def _region_drafts(region: Region, body: float) -> list[BlockDraft]:
             drafts[-1].groups += draft.groups
         else:
             drafts.append(draft)
+    drafts = _join_contents(drafts)
     for draft, below in zip(drafts, [*drafts[1:], None], strict=True):
         one_item = draft.kind == "list" and len(draft.groups) == 1
         if (one_item and _NUMBERED.match(draft.first.text)) or (below is not None and _names_columns(draft, below)):
@@ -349,6 +353,21 @@ def _draft(group: list[TextLine] | PageTable, body: float) -> BlockDraft:
     if looks_like_heading(group, body):
         return BlockDraft("heading", [group])
     return BlockDraft("list" if is_item(first.text) else "text", [group])
+
+
+def _join_contents(drafts: list[BlockDraft]) -> list[BlockDraft]:
+    """A line with a page number between contents entries is one too: a chapter's title without dots."""
+    joined: list[BlockDraft] = []
+    for position, draft in enumerate(drafts):
+        before = joined[-1].kind if joined else ""
+        after = drafts[position + 1].kind if position + 1 < len(drafts) else ""
+        if draft.kind in ("text", "list", "heading") and "toc" in (before, after) and _ENTRY.match(draft.last.text):
+            draft = BlockDraft("toc", [[line] for line in draft.lines], right=draft.right)
+        if draft.kind == "toc" and before == "toc":
+            joined[-1].groups += draft.groups
+        else:
+            joined.append(draft)
+    return joined
 
 
 def _names_columns(draft: BlockDraft, below: BlockDraft) -> bool:
@@ -454,11 +473,7 @@ class TextWriter:
     def lines(self, lines: list[TextLine]) -> None:
         """The lines of a paragraph, joined by blanks, with hyphens at line ends repaired."""
         for position, line in enumerate(lines):
-            self.new_line()
-            for place, run in enumerate(line.runs):
-                if place:
-                    self.raw(" ")
-                self.run(run, line.words, line.page)
+            self._runs(line)
             last = line.runs[-1].last - 1
             following = lines[position + 1] if position + 1 < len(lines) else None
             if following is None:
@@ -466,6 +481,12 @@ class TextWriter:
                     self._extend("-")
             else:
                 self._join(line.words, last, following)
+
+    def _runs(self, line: TextLine) -> None:
+        self.new_line()
+        for place, run in enumerate(line.runs):
+            self.raw(" " if place else "")
+            self.run(run, line.words, line.page)
 
     def _join(self, words: Words, last: int, following: TextLine) -> None:
         """What stands between two lines: a blank, nothing after a hyphenated word, nothing in CJK text."""
@@ -502,18 +523,15 @@ class TextWriter:
                 self.raw("\n")
             width = line.main.width / max(1, line.main.letters + line.main.words - 1)
             self.raw(" " * min(40, round((line.left - left) / width)) if width > 0 else "")
-            self.new_line()
-            for place, run in enumerate(line.runs):
-                if place:
-                    self.raw(" ")
-                self.run(run, line.words, line.page)
+            self._runs(line)
 
-    def row(self, cells: list[Cell], words: Words, page: int) -> None:
+    def row(self, number: int, cells: list[Cell], words: Words, page: int) -> Iterator[tuple[int, ...]]:
         """One row of a table; runs level with one another share a line, so that the row has one box."""
         level: float | None = None
         for place, cell in enumerate(cells):
             if place:
                 self.raw(CELL)
+            start = self.length
             for position, run in enumerate(cell):
                 if position:
                     self.raw(" ")
@@ -521,6 +539,8 @@ class TextWriter:
                     self.new_line()
                     level = run.middle
                 self.run(run, words, page)
+            if cell:
+                yield number, place, cell.rows, cell.columns, start, self.length
 
     def contents(self, line: TextLine) -> None:
         """An entry of a table of contents without its dots."""
@@ -537,13 +557,15 @@ class TextWriter:
         """One block after the others, with the place of its header row and its picture."""
         self.raw(SEPARATOR if self.length else "")
         start = self.length
-        header = figure = None
+        header = figure = cells = None
         if draft.kind == "table":
+            found: list[tuple[int, ...]] = []
             for index, row in enumerate(draft.rows):
                 self.raw("\n" if index else "")
-                self.row(*row)
+                found += self.row(index, *row)
                 if index + 1 == draft.header_rows < len(draft.rows):
                     header = (start, self.length)
+            cells = np.array(found, np.int32).reshape(-1, 6)
         elif draft.kind == "code":
             self.code(draft.lines)
         elif draft.kind == "toc":
@@ -557,7 +579,7 @@ class TextWriter:
         if draft.kind == "figure" and draft.first.figure is not None:
             figure = len(self.figures)
             self.figures.append(draft.first.figure)
-        self.blocks.append(Block(draft.kind, start, self.length, draft.level, header, figure))
+        self.blocks.append(Block(draft.kind, start, self.length, draft.level, header, figure, cells))
 
     def page_values(self) -> tuple[Page, ...]:
         """Pages that tile the text; a page without words is an empty range."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -15,20 +14,27 @@ import numpy as np
 from refdesk.parsers.pdf_layout import Region, Row, group_rows
 from refdesk.parsers.pdf_page import Box4, Floats, WordRun, Words, text_of
 
-Cell = list[WordRun]  # the lines of a cell, top to bottom
+
+class Cell(list[WordRun]):
+    """The lines of a cell, top to bottom; nothing where a row has none in this column."""
+
+    rows = 1
+    columns = 1  # that it covers
+
 
 SNAP = 3.0  # points; pdfplumber's own default
 MIN_LINE = 6.0  # points: shorter than a line of text is decoration
 MAX_LINES = 1200  # after merging: more is a drawing
-MAX_CROSSINGS = 2500  # pdfplumber compares each with each: a second at this number
+MAX_PLACES = 20_000  # between the lines of a page: more is a drawing
 ALIGNED = 4.0  # points: cells of one column start, end or centre this close
 MIN_ROWS = 3
 MAX_HEADER_ROWS = 5
+FILLED = 0.33  # share of the places in a borderless table that are not empty
 _NUMBER = re.compile(
     r"^[($€£¥+\-–—−]*+(?:\s++[($]*+)?\d[\d.,]*+\s*+[)%xX*]*+(\s*+\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I
 )
 _YEAR = re.compile(r"^(19|20)\d\d$")
-_MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\])$")
+_MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\]|\(\s?[^\w\s]\s?\))$")
 _LEADER = re.compile(r"^[.·…_ ]{3,}$")
 _ENTRY = re.compile(r"(?<![.·…_])(?<![.·…_]\s)(?:\s?[.·…_]){5,}\s*\d{1,4}$")  # "Metric spaces . . . . . . 12"
 _OPENERS = frozenset("$€£¥(") | {"$(", "US$"}
@@ -237,9 +243,10 @@ def _borderless(rows: list[_Cells], words: Words) -> PageTable | None:
     if numeric < 0.4 * total and not _regular(tabular):
         return None
     bounds = _bounds([run for cells in rows for run in cells.row])
-    return PageTable(
-        _in_columns([cells.cells for cells in rows]), _header_rows(rows), *bounds, _column_edges(tabular), False, words
-    )
+    placed = _in_columns([cells.cells for cells in rows])
+    if sum(cell.columns for row in placed for cell in row if cell) < FILLED * len(placed) * len(placed[0]):
+        return None  # the labels of a chart
+    return PageTable(placed, _header_rows(rows), *bounds, _column_edges(tabular), False, words)
 
 
 @dataclass(slots=True, eq=False)
@@ -268,29 +275,41 @@ def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
     them, and is put into the first.
     """
     columns: list[_Column] = []
-    spanning: list[tuple[_Column, int, Row]] = []
+    spanning: list[tuple[int, Row]] = []
     cells = [(index, cell) for index, row in enumerate(rows) for cell in row]
     for index, cell in sorted(cells, key=lambda entry: entry[1][-1].right - entry[1][0].left):
         left, right = cell[0].left, max(cell[-1].right, cell[0].left + 1)
         hits = [column for column in columns if column.overlaps(left, right)]
         if any(a.rows & b.rows for a, b in itertools.combinations(hits, 2)):
-            spanning.append((min(hits, key=lambda column: column.left), index, cell))
+            spanning.append((index, cell))
             continue
         column = _Column(left, right, [(index, cell)])
         for hit in hits:
             column.join(hit)
             columns.remove(hit)
-            spanning = [(column if owner is hit else owner, row, spanned) for owner, row, spanned in spanning]
         columns.append(column)
-    columns.sort(key=lambda column: column.left)
-    placed: list[list[Cell]] = [[[] for _ in columns] for _ in rows]
+    columns = _heads_joined(sorted(columns, key=lambda column: column.left))
+    placed = [[Cell() for _ in columns] for _ in rows]
     for number, column in enumerate(columns):
         for index, cell in column.cells:
             placed[index][number] += cell
-        for owner, index, cell in spanning:
-            if owner is column:
-                placed[index][number] += cell
+    for index, cell in spanning:
+        below = [n for n, column in enumerate(columns) if column.overlaps(cell[0].left, cell[-1].right)]
+        placed[index][below[0]] += cell
+        placed[index][below[0]].columns = below[-1] - below[0] + 1
     return placed
+
+
+def _heads_joined(columns: list[_Column]) -> list[_Column]:
+    """A head that stands beside its numbers, not above them, is of their column: it is all there is in its own."""
+    joined = columns[:1]
+    for column in columns[1:]:
+        upper, lower = sorted((joined[-1], column), key=lambda one: min(one.rows))
+        if len(joined) > 1 and max(upper.rows) < min(min(lower.rows), MAX_HEADER_ROWS):
+            joined[-1].join(column)
+        else:
+            joined.append(column)
+    return joined
 
 
 def _looks_financial(rows: list[_Cells]) -> bool:
@@ -377,28 +396,58 @@ def _cross(across: Floats, upright: Floats) -> bool:
 
 
 Edge = tuple[float, float, float]  # where it lies across its direction, where it begins and ends along it
-Point = tuple[float, float]
+Place = tuple[int, int]  # a row and a column between neighbouring lines; the outermost lie outside of all lines
 
 
 def _grids(across: Floats, upright: Floats) -> list[list[Box4]]:
-    """The cells of each grid, by the rules of pdfplumber's cell finder (MIT licence)."""
+    """The cells of each grid: places that no line parts are one cell, if lines enclose it on all sides."""
     if len(across) + len(upright) > 4 * MAX_LINES:
         return []
     rows = _merged([((top + bottom) / 2, left, right) for left, top, right, bottom in across.tolist()])
     columns = _merged([((left + right) / 2, top, bottom) for left, top, right, bottom in upright.tolist()])
-    if len(rows) + len(columns) > MAX_LINES:
+    xs, ys = sorted({edge[0] for edge in columns}), sorted({edge[0] for edge in rows})
+    if (len(xs) + 1) * (len(ys) + 1) > MAX_PLACES:
         return []
-    crossings: dict[Point, tuple[set[Edge], set[Edge]]] = {}
-    for column in columns:
-        for row in rows:
-            (x, top, bottom), (y, left, right) = column, row
-            if top - SNAP <= y <= bottom + SNAP and left - SNAP <= x <= right + SNAP:
-                upright_edges, across_edges = crossings.setdefault((x, y), (set(), set()))
-                upright_edges.add(column)
-                across_edges.add(row)
-    if len(crossings) > MAX_CROSSINGS:
-        return []
-    return [cells for cells in _connected(_grid_cells(crossings)) if len(cells) >= 4]
+    walls: set[tuple[Place, Place]] = set()  # the two places that a line parts
+    for x, begin, end in columns:
+        column = bisect_left(xs, x)
+        for row in range(bisect_left(ys, begin - SNAP) + 1, bisect_right(ys, end + SNAP)):
+            walls.add(((row, column), (row, column + 1)))
+    for y, begin, end in rows:
+        row = bisect_left(ys, y)
+        for column in range(bisect_left(xs, begin - SNAP) + 1, bisect_right(xs, end + SNAP)):
+            walls.add(((row, column), (row + 1, column)))
+    places = set(itertools.product(range(len(ys) + 1), range(len(xs) + 1)))
+    cells = _areas(places, walls)
+    enclosed = [cell for cell in cells if all(0 < row < len(ys) and 0 < column < len(xs) for row, column in cell)]
+    inner = {place: number for number, cell in enumerate(enclosed) for place in cell}
+    boxes = [
+        (
+            xs[min(column for _, column in cell) - 1],
+            ys[min(row for row, _ in cell) - 1],
+            xs[max(column for _, column in cell)],
+            ys[max(row for row, _ in cell)],
+        )
+        for cell in enclosed
+    ]
+    grids = [sorted({inner[place] for place in area}) for area in _areas(set(inner), set())]
+    return [[boxes[number] for number in grid] for grid in grids if len(grid) >= 4]
+
+
+def _areas(places: set[Place], walls: set[tuple[Place, Place]]) -> list[list[Place]]:
+    """Places that hang together without a wall between them."""
+    areas = []
+    while places:
+        waiting, area = [places.pop()], []
+        while waiting:
+            row, column = place = waiting.pop()
+            area.append(place)
+            for other in ((row, column + 1), (row + 1, column), (row, column - 1), (row - 1, column)):
+                if other in places and (min(place, other), max(place, other)) not in walls:
+                    places.remove(other)
+                    waiting.append(other)
+        areas.append(area)
+    return areas
 
 
 def _merged(edges: list[Edge]) -> list[Edge]:
@@ -417,55 +466,6 @@ def _merged(edges: list[Edge]) -> list[Edge]:
             end = max(end, stop)
         merged.append((place, begin, end))
     return merged
-
-
-def _grid_cells(crossings: Mapping[Point, tuple[set[Edge], set[Edge]]]) -> list[Box4]:
-    """From each crossing the smallest rectangle whose four sides are drawn."""
-    points = sorted(crossings)
-    below: dict[float, list[Point]] = {}
-    beside: dict[float, list[Point]] = {}
-    for point in points:
-        below.setdefault(point[0], []).append(point)
-        beside.setdefault(point[1], []).append(point)
-
-    def is_drawn(point: Point, other: Point) -> bool:
-        side = 0 if point[0] == other[0] else 1
-        return not crossings[point][side].isdisjoint(crossings[other][side])
-
-    def smallest(point: Point) -> Box4 | None:
-        right = [other for other in beside[point[1]] if other > point and is_drawn(point, other)]
-        for under in below[point[0]]:
-            if under > point and is_drawn(point, under):
-                for other in right:
-                    corner = (other[0], under[1])
-                    if corner in crossings and is_drawn(corner, other) and is_drawn(corner, under):
-                        return (*point, *corner)
-        return None
-
-    return [cell for point in points if (cell := smallest(point)) is not None]
-
-
-def _connected(cells: list[Box4]) -> list[list[Box4]]:
-    """Cells that share a corner, directly or through others, are one grid."""
-    grids: list[list[Box4]] = []
-    while cells:
-        grid, corners, size = [cells[0]], _corners(cells[0]), 0
-        cells = cells[1:]
-        while len(grid) > size:
-            size = len(grid)
-            for cell in cells:
-                if not corners.isdisjoint(_corners(cell)):
-                    grid.append(cell)
-                    corners |= _corners(cell)
-            added = set(grid[size:])
-            cells = [cell for cell in cells if cell not in added]
-        grids.append(grid)
-    return grids
-
-
-def _corners(cell: Box4) -> set[Point]:
-    left, top, right, bottom = cell
-    return {(left, top), (left, bottom), (right, top), (right, bottom)}
 
 
 def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]:
@@ -489,8 +489,11 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
         for part in _parts(run, boxes, words):
             placed.setdefault(part[0], []).append(part[1])
     filled = len(placed)
-    for row_top in tops:
-        row: list[Cell] = [[] for _ in lefts]
+    starts: list[int] = []  # the first row of each row of the grid
+    merged: list[tuple[Cell, int, int]] = []  # cells over several of them, with the first and the one after the last
+    for number, row_top in enumerate(tops):
+        row = [Cell() for _ in lefts]
+        starts.append(len(rows))
         for index in [i for i in placed if round(cells[i][1], 1) == row_top]:
             levels = group_rows(placed[index])
             first, last = bisect_right(lefts, cells[index][0] + 1) - 1, bisect_left(lefts, cells[index][2] - 1) - 1
@@ -499,8 +502,12 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
             for run in itertools.chain(*levels):
                 column = bisect_right(lefts, (run.left + run.right) / 2) - 1 if is_open else first
                 row[min(max(column, first), last)].append(run)
+            row[first].columns = 1 if is_open else last - first + 1
+            merged.append((row[first], number, bisect_left(tops, cells[index][3] - 1)))
         if any(row):
             rows += _without_rules(row, words)
+    for cell, first, after in merged:
+        cell.rows = max(1, [*starts, len(rows)][after] - starts[first])
     rows = _used_columns(rows)
     if filled < 0.3 * len(cells) or filled < 4:
         return runs
@@ -523,7 +530,7 @@ def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
     if not stacks or sum(len(group_rows(cell)) > 1 for cell in row) < 2:
         return [row]
     heights = [level[0].middle for level in max(stacks, key=len)]
-    rows: list[list[Cell]] = [[[] for _ in row] for _ in heights]
+    rows = [[Cell() for _ in row] for _ in heights]
     for column, cell in enumerate(row):
         for run in cell:
             nearest = min(range(len(heights)), key=lambda index: abs(heights[index] - run.middle))
@@ -534,6 +541,9 @@ def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
 def _used_columns(rows: list[list[Cell]]) -> list[list[Cell]]:
     """The rows without columns that are empty in all of them."""
     used = [column for column in range(len(rows[0])) if any(row[column] for row in rows)] if rows else []
+    for row in rows:
+        for column in used:
+            row[column].columns = sum(column <= other < column + row[column].columns for other in used)
     return [[row[column] for column in used] for row in rows]
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from refdesk.parsers.build import Builder, Item, ParseOptions, Table, one_line
+from refdesk.parsers.build import Below, Beside, Builder, Item, ParseOptions, Table, one_line
 from refdesk.parsers.office import MAX_FIGURES, as_png, description_of, open_office, parse_xml, properties
 from refdesk.types import Parsed
 
@@ -76,9 +76,7 @@ def _items(shapes: list[Shape], slide: Any, depth: int = 0) -> Iterator[Item]:
             if depth < MAX_DEPTH:
                 yield from _items(_ordered(shape.shapes), slide, depth + 1)
         elif getattr(shape, "has_table", False) and shape.has_table:
-            # A merged cell is read once, in its first place.
-            rows = [["" if cell.is_spanned else cell.text_frame.text for cell in row.cells] for row in shape.table.rows]
-            yield Item("table", table=Table.of(rows, header_rows=int(shape.table.first_row)))
+            yield Item("table", table=Table.of(_rows(shape.table), header_rows=int(shape.table.first_row)))
         elif getattr(shape, "has_chart", False) and shape.has_chart:
             yield from _chart(shape)
         elif getattr(shape, "has_text_frame", False) and shape.has_text_frame:
@@ -87,6 +85,21 @@ def _items(shapes: list[Shape], slide: Any, depth: int = 0) -> Iterator[Item]:
             yield picture
         else:
             yield from _smart_art(shape, slide)
+
+
+def _rows(table: Any) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for row in table.rows:
+        texts: list[str] = []
+        for cell in row.cells:
+            if cell._tc.hMerge:
+                texts.append(Beside())
+            elif cell._tc.vMerge:
+                texts.append(Below.of(rows[-1][len(texts)] if rows else ""))
+            else:
+                texts.append(cell.text_frame.text)
+        rows.append(texts)
+    return rows
 
 
 def _role(shape: Shape) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
-from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
@@ -18,7 +17,17 @@ from math import isfinite
 from lxml import etree
 
 from refdesk.errors import TooLarge
-from refdesk.parsers.build import Builder, ParseOptions, guess_header_rows, is_number, is_value, tidy_rows
+from refdesk.parsers.build import (
+    MAX_HEADER_ROWS,
+    Below,
+    Beside,
+    Builder,
+    ParseOptions,
+    guess_header_rows,
+    is_number,
+    is_value,
+    tidy_rows,
+)
 from refdesk.parsers.office import SAFE, Archive, Element, main_part, open_office, parse_xml, properties, relations
 from refdesk.parsers.text import decode
 from refdesk.types import Parsed
@@ -36,7 +45,6 @@ ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 MAX_CELLS = 20_000_000  # filled cells in one workbook
 ERRORS = frozenset(["#REF!", "#NAME?", "#NULL!"])  # say nothing to a reader
 DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Лист|Blad|Plan|シート)\s?\d*", re.I)
-MAX_HEADER_ROWS = 3
 
 # Formats a file names by number only (ECMA-376 part 1, 18.8.30); 14 and 22 follow the reader's country, so ISO it is.
 BUILT_IN = {
@@ -206,11 +214,12 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
     while last - first > 2 and len(_only_text(region[last - 1])) > 60:  # notes below the table
         last -= 1
     body = region[first:last]
-    rows = tidy_rows([[texts.get(column, "") for column in columns] for _, texts in body])
+    widths = {(merge.top, merge.left): merge.right for merge in merges if merge.right > merge.left}
+    rows = tidy_rows([_in_places(row, columns, widths) for row in body])
     if len(rows[0]) == 1:
         builder.block("text", "\n".join(row[0] for row in rows))
     else:
-        builder.table(rows, header_rows=_header_rows(rows, body, merges))
+        builder.table(rows, header_rows=_header_rows(rows))
     for row in region[last:]:
         builder.block("text", _only_text(row))
 
@@ -220,11 +229,21 @@ def _only_text(row: Row) -> str:
     return next(iter(row[1].values())) if len(row[1]) == 1 else ""
 
 
-def _header_rows(rows: list[list[str]], body: list[Row], merges: list[Merge]) -> int:
+def _in_places(row: Row, columns: list[int], widths: dict[tuple[int, int], int]) -> list[str]:
+    """The texts of a row under all columns of its table; `widths` are the last columns of merged cells."""
+    number, texts = row
+    places: list[str] = []
+    last = 0
+    for column in columns:
+        places.append(texts.get(column) or (Beside() if column <= last else ""))
+        last = widths.get((number, column), last)
+    return places
+
+
+def _header_rows(rows: list[list[str]]) -> int:
     """More than one when the first row has merged or empty cells that the rows below it explain, up to the numbers."""
     count = guess_header_rows(rows)
-    top = body[0][0]
-    spanning = any(merge.top == top and merge.right > merge.left for merge in merges)
+    spanning = any(isinstance(cell, Beside) for cell in rows[0])
     if not count or not (spanning or sum(1 for cell in rows[0] if cell) < 0.6 * len(rows[0])):
         return count
     while count < min(MAX_HEADER_ROWS, len(rows)) and not any(is_value(cell) for cell in rows[count]):
@@ -299,7 +318,7 @@ def _read_sheet(archive: Archive, book: Book, part: str, options: ParseOptions) 
         first, last = bisect_left(numbers, merge.top), bisect_right(numbers, merge.bottom)
         if first < last and numbers[first] == merge.top and (text := rows[first][1].get(merge.left)):
             for _, texts in rows[first + 1 : last]:
-                texts.setdefault(merge.left, text)
+                texts.setdefault(merge.left, Below.of(text))
     return rows, merges
 
 
@@ -429,9 +448,8 @@ def _shown_number(value: float, section: str) -> str:
     exponent = any(kind == "exponent" for kind, _ in tokens)
     placeholders = [index for index, (kind, _) in enumerate(tokens) if kind == "digits"]
     if placeholders and "/" in plain and not exponent:
-        number = _fraction(value, plain)
-        placeholders.append(len(tokens))  # a denominator that is written out stands in the number already
-    elif placeholders:
+        return _general(value)  # a fraction, 1/8: as the decimal number it is
+    if placeholders:
         scale = 1000 ** len(re.findall(r",(?=[^0#?]*$)", re.sub(r"[^0#?,.]", "", plain)))
         mantissa = QUOTED.sub("", re.split(r"E[+-]", section, flags=re.I)[0])
         number = _digits(value * 100 ** plain.count("%") / scale, mantissa, exponent)
@@ -468,19 +486,6 @@ def _digits(value: float, mantissa: str, exponent: bool) -> str:
     zeros = whole.count("0")
     integer = "" if integer == "0" and zeros == 0 else integer.rjust(zeros, "0")
     return integer + (f".{rest}" if rest else "")
-
-
-def _fraction(value: float, plain: str) -> str:
-    after = plain.split("/", 1)[1].strip()
-    fixed = re.match(r"[1-9]\d*", after)
-    if fixed:
-        bottom = int(fixed.group())
-        top = round((value - int(value)) * bottom)
-    else:
-        most = 10 ** max(1, min(4, after.count("?") + after.count("#"))) - 1
-        top, bottom = Fraction(value - int(value)).limit_denominator(most).as_integer_ratio()
-    whole = int(value) + (1 if top == bottom else 0)
-    return str(whole) if top in (0, bottom) else (f"{whole} " if whole else "") + f"{top}/{bottom}"
 
 
 def _shown_date(value: float, section: str, from_1904: bool) -> str:
