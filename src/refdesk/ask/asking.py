@@ -50,7 +50,7 @@ class Asking:
 
     def _desk(self, question: Question, settings: Settings) -> AskPorts:
         def record(answer: Answer, trace: Trace) -> None:
-            names = {document.id: document.collection for document in self._reader.documents(question.scope)}
+            collections = self._reader.collections(question.scope)
             touched = (*answer.sources, *answer.related_documents)
             self.answers.put(
                 answer.id,
@@ -59,7 +59,7 @@ class Asking:
                 trace=trace.to_dict(),
                 conversation_id=question.conversation_id,
                 owner=question.owner,
-                collections=sorted({names.get(one.document_id, GONE) for one in touched}),
+                collections=sorted({collections.get(one.document_id, GONE) for one in touched}),
                 measured=_measured(answer, trace),
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +30,9 @@ ENDINGS, SHORTEST_STEM = (2, 3, 4), 4  # letters taken off a misspelled word, an
 class _Lists:
     """Documents by scope, of one generation; shared by a reader and its limited ones."""
 
-    documents: tuple[int, dict[Scope, tuple[Document, ...]]] = field(default_factory=lambda: (-1, {}))
+    documents: tuple[int, dict[Scope, tuple[tuple[Document, ...], dict[str, str]]]] = field(
+        default_factory=lambda: (-1, {})
+    )
 
 
 class LibraryReader:
@@ -106,6 +108,13 @@ class LibraryReader:
         ]
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
+        return self._listed(scope)[0]
+
+    def collections(self, scope: Scope) -> Mapping[str, str]:
+        """Where each ready document in scope lies, by its id; kept until the library changes."""
+        return self._listed(scope)[1]
+
+    def _listed(self, scope: Scope) -> tuple[tuple[Document, ...], dict[str, str]]:
         generation = self.generation()
         if self._lists.documents[0] != generation:
             self._lists.documents = (generation, {})
@@ -113,7 +122,8 @@ class LibraryReader:
         if scope not in known:
             if len(known) >= SCOPES_KEPT:
                 known.clear()
-            known[scope] = tuple(self._documents.documents(scope, "ready"))
+            found = tuple(self._documents.documents(scope, "ready"))
+            known[scope] = found, {document.id: document.collection for document in found}
         return known[scope]
 
     def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
