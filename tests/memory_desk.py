@@ -23,6 +23,7 @@ from refdesk.ingest.workers import Setup
 from refdesk.ports import NoModels
 from refdesk.providers.embed import OnnxEmbedder
 from refdesk.settings import Settings
+from refdesk.store.keys import MemoryKeys
 from refdesk.store.maintenance import Maintenance
 from refdesk.store.memory import MemoryDocuments, MemoryWriter
 from refdesk.store.memory_records import (
@@ -30,10 +31,9 @@ from refdesk.store.memory_records import (
     MemoryCache,
     MemoryConversations,
     MemoryFeedback,
-    MemoryKeys,
     MemorySessions,
-    MemorySettings,
 )
+from refdesk.store.settings import MemorySettings
 from refdesk.types import Added
 
 KINDS = ("sql", "memory")

@@ -431,9 +431,10 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
         return lambda packed: Box(**packed)
     if not is_dataclass(kind):
         return _same
+    made: Any = kind
     hints = get_type_hints(kind)
     makers = [(one.name, _maker(hints[one.name])) for one in fields(kind)]
-    return lambda packed: kind(**{name: make(packed[name]) for name, make in makers if name in packed})
+    return lambda packed: made(**{name: make(packed[name]) for name, make in makers if name in packed})
 
 
 def _same(packed: Any) -> Any:
