@@ -4,7 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_LIBRARY ?= demo-library
-SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist loadfile  # a process per core; the tests of a file share what is dear to make
+# A process more than two cores have, four at most: some of them wait. The tests of a file share what is dear to make, and
+# tests/conftest.py has the longest files begin.
+SIDE_BY_SIDE ?= -n $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile --no-loadscope-reorder
 BENCHES := retrieval search cpu pdf boxes columns embedding formats filings conflicts remembering uploads http page
 
 .PHONY: help demo test lint types unit again golden slow eval house size bench $(addprefix bench-,$(BENCHES)) lock clean
@@ -57,6 +59,8 @@ bench-pdf: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.pdf_speed
 bench-boxes: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.boxes
+bench-tables: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.tables
 bench-columns: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.columns
 bench-embedding: $(VENV)/.dev

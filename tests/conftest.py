@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+import forked
 from refdesk import Refdesk
 
 # The same examples at every run: what must pass before anything lands must not hang on luck. To look for new ones:
@@ -26,6 +27,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 # Shells let what runs in their background ignore Ctrl-C, and every program that a test starts and interrupts would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# What takes longest begins first: the tests of a file stay together, and nobody waits for the last of the long ones.
+LONGEST = (
+    *("golden", "page_interruptions", "page_ask", "page_rest", "http_documents", "adding", "cli", "http_serve"),
+    *("processes", "page_looks", "page_documents", "page_focus", "http_streams", "crash", "mcp", "restore", "moving"),
+    *("cli_text", "page_places", "http_figures", "failing_models", "uploads", "uploads_queue", "cli_ask", "docs"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 
 
 def pytest_collection_finish() -> None:
@@ -42,18 +56,14 @@ REFDESK = Path(sys.executable).with_name("refdesk")
 def run_refdesk(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command line as a user runs it, without a library of the user's own in the way."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
-    return subprocess.run(
-        [str(REFDESK), *map(str, arguments)],
-        env={**inherited, **environment},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-    )
+    return forked.run([*map(str, arguments)], {**inherited, **environment}, seconds=240)
 
 
 @pytest.fixture(scope="session")
 def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library with the examples in it; never opened, only copied. Made once for all processes of the tests."""
+    if prepared := os.environ.get("REFDESK_TEST_EXAMPLES"):  # of scripts/mutate.py
+        return Path(prepared)
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder, made = base / "examples" / "library", base / "examples-made"

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from email.message import EmailMessage
 from itertools import pairwise
@@ -17,6 +16,7 @@ import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
+from conftest import run_refdesk
 from library_samples import (
     assert_repaired,
     assert_whole,
@@ -347,8 +347,7 @@ def test_mistyped_path_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def refdesk(library: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", COMMAND, "--library", str(library), "--set", "ingest.workers=1"]
-    return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=100)
+    return run_refdesk("--library", library, "--set", "ingest.workers=1", *map(str, arguments))
 
 
 def test_exit_codes(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ from refdesk.store.database import BackgroundWriter, open_database
 from refdesk.store.memory_records import MemoryAnswers
 from refdesk.store.schema import state
 from refdesk.store_ports import AnswerStore
-from timing import loops
 
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
 
@@ -71,12 +70,6 @@ def test_answers_of_other_versions_are_read() -> None:
     known = replace(TYPICAL, citations=(replace(first, origin=(0, 0)), *rest))
     assert answer_from_dict(orjson.loads(orjson.dumps(packed))) == known
     assert isinstance(known.citations[0], Citation)
-
-
-def test_a_typical_answer_is_read_quickly() -> None:
-    data = encode_answer(TYPICAL)
-    # Not `decode`: what is decoded twice comes from memory.
-    assert loops(lambda: answer_from_dict(orjson.loads(data)), 200) < 0.3  # .12 ms; from the cache in 2 ms in all
 
 
 # keeping them

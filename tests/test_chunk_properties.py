@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsed_strategies import count_tokens, documents, sentence, tokens_of, with_geometry
-from refdesk.ingest.chunk import ChunkLimits, PageFinder, chunk, embedded_text, lines_of
+from refdesk.ingest.chunk import ChunkLimits, chunk, embedded_text, on_pages
 from refdesk.ingest.split import ranges_of, weight
 from refdesk.parsers.build import Builder
-from refdesk.types import Chunk, Parsed, boxes_between, lines_between
+from refdesk.types import Chunk, Parsed, boxes_between, lines_of
 
 sizes = st.builds(
     ChunkLimits,
@@ -31,11 +31,9 @@ def origins(found: Chunk) -> list[tuple[int, int, int]]:
     return [(span.start, span.end, span.origin) for span in found.spans]
 
 
-@relaxed
-@given(documents(), sizes)
-def test_every_character_of_every_block_is_in_a_chunk(parsed: Parsed, limits: ChunkLimits) -> None:
+def every_character_of_every_block_is_in_a_chunk(parsed: Parsed, limits: ChunkLimits, made: list[Chunk]) -> None:
     seen = bytearray(len(parsed.text))
-    for found in chunks_of(parsed, limits):
+    for found in made:
         for start, end, origin in origins(found):
             assert found.text[start:end] == parsed.text[origin : origin + end - start]
             seen[origin : origin + end - start] = b"\1" * (end - start)
@@ -44,16 +42,16 @@ def test_every_character_of_every_block_is_in_a_chunk(parsed: Parsed, limits: Ch
         assert not missing, parsed.text[missing[0] : missing[0] + 40]
 
 
-@relaxed
-@given(documents(), sizes)
-def test_spans_and_sentences_stand_on_the_page_of_their_characters(parsed: Parsed, limits: ChunkLimits) -> None:
-    pages = PageFinder(parsed.pages)
-    for found in chunks_of(parsed, limits):
+def spans_and_sentences_stand_on_the_page_of_their_characters(
+    parsed: Parsed, limits: ChunkLimits, made: list[Chunk]
+) -> None:
+    for found in made:
         previous = 0
         for span in found.spans:
             assert previous <= span.start < span.end <= len(found.text)
             previous = span.end
-            assert span.page == pages.page_of(span.origin) == pages.page_of(span.origin + span.end - span.start - 1)
+            last = span.origin + span.end - span.start
+            assert [page for *_, page in on_pages(parsed.pages, span.origin, last)] == [span.page]
             assert (span.box is None) == (parsed.geometry is None)
             assert span.box is None or span.box.page == span.page
         headers = [block.header for block in parsed.blocks if block.header]
@@ -65,15 +63,15 @@ def test_spans_and_sentences_stand_on_the_page_of_their_characters(parsed: Parse
         assert all(i in covered for i, character in enumerate(found.text) if not character.isspace())
         where = {i: span.origin + i - span.start for span in found.spans for i in range(span.start, span.end)}
         for part in found.sentences:
-            assert part.page == pages.page_of(where[part.start])
+            assert part.page == next(on_pages(parsed.pages, where[part.start], where[part.start] + 1))[2]
             if parsed.geometry is not None:
                 assert part.boxes == boxes_between(parsed.geometry, where[part.start], where[part.end - 1] + 1)
 
 
-@relaxed
-@given(documents(), sizes)
-def test_sentences_lie_in_order_inside_the_text_and_leave_nothing_out(parsed: Parsed, limits: ChunkLimits) -> None:
-    for found in chunks_of(parsed, limits):
+def sentences_lie_in_order_inside_the_text_and_leave_nothing_out(
+    parsed: Parsed, limits: ChunkLimits, made: list[Chunk]
+) -> None:
+    for found in made:
         previous = 0
         for part in found.sentences:
             assert previous <= part.start < part.end <= len(found.text)
@@ -82,10 +80,7 @@ def test_sentences_lie_in_order_inside_the_text_and_leave_nothing_out(parsed: Pa
         assert not found.text[previous:].strip()
 
 
-@relaxed
-@given(documents(), sizes)
-def test_limits_hold_and_numbers_count_from_one(parsed: Parsed, limits: ChunkLimits) -> None:
-    made = chunks_of(parsed, limits)
+def limits_hold_and_numbers_count_from_one(parsed: Parsed, limits: ChunkLimits, made: list[Chunk]) -> None:
     assert [found.sequence for found in made] == list(range(1, len(made) + 1))
     for found in made:
         assert found.text.strip() == found.text != ""
@@ -94,15 +89,13 @@ def test_limits_hold_and_numbers_count_from_one(parsed: Parsed, limits: ChunkLim
     assert made == chunks_of(parsed, limits)
 
 
-@relaxed
-@given(documents(), sizes)
-def test_only_a_sentence_too_long_for_a_chunk_is_torn(parsed: Parsed, limits: ChunkLimits) -> None:
+def only_a_sentence_too_long_for_a_chunk_is_torn(parsed: Parsed, limits: ChunkLimits, made: list[Chunk]) -> None:
     whole = {
         (block.start + a, block.start + b)
         for block in parsed.blocks
         for a, b in ranges_of(block, parsed.text[block.start : block.end])
     }
-    for found in chunks_of(parsed, limits):
+    for found in made:
         where = {i: span.origin + i - span.start for span in found.spans for i in range(span.start, span.end)}
         room = limits.maximum - 2 - tokens_of(found.context)
         for part in found.sentences:
@@ -112,10 +105,8 @@ def test_only_a_sentence_too_long_for_a_chunk_is_torn(parsed: Parsed, limits: Ch
                 assert weight(tokens_of(parsed.text[around[0] : around[1]]), around[1] - around[0]) > room
 
 
-@relaxed
-@given(documents(), sizes)
-def test_a_chunk_never_mixes_paths_and_tables_stand_alone(parsed: Parsed, limits: ChunkLimits) -> None:
-    for found in chunks_of(parsed, limits):
+def a_chunk_never_mixes_paths_and_tables_stand_alone(parsed: Parsed, limits: ChunkLimits, made: list[Chunk]) -> None:
+    for found in made:
         kinds = {
             block.kind for block in parsed.blocks for span in found.spans if block.start <= span.origin < block.end
         }
@@ -124,6 +115,25 @@ def test_a_chunk_never_mixes_paths_and_tables_stand_alone(parsed: Parsed, limits
             assert found.kind == "table" and "code" not in kinds
         if found.kind == "heading":
             assert kinds == {"heading"}
+
+
+PROPERTIES = (
+    every_character_of_every_block_is_in_a_chunk,
+    spans_and_sentences_stand_on_the_page_of_their_characters,
+    sentences_lie_in_order_inside_the_text_and_leave_nothing_out,
+    limits_hold_and_numbers_count_from_one,
+    only_a_sentence_too_long_for_a_chunk_is_torn,
+    a_chunk_never_mixes_paths_and_tables_stand_alone,
+)
+
+
+@relaxed
+@given(documents(), sizes)
+def test_properties_of_chunks(parsed: Parsed, limits: ChunkLimits) -> None:
+    """Together: making up a document takes longer than all that is asked of its chunks."""
+    made = chunks_of(parsed, limits)
+    for holds in PROPERTIES:
+        holds(parsed, limits, made)
 
 
 @settings(max_examples=8, deadline=None)
@@ -165,4 +175,4 @@ def test_looking_up_many_ranges_gives_what_looking_up_each_gives(parts: list[str
     assert parsed.geometry is not None
     bounds = st.integers(0, len(parsed.text))
     ranges = data.draw(st.lists(st.tuples(bounds, bounds).map(lambda pair: (min(pair), max(pair))), max_size=20))
-    assert lines_of(parsed.geometry, ranges) == [lines_between(parsed.geometry, a, b) for a, b in ranges]
+    assert lines_of(parsed.geometry, ranges) == [lines_of(parsed.geometry, [pair])[0] for pair in ranges]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,9 +39,12 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_the_python_of_the_readme_runs(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_of_the_readme_runs(own_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    shutil.copy(ROOT / "examples" / "documents" / "budget-2026.xlsx", reports)
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    code = code.replace("~/library", str(own_folder)).replace("reports/", str(ROOT / "examples" / "documents"))
+    code = code.replace("~/library", str(own_folder)).replace("reports/", str(reports))
     exec(compile(code, "README.md", "exec"), {})
     assert "budget-2026.xlsx" in capsys.readouterr().out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
@@ -12,10 +13,10 @@ from refdesk.answer import Turn
 from refdesk.errors import ProviderEmpty, ProviderInterrupted, ProviderRefused, ProviderUnavailable
 from refdesk.ports import LLM, Piece, Request
 from refdesk.providers import chain as llm_chain
-from refdesk.providers.chain import Breaker, ChainedLLM, reset_breaker, wait_before
+from refdesk.providers.chain import Breaker, ChainedLLM, reset_breaker
+from refdesk.providers.directory import ChainedModels
 from refdesk.providers.llm import OpenAILLM
-from refdesk.providers.registry import ChainedModels
-from refdesk.providers.wire import Endpoint
+from refdesk.providers.wire import Endpoint, wait_before
 from wire_server import WireServer
 
 REQUEST = Request("system", (Turn("user", "question"),), 50)
@@ -379,7 +380,7 @@ def test_each_question_hears_only_its_own_tries(server: WireServer) -> None:
     mine: list[str] = []
 
     async def run() -> None:
-        async for _ in shared.llm.heard_by(mine.append).stream(REQUEST):
+        async for _ in replace(shared.llm, on_event=mine.append).stream(REQUEST):
             pass
 
     asyncio.run(run())

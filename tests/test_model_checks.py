@@ -12,7 +12,7 @@ from http_server import Server, free_port, serving
 from refdesk import Refdesk
 from refdesk.config import Entered, load_config
 from refdesk.models import PROVIDERS
-from refdesk.providers.registry import ProviderStore, is_listed
+from refdesk.providers.directory import ProviderStore, is_listed
 from refdesk.serve.cli.admin import examine
 from wire_server import WireServer
 
@@ -126,7 +126,7 @@ def test_a_model_is_connected(server: Server, desk: Refdesk, model: WireServer) 
     }
     wrong = server.post("/api/models/connect", json=body | {"api_key": "sk-wrong", "model": "test-model"})
     assert wrong.status_code == 400 and "refused the API key" in wrong.json()["message"]
-    assert not (desk.folder / ProviderStore.FILE).exists() and desk.settings.llm_answer == ""
+    assert not (desk.folder / "providers.json").exists() and desk.settings.llm_answer == ""
     made = server.post("/api/models/connect", json=body | {"model": "test-model"})
     assert made.status_code == 200 and made.json()["answer"] == "openai:test-model"
     shown = next(one for one in made.json()["providers"] if one["name"] == "openai")
@@ -140,7 +140,7 @@ def test_a_model_is_connected(server: Server, desk: Refdesk, model: WireServer) 
 def test_a_saved_key_stays_on_the_server_and_out_of_backups(server: Server, desk: Refdesk, tmp_path: Path) -> None:
     body = {"provider": "openai", "base_url": "http://127.0.0.1:9", "api_key": KEY, "check": False}
     assert server.post("/api/models/connect", json=body).status_code == 200
-    assert stat.S_IMODE((desk.folder / ProviderStore.FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((desk.folder / "providers.json").stat().st_mode) == 0o600
     assert KEY not in server.get("/api/models").text and KEY not in server.get("/api/settings").text
     assert KEY.encode() not in desk.backup(tmp_path / "backup.tar").read_bytes()
 

@@ -14,7 +14,7 @@ from refdesk.config import Config, load_config
 from refdesk.errors import ProviderUnavailable, UsageError
 from refdesk.models import PROVIDERS, estimate, model_info, size_in_billions, split_name
 from refdesk.ports import Request
-from refdesk.providers.registry import make_models
+from refdesk.providers.directory import make_models
 from refdesk.settings import Settings
 from wire_server import WireServer
 

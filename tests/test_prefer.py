@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.named_documents import match_names
-from refdesk.periods import Period, period_of
+from refdesk.ask.library import match_names
+from refdesk.terms import Period, period_of
 from refdesk.types import Document
-from timing import loops
+from timing import cpu
 
 
 def document(name: str, title: str = "", *, chunks: int = 100, date: str = "", subject: str = "") -> Document:
@@ -119,8 +119,9 @@ def test_agreement_falls_with_distance() -> None:
     assert own == 1.0 > after > other
 
 
-def test_ten_thousand_documents_cost_little_once_indexed() -> None:
+def test_ten_thousand_documents_are_indexed_once() -> None:
     shelf = tuple(document(f"HOUSE{n % 900}_{2000 + n % 24}_10K.pdf", f"House{n % 900} Inc.") for n in range(10_000))
     question = "What was the revenue of House7 in 2007?"
+    first = cpu(lambda: match_names(question, shelf))
     assert next(iter(match_names(question, shelf))) == "HOUSE7_2007_10K.pdf"
-    assert loops(lambda: match_names(question, shelf)) < 3
+    assert cpu(lambda: match_names(question, shelf), 5) < first / 10

@@ -15,8 +15,8 @@ from refdesk.answer import Turn
 from refdesk.config import load_config
 from refdesk.errors import ProviderInterrupted, ProviderUnavailable
 from refdesk.ports import Piece, Request
+from refdesk.providers.directory import make_models
 from refdesk.providers.llm import OpenAILLM
-from refdesk.providers.registry import make_models
 from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -15,10 +14,10 @@ def test_stages_nest_and_are_timed() -> None:
     trace = Trace()
     with trace.stage("outer", hits=3) as outer:
         with trace.stage("inner"):
-            time.sleep(0.01)
+            sum(range(1000))
         outer.gave(hits=2)
     assert [(one.name, one.depth) for one in trace.stages] == [("outer", 0), ("inner", 1)]
-    assert trace.stages[0].took_ms >= trace.stages[1].took_ms >= 10
+    assert trace.stages[0].took_ms >= trace.stages[1].took_ms > 0
     assert trace.stages[0].took == {"hits": 3} and trace.stages[0].output == {"hits": 2}
     assert set(trace.milliseconds()) == {"outer_ms", "total_ms"}
 

@@ -10,6 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from refdesk.store.database import PreparedReader
+
 PATIENCE_S = 200.0  # nobody waits so long for what works, however busy the machine; less than pytest waits for a test
 
 
@@ -33,22 +35,16 @@ def steepness(work: Callable[[int], Any], small: int, times: int = 16) -> float:
     return math.log(cpu(lambda: work(small * times)) / max(least, 1e-6), times)
 
 
-def loops(call: Callable[[], Any], times: int = 20) -> float:
-    """How often a fixed loop of Python could run in the time of a call, both measured here and now.
-
-    The loop is about a millisecond of a machine of today. Waiting does not count: what must not wait for the disk is
-    called within `while_written`.
-    """
-    before = cpu(_loop, 5)
-    own = cpu(call, times)
-    return own / min(before, cpu(_loop, 5))
-
-
-def _loop() -> int:
-    total = 0
-    for number in range(20_000):
-        total += number % 7
-    return total
+@contextmanager
+def statements(reader: PreparedReader) -> Iterator[list[str]]:
+    """The statements that this thread's connection runs until the block ends."""
+    connection: Any = reader._connections.get()
+    found: list[str] = []
+    connection.set_trace_callback(found.append)
+    try:
+        yield found
+    finally:
+        connection.set_trace_callback(None)
 
 
 @contextmanager

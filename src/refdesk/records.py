@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from refdesk.answer import Role, Turn
@@ -90,18 +89,6 @@ class NewText:
     title: str = ""
     date: str = ""
     format: str = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class UploadedFile:
-    """A file that was uploaded and waits at `path`: `name` is a label, `source` says where it came from, `upload:…`."""
-
-    path: Path
-    name: str
-    collection: str
-    source: str
-    metadata: dict[str, str]
-    password: str | None = None
 
 
 # who may come in

@@ -288,35 +288,32 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
-def edit_distance(one: str, other: str, most: int) -> int:
-    """Letters added, dropped, replaced, or swapped with the next; `most + 1` for anything beyond `most`.
+def edit_distances(word: str, others: Sequence[str]) -> list[int]:
+    """Letters added, dropped, replaced, or swapped with the next, to each of the others; all in one pass.
 
-    >>> edit_distance("recieve", "receive", 2)
-    1
+    >>> edit_distances("recieve", ["receive", "relieve"])
+    [1, 1]
     """
-    if abs(len(one) - len(other)) > most:
-        return most + 1
-    if one == other:
-        return 0
-    start = 0  # what both begin and end with costs nothing
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    one, other = one[start:], other[start:]
-    while one and other and one[-1] == other[-1]:
-        one, other = one[:-1], other[:-1]
-    before: list[int] = []
-    last = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        row = [i]
-        for j, against in enumerate(other, 1):
-            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != against))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
-                cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
-        if min(row) > most:
-            return most + 1
-        before, last = last, row
-    return min(last[-1], most + 1)
+    import numpy as np  # heavy, and not needed by those who only ask for help
+
+    if not others:
+        return []
+    lengths = [len(one) for one in others]
+    width = max(lengths)
+    padded = "".join(one.ljust(width, "\0") for one in others).encode("utf-32-le")
+    letters = np.frombuffer(padded, dtype=np.uint32).reshape(len(others), width)
+    columns = np.arange(width + 1, dtype=np.int32)
+    before, last = columns, np.tile(columns, (len(others), 1))
+    for row, letter in enumerate(map(ord, word), 1):
+        cost = np.empty_like(last)
+        cost[:, 0] = row
+        cost[:, 1:] = np.minimum(last[:, 1:] + 1, last[:, :-1] + (letters != letter))
+        if row > 1:
+            is_swapped = (letters[:, :-1] == letter) & (letters[:, 1:] == ord(word[row - 2]))
+            cost[:, 2:] = np.where(is_swapped, np.minimum(cost[:, 2:], before[:, :-2] + 1), cost[:, 2:])
+        # A letter put in costs one more than the column before, however many of them there are.
+        before, last = last, np.minimum.accumulate(cost - columns, axis=1) + columns
+    return [int(row[length]) for row, length in zip(last, lengths, strict=True)]
 
 
 # --- scripts ---------------------------------------------------------------------------------------------------------
@@ -332,3 +329,11 @@ _CJK = re.compile(f"[{CJK_CLASS}]")
 def is_cjk(character: str) -> bool:
     """Is this a Chinese, Japanese or Korean letter (not punctuation)?"""
     return character >= "\u2e80" and _CJK.match(character) is not None
+
+
+CHARACTERS_PER_TOKEN = 4  # of English text, for counts that no tokenizer was asked for
+
+
+def rough_tokens(text: str) -> int:
+    """About how many tokens a text has: a quarter of its characters, rounded up."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)

@@ -25,10 +25,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from refdesk.answer import Context, Plan, Query, Question, Spent, Strategy, Turn
-from refdesk.models import ModelInfo, Tier, estimate, model_info, rough_tokens
+from refdesk.models import ModelInfo, Tier, estimate, model_info
 from refdesk.ports import ModelRole, Models, Request
 from refdesk.prompts import RECONCILE_SYSTEM, VERIFY_SYSTEM, answering_system
 from refdesk.settings import Settings
+from refdesk.text import rough_tokens
 from refdesk.trace import Trace
 
 # How much room has each part of a prompt? The window of a model, shared out by its size.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from refdesk.records import LexicalEntry
-from refdesk.text import edit_distance
+from refdesk.text import edit_distances
 from refdesk.types import Range
 
 K1, B = 1.2, 0.75  # tantivy's, and Lucene's
@@ -83,9 +83,11 @@ class Postings:
     def resembling(self, terms: Sequence[str], distance: int, allowed: Collection[int] | None = None) -> list[int]:
         """Chunks that hold a term within an edit distance."""
         found: set[int] = set()
-        for term, chunk_ids in tuple(self._by_term.items()):
-            if any(edit_distance(term, wanted, distance) <= distance for wanted in terms):
-                found.update(tuple(chunk_ids))
+        known = tuple(self._by_term.items())
+        for wanted in terms:
+            edits = edit_distances(wanted, [term for term, _ in known])
+            near = (chunk_ids for (_, chunk_ids), count in zip(known, edits, strict=True) if count <= distance)
+            found.update(*map(tuple, near))
         return sorted(chunk_id for chunk_id in found if allowed is None or chunk_id in allowed)
 
 

@@ -15,8 +15,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from refdesk.answer import Usage
@@ -24,9 +23,7 @@ from refdesk.errors import ProviderEmpty, ProviderError, ProviderInterrupted, Pr
 from refdesk.models import estimate
 from refdesk.ports import LLM, Piece, Request
 from refdesk.providers.llm import rough_usage
-
-LONGEST_WAIT_S = 10.0
-JITTER = 0.25  # so that several callers do not come back at the same moment
+from refdesk.providers.wire import LONGEST_WAIT_S, wait_before
 
 
 class Model(LLM, Protocol):
@@ -102,62 +99,30 @@ def reset_breaker(model: Model) -> None:
         breaker.succeeded()
 
 
-def wait_before(attempt: int, asked_s: float = 0.0, chance: float = 0.5) -> float:
-    """Seconds before try 2, 3, …: 1, 2, 4 … 10 give or take a quarter, or what the provider asks for, 10 at most.
-
-    >>> [wait_before(attempt) for attempt in (2, 3, 4, 5, 6, 7)]
-    [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-    """
-    own = min(LONGEST_WAIT_S, 2.0 ** (attempt - 2)) * (1 + JITTER * (2 * chance - 1))
-    return max(own, min(asked_s, LONGEST_WAIT_S))
+def _unheard(event: object) -> None:
+    """Nobody listens."""
 
 
+@dataclass(frozen=True, slots=True)
 class ChainedLLM:
     """A model and those that stand in for it, in order. Safe to share between questions and event loops.
 
     `on_event` hears each try that fails, in words: "openai:gpt-4o answered 429; try 2 of 3 in 1.1 s"; `on_failure` each
-    model that was given up.
+    model that was given up. A breaker whose id is in `counted` has heard of the question already.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Model],
-        *,
-        tries: int = 3,
-        breaker_failures: int = 5,
-        breaker_seconds: float = 60.0,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        on_event: Callable[[str], None] | None = None,
-        on_failure: Callable[[ProviderError], None] | None = None,
-    ) -> None:
-        if not models:
-            raise ValueError("a chain needs a model")
-        self.models = tuple(models)
-        self._tries = tries
-        self._breaker_failures, self._breaker_seconds = breaker_failures, breaker_seconds
-        self._sleep, self._on_event, self._on_failure = sleep, on_event, on_failure
-        self._counted: set[int] | None = None
-
-    def counting_into(self, counted: set[int]) -> ChainedLLM:
-        """The same chain for one question: a breaker that is in `counted` has heard of it already."""
-        chain = copy(self)
-        chain._counted = counted
-        return chain
-
-    def __repr__(self) -> str:
-        return f"ChainedLLM({' → '.join(model.name for model in self.models)})"
+    models: Sequence[Model]
+    tries: int = 3
+    breaker_failures: int = 5
+    breaker_seconds: float = 60.0
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    on_event: Callable[[str], None] = _unheard
+    on_failure: Callable[[ProviderError], None] = _unheard
+    counted: set[int] | None = None
 
     @property
     def name(self) -> str:
         return self.models[0].name
-
-    def heard_by(
-        self, on_event: Callable[[str], None] | None, on_failure: Callable[[ProviderError], None] | None = None
-    ) -> ChainedLLM:
-        """The same chain for one question, whose trace hears what is tried."""
-        chain = copy(self)
-        chain._on_event, chain._on_failure = on_event, on_failure
-        return chain
 
     async def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
         lost = Usage()  # what broken streams have cost
@@ -184,8 +149,7 @@ class ChainedLLM:
             except ProviderError as error:
                 failure = error
                 error.model = model.name
-                if self._on_failure is not None:
-                    self._on_failure(error)
+                self.on_failure(error)
                 if text:
                     shown = True
                     usage = rough_usage(request, text)  # a broken stream never got to say it
@@ -197,10 +161,10 @@ class ChainedLLM:
 
     async def _tried(self, model: Model, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
         """One model with its tries; raises when they are used up, at once when it refuses or breaks off."""
-        breaker = breaker_of(model, self._breaker_failures, self._breaker_seconds)
+        breaker = breaker_of(model, self.breaker_failures, self.breaker_seconds)
         if not breaker.allows():
             problem = f"{model.name} is skipped for a while after {breaker.most} questions in a row that it failed"
-            self._say(problem)
+            self.on_event(problem)
             raise ProviderUnavailable(problem)
         tell = breaker.left  # also when the caller closes the stream or is cancelled, and when it refuses
         try:
@@ -209,21 +173,16 @@ class ChainedLLM:
                     yield piece
             tell = breaker.succeeded
         except (ProviderUnavailable, ProviderInterrupted):
-            tell = self._failed(breaker)
+            if self.counted is None or id(breaker) not in self.counted:
+                tell = breaker.failed
+            if self.counted is not None:
+                self.counted.add(id(breaker))
             raise
         finally:
             tell()
 
-    def _failed(self, breaker: Breaker) -> Callable[[], None]:
-        """What this question tells the breaker: that it failed, unless it has said so before."""
-        if self._counted is None:
-            return breaker.failed
-        is_new = id(breaker) not in self._counted
-        self._counted.add(id(breaker))
-        return breaker.failed if is_new else breaker.left
-
     async def _attempts(self, model: Model, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
-        for attempt in range(1, self._tries + 1):
+        for attempt in range(1, self.tries + 1):
             try:
                 async with aclosing(model.stream(request)) as pieces:
                     async for piece in pieces:
@@ -231,16 +190,12 @@ class ChainedLLM:
                 return
             except ProviderUnavailable as error:
                 asked = error.retry_after_s
-                if attempt == self._tries or (asked > LONGEST_WAIT_S and not is_last):
-                    self._say(f"{error}; given up after {attempt} of {self._tries} tries")
+                if attempt == self.tries or (asked > LONGEST_WAIT_S and not is_last):
+                    self.on_event(f"{error}; given up after {attempt} of {self.tries} tries")
                     raise
                 wait = wait_before(attempt + 1, asked, random.random())
-                self._say(f"{error}; try {attempt + 1} of {self._tries} in {wait:.1f} s")
+                self.on_event(f"{error}; try {attempt + 1} of {self.tries} in {wait:.1f} s")
             except ProviderError as error:
-                self._say(str(error))
+                self.on_event(str(error))
                 raise
-            await self._sleep(wait)
-
-    def _say(self, event: str) -> None:
-        if self._on_event is not None:
-            self._on_event(event)
+            await self.sleep(wait)

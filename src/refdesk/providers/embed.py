@@ -25,10 +25,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from refdesk.errors import ModelError, ProviderRefused, ProviderUnavailable, UsageError
-from refdesk.ports import Embedded
+from refdesk.config import SHIPPED_EMBEDDER, Config
+from refdesk.errors import ModelError, ProviderInterrupted, ProviderRefused, ProviderUnavailable, UsageError
+from refdesk.ports import Embedded, Embedder
 from refdesk.providers.tokens import ASSETS, MODEL_FILE, ShippedTokenizer, read_asset
-from refdesk.providers.wire import Endpoint, post
+from refdesk.providers.wire import Endpoint, post, wait_before
 from refdesk.types import Chunk, Sentence
 
 OPENING, CLOSING = 101, 102  # [CLS] and [SEP]
@@ -96,16 +97,18 @@ _loading = threading.Lock()
 
 @cache
 def _session(assets: Path) -> Any:
+    return one_thread_session(read_asset(assets / MODEL_FILE))
+
+
+def one_thread_session(model: bytes | str) -> Any:
+    """An ONNX model that computes on its caller's thread: 2 texts on 2 cores beat 1 text on both, and nothing spins."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # One thread per pass, on the caller's: 2 chunks on 2 cores beat 1 chunk on both, and nothing spins.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.enable_mem_pattern = False  # a plan is kept for each length of text, 254 of them
     options.log_severity_level = 3
-    model = read_asset(assets / MODEL_FILE)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
@@ -137,7 +140,6 @@ def _cores() -> int:
 # --- over HTTP
 
 TRIES = 3
-JITTER = 0.25  # so that several workers do not come back at the same moment
 LONGEST_WAIT_S = 60.0  # an endpoint that asks for more is given up at once
 BATCH_TEXTS, BATCH_CHARACTERS = 64, 200_000  # OpenAI takes 2,048 texts and 300,000 tokens; others take less
 BLANK = "."  # stands for an empty text, which most endpoints refuse
@@ -238,22 +240,23 @@ class HttpEmbedder:
         """The answer's bytes; 429, 5xx and network errors are tried again, anything else is final."""
         key = self._endpoint.api_key
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        for attempt in range(TRIES):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return post(self._endpoint, "/embeddings", headers, payload)
-            except ProviderUnavailable as error:
-                pause = self._pause_s * 2**attempt * random.uniform(1 - JITTER, 1 + JITTER)
-                wait = max(pause, error.retry_after_s)
-                if attempt == TRIES - 1 or wait > LONGEST_WAIT_S:
-                    tries = f" in {attempt + 1} tries" if attempt else ""
+            except ProviderRefused as error:
+                raise ModelError(str(error), hint=error.hint) from error
+            except (ProviderUnavailable, ProviderInterrupted) as error:
+                asked = error.retry_after_s if isinstance(error, ProviderUnavailable) else 0.0
+                wait = max(self._pause_s * wait_before(attempt + 1, chance=random.random()), asked)
+                if attempt == TRIES or wait > LONGEST_WAIT_S:
+                    tries = f" in {attempt} tries" if attempt > 1 else ""
                     asks = f" and asks to wait {wait:.0f} s" if wait > LONGEST_WAIT_S else ""
                     final = ModelError(f"{error}{tries}{asks}", hint="try again later" if error.status else error.hint)
                     final.retryable = True
                     raise final from error
-            except ProviderRefused as error:
-                raise ModelError(str(error), hint=error.hint) from error
             time.sleep(wait)
-        raise AssertionError("the last try returns or raises")
 
 
 def _chunk_text(chunk: Chunk) -> str:
@@ -302,3 +305,18 @@ def _read_vector(embedding: Any) -> NDArray[np.float32]:
         except binascii.Error as error:
             raise ValueError("a vector is not base64") from error
     return np.array(embedding, dtype=np.float32)
+
+
+# --- which of the two
+
+
+def make_embedder(config: Config, *, threads: int = 0) -> Embedder:
+    """The shipped model, or any OpenAI-compatible endpoint; nothing is loaded before it is used."""
+    if config.embedder == SHIPPED_EMBEDDER:
+        return OnnxEmbedder(threads=threads)
+    return HttpEmbedder(
+        config.embedder.removeprefix("openai:"),
+        config.embedder_base_url,
+        config.embedder_api_key,
+        dimensions=config.embedder_dimensions or None,
+    )

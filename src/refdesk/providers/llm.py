@@ -19,9 +19,10 @@ import orjson
 
 from refdesk.answer import Turn, Usage
 from refdesk.errors import ProviderInterrupted, ProviderRefused, ProviderUnavailable
-from refdesk.models import ModelInfo, estimate, model_info, rough_tokens
+from refdesk.models import ModelInfo, estimate, model_info
 from refdesk.ports import Piece, Request
 from refdesk.providers.wire import Endpoint, Event, error_in_stream, events
+from refdesk.text import rough_tokens
 
 THINKING_TOKENS = 4096  # on top of what is asked for: hidden thoughts count as written
 TOO_LONG, TOO_SLOW = "too_long", "too_slow"  # why we have ended an answer; a provider's own limit is "length"

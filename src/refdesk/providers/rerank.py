@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Query
 from refdesk.errors import ExtraMissing, ModelError
+from refdesk.providers.embed import one_thread_session
 from refdesk.types import Hit
 
 MODEL_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
@@ -70,12 +71,15 @@ class OnnxReranker:
     def _load(self) -> tuple[Any, Any]:
         with self._lock:
             if self._model is None:
-                onnxruntime, tokenizers = _libraries()
-                self._tokenizer = self._read_tokenizer(tokenizers)
-                self._model = self._read_model(onnxruntime)
+                self._tokenizer = self._read_tokenizer()
+                self._model = self._read_model()
             return self._model, self._tokenizer
 
-    def _read_tokenizer(self, tokenizers: Any) -> Any:
+    def _read_tokenizer(self) -> Any:
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise ExtraMissing("a reranker needs an extra package", hint="pip install 'refdesk[rerank]'") from error
         path = self._file(TOKENIZER_FILE)
         try:
             tokenizer = tokenizers.Tokenizer.from_file(str(path))
@@ -85,14 +89,10 @@ class OnnxReranker:
         tokenizer.enable_padding()
         return tokenizer
 
-    def _read_model(self, onnxruntime: Any) -> Any:
+    def _read_model(self) -> Any:
         path = self._file(MODEL_FILE)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
         try:
-            model = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            model = one_thread_session(str(path))
         except Exception as error:  # onnxruntime's errors share no base class
             raise ModelError(f"{path} is no ONNX model: {_first_line(error)}", hint=HINT) from error
         names = {one.name for one in model.get_inputs()}
@@ -121,15 +121,6 @@ class OnnxReranker:
                 if isinstance(value, int | float) and 8 <= value <= 1_000_000:  # 1e30 stands for "no limit"
                     named.append(int(value))
         return min(named)
-
-
-def _libraries() -> tuple[Any, Any]:
-    try:
-        import onnxruntime
-        import tokenizers
-    except ImportError as error:
-        raise ExtraMissing("a reranker needs an extra package", hint="pip install 'refdesk[rerank]'") from error
-    return onnxruntime, tokenizers
 
 
 def _chances(folder: Path, output: NDArray[np.float64], count: int) -> list[float]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import orjson
@@ -29,6 +30,8 @@ CONNECT_S = 10.0  # a host that is up answers sooner; the rest of the time-out i
 LAST_S = 0.25  # for the end of the answer after its last event: a connection read to its end serves again
 LONGEST_BODY = 8 << 20  # bytes of an event or of an answer that is not streamed; no honest one comes near
 LONGEST_ERROR = 16 << 10
+LONGEST_WAIT_S = 10.0  # between two tries
+JITTER = 0.25  # so that several callers do not come back at the same moment
 BROKEN = "broke off in the middle of its answer"
 TRY_AGAIN = frozenset({408, 409, 425, 429})  # of the 4xx; every 5xx besides
 HINTS: Mapping[int, str] = {
@@ -92,19 +95,14 @@ async def events(
     The time-out counts to the first event and from event to event; comments and pings are no sign that it goes on.
     """
     deadline = time.monotonic() + endpoint.timeout_s
-    response = await _send(endpoint, "POST", path, headers, payload)
-    try:
-        if response.status_code != 200:
-            raise status_error(endpoint, response, await _error_body(endpoint, response))
+    async with _answered(endpoint, path, headers, payload) as response:
         if "json" in response.headers.get("content-type", ""):  # a server that does not stream
-            body = await read_body(endpoint, response, deadline - time.monotonic())
+            body = await _body(endpoint, response, deadline - time.monotonic())
             yield Event("whole", body.decode("utf-8", "replace"))
             return
         async with aclosing(_streamed(endpoint, response, deadline)) as streamed:
             async for event in streamed:
                 yield event
-    finally:
-        await response.aclose()
 
 
 async def _streamed(endpoint: Endpoint, response: httpx2.Response, deadline: float) -> AsyncGenerator[Event, None]:
@@ -140,31 +138,50 @@ async def _streamed(endpoint: Endpoint, response: httpx2.Response, deadline: flo
 async def get(endpoint: Endpoint, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
     """(status, body) within the endpoint's time-out."""
     deadline = time.monotonic() + endpoint.timeout_s
-    response = await _send(endpoint, "GET", path, headers)
-    try:
-        return response.status_code, await read_body(endpoint, response, deadline - time.monotonic())
-    finally:
-        await response.aclose()
+    async with _answered(endpoint, path, headers, None) as response:
+        return response.status_code, await _body(endpoint, response, deadline - time.monotonic())
 
 
-async def _send(
-    endpoint: Endpoint, method: str, path: str, headers: Mapping[str, str], payload: Mapping[str, Any] | None = None
-) -> httpx2.Response:
+def post(endpoint: Endpoint, path: str, headers: Mapping[str, str], payload: Mapping[str, Any]) -> bytes:
+    """The whole answer inside the time limit, also when it comes drop by drop; for callers without an event loop."""
+
+    async def ask() -> bytes:
+        deadline = time.monotonic() + endpoint.timeout_s
+        async with _answered(endpoint, path, headers, payload) as response:
+            return await _body(endpoint, response, deadline - time.monotonic())
+
+    return asyncio.run_coroutine_threadsafe(ask(), _own_loop()).result()
+
+
+@asynccontextmanager
+async def _answered(
+    endpoint: Endpoint, path: str, headers: Mapping[str, str], payload: Mapping[str, Any] | None
+) -> AsyncGenerator[httpx2.Response, None]:
+    """The answer to a POST, or without a payload to a GET, before its body is read; a POST that fails raises."""
     import httpx2
 
-    content = None if payload is None else orjson.dumps(payload)
+    method, content = ("GET", None) if payload is None else ("POST", orjson.dumps(payload))
     try:
         client = _client(endpoint)
         request = client.build_request(method, endpoint.url(path), content=content, headers={**_HEADERS, **headers})
         async with asyncio.timeout(endpoint.timeout_s):
-            return await client.send(request, stream=True)
+            response = await client.send(request, stream=True)
     except TimeoutError as error:
         raise ProviderUnavailable(endpoint.problem(f"said nothing for {endpoint.timeout_s:g} s")) from error
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:  # ValueError: a key that is no header
-        raise unreachable(endpoint, error) from error
+        raise _unreachable(endpoint, error) from error
+    try:
+        if payload is not None and response.status_code != 200:
+            reason = b""
+            with suppress(ProviderError):
+                reason = await _body(endpoint, response, CONNECT_S, LONGEST_ERROR)
+            raise _status_error(endpoint, response, reason)
+        yield response
+    finally:
+        await response.aclose()
 
 
-async def read_body(endpoint: Endpoint, response: httpx2.Response, within_s: float, most: int = LONGEST_BODY) -> bytes:
+async def _body(endpoint: Endpoint, response: httpx2.Response, within_s: float, most: int = LONGEST_BODY) -> bytes:
     import httpx2
 
     body = b""
@@ -179,43 +196,20 @@ async def read_body(endpoint: Endpoint, response: httpx2.Response, within_s: flo
     return body[:most]
 
 
-async def _error_body(endpoint: Endpoint, response: httpx2.Response) -> bytes:
-    try:
-        return await read_body(endpoint, response, CONNECT_S, LONGEST_ERROR)
-    except ProviderError:
-        return b""
+def wait_before(attempt: int, asked_s: float = 0.0, chance: float = 0.5) -> float:
+    """Seconds before try 2, 3, …: 1, 2, 4 … 10 give or take a quarter, or what the provider asks for, 10 at most.
 
-
-def post(endpoint: Endpoint, path: str, headers: Mapping[str, str], payload: Mapping[str, Any]) -> bytes:
-    """The whole answer inside the time limit, also when it comes drop by drop; for callers without an event loop."""
-    import httpx2
-
-    body = b""
-    deadline = time.monotonic() + endpoint.timeout_s
-    try:
-        with (
-            _make_client(endpoint, httpx2.Client, httpx2.Timeout(endpoint.timeout_s)) as client,
-            client.stream(
-                "POST", endpoint.url(path), content=orjson.dumps(payload), headers={**_HEADERS, **headers}
-            ) as response,
-        ):
-            for part in response.iter_bytes():
-                body += part
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"no whole answer in {endpoint.timeout_s:g} s")
-                if response.status_code != 200 and len(body) > LONGEST_ERROR:
-                    break
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise unreachable(endpoint, error) from error
-    if response.status_code != 200:
-        raise status_error(endpoint, response, body)
-    return body
+    >>> [wait_before(attempt) for attempt in (2, 3, 4, 5, 6, 7)]
+    [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    """
+    own = min(LONGEST_WAIT_S, 2.0 ** (attempt - 2)) * (1 + JITTER * (2 * chance - 1))
+    return max(own, min(asked_s, LONGEST_WAIT_S))
 
 
 # --- errors
 
 
-def unreachable(endpoint: Endpoint, error: Exception) -> ProviderUnavailable:
+def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderUnavailable:
     """`ConnectError("All connection attempts failed")` -> "… could not be reached at 127.0.0.1:8080 (…)"."""
     reason = str(error) or type(error).__name__
     return ProviderUnavailable(
@@ -224,7 +218,7 @@ def unreachable(endpoint: Endpoint, error: Exception) -> ProviderUnavailable:
     )
 
 
-def status_error(endpoint: Endpoint, response: httpx2.Response, body: bytes) -> ProviderError:
+def _status_error(endpoint: Endpoint, response: httpx2.Response, body: bytes) -> ProviderError:
     status = response.status_code
     reason, code = _reason(body)
     message = endpoint.problem(f"answered {status}" + (f": {reason}" if reason else ""))
@@ -275,8 +269,18 @@ def _retry_after(value: str | None) -> float:
 # --- the client
 
 _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
-Client = TypeVar("Client")
 _clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
+_starting = threading.Lock()
+_loops: list[asyncio.AbstractEventLoop] = []
+
+
+def _own_loop() -> asyncio.AbstractEventLoop:
+    """The loop of the callers that have none, in a thread of its own."""
+    with _starting:
+        if not _loops:
+            _loops.append(asyncio.new_event_loop())
+            threading.Thread(target=_loops[0].run_forever, name="requests", daemon=True).start()
+        return _loops[0]
 
 
 def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
@@ -287,17 +291,14 @@ def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
     for other in [known for known in list(_clients) if known.is_closed()]:
         _clients.pop(other, None)
     if loop not in _clients:
-        _clients[loop] = _make_client(endpoint, httpx2.AsyncClient, httpx2.Timeout(None, connect=CONNECT_S))
+        past_any_proxy = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
+        timeout = httpx2.Timeout(None, connect=CONNECT_S)
+        try:
+            _clients[loop] = httpx2.AsyncClient(verify=_certificates(), timeout=timeout, mounts=past_any_proxy)
+        except (ImportError, ValueError, OSError) as error:  # of what the environment says
+            hint = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
+            raise ProviderRefused(endpoint.problem(f"cannot be asked: {error}"), hint=hint) from error
     return _clients[loop]
-
-
-def _make_client(endpoint: Endpoint, kind: Callable[..., Client], timeout: httpx2.Timeout) -> Client:
-    past_any_proxy = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
-    try:
-        return kind(verify=_certificates(), timeout=timeout, mounts=past_any_proxy)
-    except (ImportError, ValueError, OSError) as error:  # of what the environment says
-        hint = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
-        raise ProviderRefused(endpoint.problem(f"cannot be asked: {error}"), hint=hint) from error
 
 
 @cache

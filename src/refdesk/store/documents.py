@@ -18,7 +18,7 @@ from refdesk.store.database import OwnConnections, file_of
 from refdesk.store.rows import within
 from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
-from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Everything, Page, Range, Scope
+from refdesk.types import EVERYTHING, Access, Chunk, Document, Everything, Page, Range, Scope
 
 _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
@@ -183,12 +183,6 @@ class SqlDocuments:
     def children(self, parent_id: str) -> list[Document]:
         query = select(documents).where(documents.c.parent_id == parent_id).order_by(documents.c.key)
         return self._select(query)
-
-    def unfinished(self) -> list[tuple[Document, str]]:
-        accepted = or_(documents.c.status.in_(UNFINISHED), documents.c.owner != "")
-        query = select(documents).where(accepted).order_by(documents.c.key)
-        with self.engine.connect() as connection:
-            return [(codec.unpack_document(row), row["owner"]) for row in connection.execute(query).mappings()]
 
     def page(
         self,

@@ -129,9 +129,6 @@ class MemoryDocuments:
     def children(self, parent_id: str) -> list[Document]:
         return [one.document for one in self.rows.values() if one.document.parent_id == parent_id]
 
-    def unfinished(self) -> list[tuple[Document, str]]:
-        return [(one.document, one.owner) for one in self.rows.values() if one.is_unfinished]
-
     def pages(self, document_id: str, number: int | None = None) -> list[PageText]:
         row = self.rows.get(document_id)
         return [one for one in row.pages if number is None or one.page.number == number] if row else []

@@ -28,7 +28,7 @@ _Key = BigInteger().with_variant(Integer(), "sqlite")
 state = Table(
     "state",
     metadata,
-    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space, settings, cache, keys
+    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space, settings, cache, keys, jobs
     Column("value", Text, nullable=False),
 )
 
@@ -167,6 +167,39 @@ dropped = Table(
     Column("first_chunk", BigInteger, primary_key=True, autoincrement=False),
     Column("last_chunk", BigInteger, nullable=False),
     Column("purged", Integer, nullable=False, default=0),  # 1: gone from the lexical index too
+)
+
+# What is to be added, by whom, and how far it has come; a row of the kind `run` is a process at work, and its lease.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(80), primary_key=True),
+    Column("kind", String(12), nullable=False),
+    Column("status", String(12), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("collection", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("document_id", String(32), nullable=False),
+    Column("content_hash", String(64), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("metadata", Text, nullable=False),  # JSON
+    Column("password", Text),  # until the file was read
+    Column("owner", String(80), nullable=False),  # the id of a key; "" is who sits at the machine
+    Column("worker", String(80), nullable=False),  # the id of the run that has taken it; "" when it is free
+    Column("lease_until", Float, nullable=False),  # of a run, in seconds since 1970
+    Column("attempts", Integer, nullable=False),
+    Column("pages_done", Integer, nullable=False),
+    Column("pages_total", Integer, nullable=False),
+    Column("chunks_done", Integer, nullable=False),
+    Column("chunks_total", Integer, nullable=False),
+    Column("seconds_left", Float),
+    Column("outcome", String(12), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("updated_at", String(32), nullable=False),
+    Index("jobs_by_kind", "kind", "status", "created_at"),
+    Index("jobs_by_worker", "worker"),
 )
 
 # --- what asking remembers -------------------------------------------------------------------------------------------
