@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.common import ROOT, Figure, write
 
 SOURCE = ROOT / "src"
-PORTS = "refdesk.ports"
+PORTS = ("refdesk.ports", "refdesk.store_ports")
 ROOT_MODULE = "refdesk.desk"  # the composition root
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}
 MOST_FILES, MOST_LINES, MOST_WALKED, MOST_MB = 130, 31_000, 45, 360
@@ -117,13 +117,13 @@ def methods(node: ast.ClassDef) -> set[str]:
     return {name for name in defined | values if not name.startswith("_")}
 
 
+def is_protocol(node: ast.ClassDef) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+
+
 def lonely_ports() -> list[str]:
     """Protocols that fewer than two classes have all the methods of."""
-    ports = {
-        node.name: methods(node)
-        for module, node in classes()
-        if module == PORTS and any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
-    }
+    ports = {node.name: methods(node) for module, node in classes() if module in PORTS and is_protocol(node)}
     by_name = {node.name: node for _, node in classes()}
 
     def offered(node: ast.ClassDef) -> set[str]:
@@ -134,10 +134,16 @@ def lonely_ports() -> list[str]:
             if isinstance(part, ast.Assign | ast.AnnAssign)
             for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
             if isinstance(target, ast.Attribute)
+        } | {
+            target.id
+            for part in node.body
+            if isinstance(part, ast.Assign)
+            for target in part.targets
+            if isinstance(target, ast.Name)
         }
         return methods(node).union(given, *(offered(base) for base in bases))
 
-    makers = [offered(node) for module, node in classes() if module != PORTS]
+    makers = [offered(node) for _, node in classes() if not is_protocol(node)]
     return sorted(name for name, wanted in ports.items() if wanted and sum(wanted <= have for have in makers) < 2)
 
 

@@ -36,7 +36,7 @@ _EVERY = select(keys.c.digest, *(keys.c[name] for name in Key.__slots__)).order_
 Held = dict[str, tuple[str, Key]]  # by id: the digest of the secret, and the key
 
 
-class Keys(ABC):
+class StoredKeys(ABC):
     """The `KeyStore` port over keys and digests, wherever they are kept."""
 
     @abstractmethod
@@ -110,7 +110,7 @@ class Keys(ABC):
         return key
 
 
-class SqlKeys(Keys):
+class SqlKeys(StoredKeys):
     def __init__(self, reader: PreparedReader, background: BackgroundWriter) -> None:
         self._reader = reader
         self._background = background
@@ -173,7 +173,7 @@ class SqlKeys(Keys):
         self._background.submit(lambda connection: _write_use(connection, key_id))
 
 
-class MemoryKeys(Keys):
+class MemoryKeys(StoredKeys):
     def __init__(self) -> None:
         self._held: Held = {}
 
