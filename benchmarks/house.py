@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.common import ROOT, Figure, write
 
 SOURCE = ROOT / "src"
-PORTS = "refdesk.ports"
+PORTS = ("refdesk.ports", "refdesk.store_ports")
 ROOT_MODULE = "refdesk.desk"  # the composition root
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}
 MOST_FILES, MOST_LINES, MOST_WALKED, MOST_MB = 130, 31_000, 45, 360
@@ -133,14 +133,14 @@ def is_protocol(node: ast.ClassDef) -> bool:
 
 def lonely_ports() -> list[str]:
     """Protocols that fewer than two classes have all the methods of."""
-    ports = {node.name: methods(node) for module, node in classes() if module == PORTS and is_protocol(node)}
+    ports = {node.name: methods(node) for module, node in classes() if module in PORTS and is_protocol(node)}
     by_name = {node.name: node for _, node in classes()}
 
     def offered(node: ast.ClassDef) -> set[str]:
         bases = [by_name[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in by_name]
         given = {
             target.attr for part in ast.walk(node) for target in assigned(part) if isinstance(target, ast.Attribute)
-        }
+        } | {target.id for part in node.body for target in assigned(part) if isinstance(target, ast.Name)}
         return methods(node).union(given, *(offered(base) for base in bases))
 
     makers = [offered(node) for _, node in classes() if not is_protocol(node)]

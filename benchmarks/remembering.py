@@ -17,10 +17,9 @@ from refdesk.answer import Answer, Citation, Claim, Question, Turn, decode_answe
 from refdesk.ask.keep import cache_namespace
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers
-from refdesk.store.background import BackgroundWriter
 from refdesk.store.cache import SqlCache
 from refdesk.store.conversations import SqlConversations
-from refdesk.store.database import PreparedReader, open_database
+from refdesk.store.database import BackgroundWriter, PreparedReader, open_database
 from refdesk.store.settings import SqlSettings
 from refdesk.trace import Trace
 from refdesk.types import Box

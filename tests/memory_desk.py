@@ -25,6 +25,7 @@ from refdesk.ports import NoModels
 from refdesk.providers.embed import OnnxEmbedder
 from refdesk.settings import Settings
 from refdesk.store.jobs import MemoryJobs
+from refdesk.store.keys import MemoryKeys
 from refdesk.store.maintenance import Maintenance
 from refdesk.store.memory import MemoryDocuments, MemoryWriter
 from refdesk.store.memory_records import (
@@ -32,10 +33,9 @@ from refdesk.store.memory_records import (
     MemoryCache,
     MemoryConversations,
     MemoryFeedback,
-    MemoryKeys,
     MemorySessions,
-    MemorySettings,
 )
+from refdesk.store.settings import MemorySettings
 from refdesk.types import Added, Finding
 
 KINDS = ("sql", "memory")

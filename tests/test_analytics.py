@@ -17,8 +17,7 @@ from refdesk.access import LOCAL, Caller
 from refdesk.records import Measured
 from refdesk.store.analytics import analytics
 from refdesk.store.answers import SqlAnswers, SqlFeedback
-from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import open_database
+from refdesk.store.database import BackgroundWriter, open_database
 from refdesk.store.schema import answers
 
 ANNA = Caller("anna", "Anna", "reader")

@@ -27,9 +27,8 @@ from refdesk.answer import Answer, Citation, Turn, answer_from_dict, decode_answ
 from refdesk.errors import DiskFull, UsageError
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers
-from refdesk.store.background import BackgroundWriter
 from refdesk.store.conversations import SqlConversations
-from refdesk.store.database import open_database
+from refdesk.store.database import BackgroundWriter, open_database
 from refdesk.store.memory_records import MemoryAnswers
 from refdesk.store.schema import state
 from refdesk.store_ports import AnswerStore
@@ -267,7 +266,7 @@ PUTS = """
 import sys, time
 from pathlib import Path
 from refdesk.store.answers import SqlAnswers
-from refdesk.store.background import BackgroundWriter
+from refdesk.store.database import BackgroundWriter
 from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import open_database
 engine = open_database(Path(sys.argv[1]) / "library.db")

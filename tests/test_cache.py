@@ -17,9 +17,8 @@ from library_samples import open_desk
 from refdesk.answer import Question, Turn, encode_answer
 from refdesk.ask.keep import cache_namespace, same_words
 from refdesk.settings import Settings
-from refdesk.store.background import BackgroundWriter
 from refdesk.store.cache import IN_PROCESS, SqlCache
-from refdesk.store.database import PreparedReader, open_database
+from refdesk.store.database import BackgroundWriter, PreparedReader, open_database
 from refdesk.store.memory_records import MemoryCache
 from refdesk.store.schema import answer_cache
 from refdesk.types import Scope

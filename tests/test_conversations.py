@@ -18,9 +18,8 @@ from refdesk.errors import UsageError
 from refdesk.records import Older
 from refdesk.store import schema
 from refdesk.store.answers import SqlAnswers
-from refdesk.store.background import BackgroundWriter
 from refdesk.store.conversations import SqlConversations, title_of
-from refdesk.store.database import open_database
+from refdesk.store.database import BackgroundWriter, open_database
 from refdesk.store.memory_records import MemoryConversations
 from refdesk.store_ports import ConversationStore
 

@@ -15,10 +15,9 @@ from refdesk.ask.retrieve import SentenceReranker
 from refdesk.events import Done
 from refdesk.ports import AskPorts
 from refdesk.providers.directory import make_models
-from refdesk.store.background import BackgroundWriter
 from refdesk.store.cache import SqlCache
 from refdesk.store.conversations import SqlConversations
-from refdesk.store.database import PreparedReader
+from refdesk.store.database import BackgroundWriter, PreparedReader
 from refdesk.types import Scope
 from test_injection import INJECTIONS
 from wire_server import WireServer

@@ -6,9 +6,9 @@ Question → Query → Plan → Retrieved → Context → Answer
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import lru_cache
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, lru_cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import orjson
 
@@ -396,7 +396,6 @@ def _fields(value: Any) -> dict[str, Any]:
 
 # Answers to bytes and back: JSON of the very shape of `Answer.to_dict()`, so that a door may hand the bytes on.
 
-_T = TypeVar("_T")
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY  # a score may still be a float of numpy's
 
 
@@ -416,54 +415,30 @@ def decode_answer(data: bytes) -> Answer:
 
 
 def answer_from_dict(packed: Mapping[str, Any]) -> Answer:
-    known = _known(Answer, packed)
-    known["claims"] = tuple(_tuples(Claim, one) for one in packed.get("claims", ()))
-    known["citations"] = tuple(_citation(one) for one in packed.get("citations", ()))
-    for name in ("sources", "related_documents"):
-        known[name] = tuple(_tuples(Source, one) for one in packed.get(name, ()))
-    known["failed_models"] = tuple(_tuples(FailedModel, one) for one in packed.get("failed_models", ()))
-    for name in ("suggested_questions", "notes"):
-        known[name] = tuple(packed.get(name, ()))
-    for name, kind in _PARTS.items():
-        if name in known:
-            known[name] = kind(known[name])
-    return Answer(**known)
+    """From `Answer.to_dict()`; what a newer version has written beside it is left out."""
+    answer: Answer = _maker(Answer)(packed)
+    return answer
 
 
-def _citation(packed: Mapping[str, Any]) -> Citation:
-    known = _known(Citation, packed)
-    known["heading_path"] = tuple(known["heading_path"])
-    known["boxes"] = tuple(Box(**box) for box in known["boxes"])
-    known["origin"] = tuple(known.get("origin", (0, 0)))
-    return Citation(**known)
+@cache
+def _maker(kind: Any) -> Callable[[Any], Any]:
+    """How a value of this type is made of what JSON has for it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        make = _maker(inner[0])
+        return tuple if make is _same else lambda packed: tuple(map(make, packed))
+    if kind is Box:
+        return lambda packed: Box(**packed)
+    if not is_dataclass(kind):
+        return _same
+    made: Any = kind
+    hints = get_type_hints(kind)
+    makers = [(one.name, _maker(hints[one.name])) for one in fields(kind)]
+    return lambda packed: made(**{name: make(packed[name]) for name, make in makers if name in packed})
 
 
-def _sufficiency(packed: Mapping[str, Any]) -> Sufficiency:
-    known = _known(Sufficiency, packed)
-    known["missing_aspects"] = tuple(known.get("missing_aspects", ()))
-    known["conflicts"] = tuple(_tuples(Conflict, one) for one in known.get("conflicts", ()))
-    return Sufficiency(**known)
-
-
-def _tuples(kind: type[_T], packed: Mapping[str, Any]) -> _T:
-    """A value none of whose parts is a value itself: lists become tuples."""
-    names = _NAMES[kind]
-    return kind(**{k: tuple(v) if type(v) is list else v for k, v in packed.items() if k in names})
-
-
-def _known(kind: type, packed: Mapping[str, Any]) -> dict[str, Any]:
-    names = _NAMES[kind]
-    return {name: value for name, value in packed.items() if name in names}
-
-
-_KINDS = (Answer, Citation, Claim, Confidence, Conflict, FailedModel, Source, Sufficiency, Usage, Verification)
-_NAMES: Mapping[type, frozenset[str]] = {kind: frozenset(one.name for one in fields(kind)) for kind in _KINDS}
-_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
-    "confidence": lambda packed: _tuples(Confidence, packed),
-    "sufficiency": _sufficiency,
-    "verification": lambda packed: _tuples(Verification, packed),
-    "usage": lambda packed: _tuples(Usage, packed),
-}
+def _same(packed: Any) -> Any:
+    return packed
 
 
 def _plain(value: Any) -> Any:

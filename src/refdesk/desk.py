@@ -33,10 +33,9 @@ from refdesk.providers.embed import make_embedder
 from refdesk.records import Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback
-from refdesk.store.background import BackgroundWriter
 from refdesk.store.cache import SqlCache
 from refdesk.store.conversations import SqlConversations
-from refdesk.store.database import PreparedReader, copy_database, open_database, opened_copy
+from refdesk.store.database import BackgroundWriter, PreparedReader, copy_database, open_database, opened_copy
 from refdesk.store.documents import SqlDocuments
 from refdesk.store.jobs import SqlJobs, clear_copy, is_anyone_at_work
 from refdesk.store.keys import SqlKeys, SqlSessions

@@ -9,6 +9,18 @@ from typing import Any, Literal, get_args
 from refdesk.answer import Role, Turn
 from refdesk.types import Access, Geometry, Page
 
+
+class Record:
+    """A row as JSON shows it."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        names: tuple[str, ...] = self.__slots__
+        values = {name: getattr(self, name) for name in names}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
 # the library
 
 
@@ -83,7 +95,7 @@ class NewText:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class Key(Record):
     """A key without its secret; `collections` None is every one."""
 
     id: str
@@ -98,16 +110,12 @@ class Key:
         """Whether it may change keys and settings: an admin of every collection (access.py)."""
         return self.role == "admin" and self.collections is None
 
-    def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {"collections": None if self.collections is None else list(self.collections)}
-
 
 # what was asked and answered
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Record):
     id: str
     title: str
     owner: str
@@ -115,20 +123,14 @@ class Conversation:
     created_at: str
     updated_at: str
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Message(Record):
     key: int
     role: Role
     content: str
     answer_id: str
     created_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class Older:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedQuestion:
+class AskedQuestion(Record):
     """One question that was asked, without its answer: a line in a list."""
 
     id: str
@@ -151,10 +153,6 @@ class AskedQuestion:
     collections: tuple[str, ...]
     created_at: str
     error: str = ""  # the code of what ended it
-
-    def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {"collections": list(self.collections)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
 
 
 @dataclass(frozen=True, slots=True)
-class Feedback:
+class Feedback(Record):
     """Whether an answer was right: one word of each who asked."""
 
     answer_id: str
@@ -186,9 +184,6 @@ class Feedback:
     verdict: str
     correction: str
     created_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def lies_within(path: str, collections: Sequence[str]) -> bool:

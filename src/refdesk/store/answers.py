@@ -16,8 +16,7 @@ from refdesk.errors import NotFound, UsageError
 from refdesk.records import JUDGEMENTS, AskedQuestion, Feedback, Measured, may_see
 from refdesk.settings import Settings
 from refdesk.store.analytics import analytics
-from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import SqlStatement, changes, storable
+from refdesk.store.database import BackgroundWriter, SqlStatement, changes, storable
 from refdesk.store.rows import now
 from refdesk.store.schema import answer_collections, answers, feedback
 from refdesk.store_ports import Judge

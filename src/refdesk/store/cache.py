@@ -16,8 +16,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from refdesk.settings import Settings
 from refdesk.store import rows as codec
-from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import PreparedReader, SqlStatement, changes, storable
+from refdesk.store.database import BackgroundWriter, PreparedReader, SqlStatement, changes, storable
 from refdesk.store.rows import bump
 from refdesk.store.schema import answer_cache, state
 

@@ -8,18 +8,19 @@ import secrets
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import Key
-from refdesk.store.background import BackgroundWriter
-from refdesk.store.database import PreparedReader, SqlStatement, changes, storable
+from refdesk.store.database import BackgroundWriter, PreparedReader, SqlStatement, changes, storable
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import keys, sessions, state
 
@@ -31,38 +32,35 @@ _SHELF = 8  # characters of a digest
 
 
 Known = Mapping[str, Sequence[tuple[str, Key]]]  # by how the digest begins: whole digests and their keys
+_EVERY = select(keys.c.digest, *(keys.c[name] for name in Key.__slots__)).order_by(keys.c.name)
+Held = dict[str, tuple[str, Key]]  # by id: the digest of the secret, and the key
 
 
-class SqlKeys:
-    """The `KeyStore` port."""
+class StoredKeys(ABC):
+    """The `KeyStore` port over keys and digests, wherever they are kept."""
 
-    def __init__(self, reader: PreparedReader, background: BackgroundWriter) -> None:
-        self._reader = reader
-        self._background = background
-        columns = [keys.c[name] for name in Key.__slots__]
-        self._find_revision = SqlStatement(select(state.c.value).where(state.c.name == "keys"))
-        self._find = SqlStatement(select(keys.c.digest, *columns).order_by(keys.c.name))
-        self._lock = threading.Lock()
-        self._read: tuple[int, Known] = (-1, {})  # a revision, and the keys as they were then or later
-        self._noted: dict[str, float] = {}  # key id -> when its use was last written down, monotonic
+    @abstractmethod
+    def _changing(self) -> AbstractContextManager[Held]:
+        """All keys, to be changed; what they are at the end of the block is written, unless it raises."""
+
+    @abstractmethod
+    def _with_digest(self, digest: str) -> Iterable[tuple[str, Key]]:
+        """The keys as they are now whose digests begin as this one does; with "", all of them."""
+
+    @abstractmethod
+    def _note(self, key_id: str) -> None:
+        """Writes down that a key was used."""
 
     def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
         name, secret = checked_name(name), new_secret()
-        allowed = None if collections is None else tuple(sorted(set(collections)))
-        key = Key(uuid.uuid4().hex[:16], name, role, allowed, now())
-        row = key.to_dict() | {
-            "collections": None if allowed is None else orjson.dumps(allowed).decode(),
-            "digest": digest_of(secret),
-        }
-        with changes(self._reader.engine) as connection:
-            _check_free(connection, name)
-            connection.execute(insert(keys).values(row))
-            bump(connection, "keys")
+        key = Key(uuid.uuid4().hex[:16], name, role, _sorted(collections), now())
+        with self._changing() as held:
+            _check_free(held, name)
+            held[key.id] = (digest_of(secret), key)
         return key, secret
 
     def list(self) -> list[Key]:
-        self._background.flush()
-        return [_key(row) for row in self._reader.rows(self._find)]
+        return sorted((key for _, key in self._with_digest("")), key=lambda key: key.name)
 
     def change(
         self,
@@ -74,54 +72,88 @@ class SqlKeys:
         every_collection: bool = False,
         keep_owner: bool = False,
     ) -> Key:
-        with changes(self._reader.engine) as connection:
-            before = _found(connection, name_or_id)
-            after = changed_key(before, name, role, collections, every_collection)
+        with self._changing() as held:
+            digest, before = _found(held, name_or_id)
+            after = replace(before, name=before.name if name is None else checked_name(name), role=role or before.role)
+            if every_collection or collections is not None:
+                after = replace(after, collections=None if every_collection else _sorted(collections))
             if after.name != before.name:
-                _check_free(connection, after.name)
-            if after != before:
-                allowed = None if after.collections is None else orjson.dumps(after.collections).decode()
-                values = {"name": after.name, "role": after.role, "collections": allowed}
-                connection.execute(update(keys).where(keys.c.id == before.id).values(values))
-                bump(connection, "keys")
+                _check_free(held, after.name)
+            held[before.id] = (digest, after)
             if keep_owner and before.is_owner:
-                _check_owner(connection, before)
+                _check_owner_left(held, before)
         return after
 
     def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
-        with changes(self._reader.engine) as connection:
-            found = _found(connection, name_or_id)
-            connection.execute(delete(keys).where(keys.c.id == found.id))
-            bump(connection, "keys")
-            if keep_owner and found.is_owner:
-                _check_owner(connection, found)
-        return found
+        with self._changing() as held:
+            _, gone = _found(held, name_or_id)
+            del held[gone.id]
+            if keep_owner and gone.is_owner:
+                _check_owner_left(held, gone)
+        return gone
 
     def exist(self) -> bool:
-        return bool(self._current())
+        return any(True for _ in self._with_digest(""))
 
     def verify(self, secret: str) -> Key | None:
         digest = digest_of(secret)
-        # Looked up by its first characters, which say nothing of use: nobody can choose a guess by its digest. All of
-        # it is compared in constant time.
-        for held, key in self._current().get(digest[:_SHELF], ()):
-            if hmac.compare_digest(held, digest):
+        for known, key in self._with_digest(digest):
+            if hmac.compare_digest(known, digest):
                 self._note(key.id)
                 return key
         return None
 
     def of(self, key_id: str) -> Key | None:
-        key = next((one for held in self._current().values() for _, one in held if one.id == key_id), None)
+        key = next((key for _, key in self._with_digest("") if key.id == key_id), None)
         if key is not None:
             self._note(key.id)
         return key
+
+
+class SqlKeys(StoredKeys):
+    def __init__(self, reader: PreparedReader, background: BackgroundWriter) -> None:
+        self._reader = reader
+        self._background = background
+        self._find_revision = SqlStatement(select(state.c.value).where(state.c.name == "keys"))
+        self._find = SqlStatement(_EVERY)
+        self._lock = threading.Lock()
+        self._read: tuple[int, Known] = (-1, {})  # a revision, and the keys as they were then or later
+        self._noted: dict[str, float] = {}  # key id -> when its use was last written down, monotonic
+
+    def list(self) -> list[Key]:
+        self._background.flush()
+        return [_key(row) for row in self._reader.rows(self._find)]
+
+    @contextmanager
+    def _changing(self) -> Iterator[Held]:
+        with changes(self._reader.engine) as connection:
+            before = {key.id: (row[0], key) for row in connection.execute(_EVERY) for key in [_key(row)]}
+            after = dict(before)
+            yield after
+            for key_id in before.keys() - after.keys():
+                connection.execute(delete(keys).where(keys.c.id == key_id))
+            for key_id, (digest, key) in after.items():
+                row = key.to_dict() | {"digest": digest}
+                row["collections"] = None if key.collections is None else orjson.dumps(key.collections).decode()
+                if key_id not in before:
+                    connection.execute(insert(keys).values(row))
+                elif before[key_id] != (digest, key):
+                    connection.execute(update(keys).where(keys.c.id == key_id).values(row))
+            if after != before:
+                bump(connection, "keys")
+
+    def _with_digest(self, digest: str) -> Iterable[tuple[str, Key]]:
+        # Looked up by its first characters, which say nothing of use: nobody can choose a guess by its digest. All of
+        # it is compared in constant time.
+        known = self._current()
+        return known.get(digest[:_SHELF], ()) if digest else (found for shelf in known.values() for found in shelf)
 
     def _current(self) -> Known:
         """The keys as they are now, or became after this was called."""
         rows = self._reader.rows(self._find_revision)
         revision = int(rows[0][0]) if rows else 0
-        held, known = self._read
-        if revision == held:
+        seen, known = self._read
+        if revision == seen:
             return known
         # Read after its revision, so never older than it says.
         found: dict[str, Sequence[tuple[str, Key]]] = {}
@@ -133,7 +165,7 @@ class SqlKeys:
         return found
 
     def _note(self, key_id: str) -> None:
-        """Writes down, in the background, that a key was used; at most once a minute, all processes together."""
+        """In the background; at most once a minute, all processes together."""
         moment = time.monotonic()
         if moment - self._noted.get(key_id, -NOTED_EVERY_S) < NOTED_EVERY_S:
             return
@@ -141,58 +173,52 @@ class SqlKeys:
         self._background.submit(lambda connection: _write_use(connection, key_id))
 
 
-def _found(connection: Connection, name_or_id: str) -> Key:
-    wanted = storable(name_or_id)
-    columns = [keys.c[name] for name in Key.__slots__]
-    query = select(keys.c.digest, *columns).where(or_(keys.c.name == wanted, keys.c.id == wanted))
-    found = connection.execute(query).first()
-    if found is None:
-        raise unknown_key(name_or_id)
-    return _key(found)
+class MemoryKeys(StoredKeys):
+    def __init__(self) -> None:
+        self._held: Held = {}
+
+    @contextmanager
+    def _changing(self) -> Iterator[Held]:
+        held = dict(self._held)
+        yield held
+        self._held = held
+
+    def _with_digest(self, digest: str) -> Iterable[tuple[str, Key]]:
+        return list(self._held.values())
+
+    def _note(self, key_id: str) -> None:
+        digest, key = self._held[key_id]
+        self._held[key_id] = (digest, replace(key, last_used=now()))
 
 
-def _check_free(connection: Connection, name: str) -> None:
+def _sorted(collections: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if collections is None else tuple(sorted(set(collections)))
+
+
+def _found(held: Held, name_or_id: str) -> tuple[str, Key]:
+    for digest, key in held.values():
+        if storable(name_or_id) in (key.name, key.id):
+            return digest, key
+    raise NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
+
+
+def _check_free(held: Held, name: str) -> None:
     """No other key may be called so, nor have it as its id: either names a key."""
-    if connection.execute(select(keys.c.id).where(or_(keys.c.name == name, keys.c.id == name))).first():
-        raise is_taken(name)
+    if any(name in (key.name, key.id) for _, key in held.values()):
+        raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
 
 
-def _check_owner(connection: Connection, changed: Key) -> None:
-    columns = [keys.c[name] for name in Key.__slots__]
-    check_owner_left([_key(row) for row in connection.execute(select(keys.c.digest, *columns))], changed)
-
-
-# What any store of keys goes by.
-
-
-def new_secret() -> str:
-    return PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-
-
-def changed_key(
-    key: Key, name: str | None, role: str | None, collections: Sequence[str] | None, every_collection: bool
-) -> Key:
-    after = replace(key, name=key.name if name is None else checked_name(name), role=role or key.role)
-    if every_collection:
-        return replace(after, collections=None)
-    return after if collections is None else replace(after, collections=tuple(sorted(set(collections))))
-
-
-def check_owner_left(left: Sequence[Key], changed: Key) -> None:
+def _check_owner_left(held: Held, changed: Key) -> None:
     """There are no keys, or one of them may change keys."""
-    if left and not any(key.is_owner for key in left):
+    if held and not any(key.is_owner for _, key in held.values()):
         raise UsageError(
             f"'{changed.name}' is the last key that may change keys and settings",
             hint="make another admin of every collection first, or use the command line of the server",
         )
 
 
-def unknown_key(name_or_id: str) -> NotFound:
-    return NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
-
-
-def is_taken(name: str) -> UsageError:
-    return UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
+def new_secret() -> str:
+    return PREFIX + secrets.token_urlsafe(SECRET_BYTES)
 
 
 def _write_use(connection: Connection, key_id: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -15,14 +15,14 @@ import orjson
 from numpy.typing import NDArray
 
 from refdesk.answer import Spent, Turn
-from refdesk.errors import NotFound, UsageError
-from refdesk.records import AskedQuestion, Conversation, Feedback, Key, Measured, Message, Older, may_see
-from refdesk.settings import Settings, preset, specs
+from refdesk.errors import UsageError
+from refdesk.records import AskedQuestion, Conversation, Feedback, Measured, Message, Older, may_see
+from refdesk.settings import Settings
 from refdesk.store.analytics import COLUMNS, UsageTally, accuracy, window
 from refdesk.store.answers import JSON_OPTIONS, checked_correction, checked_days, lengths_of, unknown_answer
 from refdesk.store.conversations import answered, check_turns, checked_id, title_of, unknown_conversation
 from refdesk.store.database import storable
-from refdesk.store.keys import changed_key, check_owner_left, checked_name, digest_of, is_taken, new_secret, unknown_key
+from refdesk.store.keys import MemoryKeys, new_secret
 from refdesk.store.rows import now
 from refdesk.store_ports import Judge
 from refdesk.types import EVERYTHING, Access
@@ -255,74 +255,6 @@ class MemoryFeedback:
             raise unknown_answer(answer_id)
 
 
-class MemoryKeys:
-    """The `KeyStore` port."""
-
-    def __init__(self) -> None:
-        self._keys: dict[str, tuple[str, Key]] = {}  # by id: the secret's digest, and the key
-
-    def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
-        name, secret = checked_name(name), new_secret()
-        self._check_free(name)
-        allowed = None if collections is None else tuple(sorted(set(collections)))
-        key = Key(uuid.uuid4().hex[:16], name, role, allowed, now())
-        self._keys[key.id] = (digest_of(secret), key)
-        return key, secret
-
-    def list(self) -> list[Key]:
-        return sorted((key for _, key in self._keys.values()), key=lambda key: key.name)
-
-    def change(
-        self,
-        name_or_id: str,
-        *,
-        name: str | None = None,
-        role: str | None = None,
-        collections: Sequence[str] | None = None,
-        every_collection: bool = False,
-        keep_owner: bool = False,
-    ) -> Key:
-        before = self._known(name_or_id)
-        after = changed_key(before, name, role, collections, every_collection)
-        if after.name != before.name:
-            self._check_free(after.name)
-        if keep_owner and before.is_owner:
-            check_owner_left([after if one == before else one for one in self.list()], before)
-        self._keys[before.id] = (self._keys[before.id][0], after)
-        return after
-
-    def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
-        gone = self._known(name_or_id)
-        if keep_owner and gone.is_owner:
-            check_owner_left([one for one in self.list() if one != gone], gone)
-        del self._keys[gone.id]
-        return gone
-
-    def exist(self) -> bool:
-        return bool(self._keys)
-
-    def verify(self, secret: str) -> Key | None:
-        digest = digest_of(secret)
-        return next((self.of(key.id) for held, key in self._keys.values() if held == digest), None)
-
-    def of(self, key_id: str) -> Key | None:
-        if key_id not in self._keys:
-            return None
-        digest, key = self._keys[key_id]
-        self._keys[key_id] = (digest, replace(key, last_used=now()))
-        return key
-
-    def _known(self, name_or_id: str) -> Key:
-        for key in self.list():
-            if name_or_id in (key.name, key.id):
-                return key
-        raise unknown_key(name_or_id)
-
-    def _check_free(self, name: str) -> None:
-        if any(name in (key.name, key.id) for key in self.list()):
-            raise is_taken(name)
-
-
 class MemorySessions:
     """The `SessionStore` port."""
 
@@ -341,41 +273,6 @@ class MemorySessions:
 
     def end(self, token: str) -> None:
         self._tokens.pop(token, None)
-
-
-class MemorySettings:
-    """The `SettingsStore` port."""
-
-    def __init__(self, base: Settings | None = None) -> None:
-        self.base = base or Settings()
-        self.notes: tuple[str, ...] = ()
-        self._values: dict[str, Any] = {}
-        self._current = self.base
-
-    def load(self) -> dict[str, Any]:
-        return dict(self._values)
-
-    def current(self) -> Settings:
-        return self._current
-
-    def set(self, name: str, value: Any) -> None:
-        self.change({name: value})
-
-    def reset(self, name: str | None = None) -> None:
-        if name is not None and name not in {spec.name for spec in specs()}:
-            raise NotFound(f"there is no setting '{name}'", hint="see docs/settings.md")
-        self.change({}, list(self._values) if name is None else [name])
-
-    def use_preset(self, name: str) -> None:
-        self.change(*preset(name))
-
-    def change(self, values: Mapping[str, Any], reset: Iterable[str] = ()) -> None:
-        gone = set(reset) - values.keys()
-        left = {name: value for name, value in self._values.items() if name not in gone} | dict(values)
-        changed = self.base.changed(left)
-        checked = {name: value for name, value, _ in changed.items()}
-        self._values = {name: checked[name] for name in sorted(left)}
-        self._current = changed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,9 @@
-"""A library's own settings in SQL: changed while programs run, seen by each of them at its next question."""
+"""A library's own settings: changed while programs run, seen by each of them at its next question."""
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,20 +18,28 @@ from refdesk.store.schema import settings as table
 from refdesk.store.schema import state
 
 
-class SqlSettings:
-    """The `SettingsStore` port."""
+class StoredSettings(ABC):
+    """The `SettingsStore` port over values by name, kept wherever `_read` finds and `_write` leaves them."""
 
-    def __init__(self, reader: PreparedReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
-        self._reader = reader
+    def __init__(self, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
         self.base = base or Settings()
-        self._find_revision = SqlStatement(select(state.c.value).where(state.c.name == "settings"))
-        self._find = SqlStatement(select(table.c.name, table.c.value).order_by(table.c.name))
         self._lock = threading.Lock()
-        self._revision: str | None = None
+        self._seen: str | None = None  # the revision that these are of
         self._values: Mapping[str, Any] = {}
         self._settings = self.base
         self._base_notes = notes  # what refdesk.toml has and this version does not
         self._notes = notes
+
+    @abstractmethod
+    def _revision(self) -> str:
+        """Another text after each change."""
+
+    @abstractmethod
+    def _read(self) -> dict[str, Any]:
+        """What is stored, also what this version does not know."""
+
+    @abstractmethod
+    def _write(self, values: Mapping[str, Any], gone: Iterable[str]) -> None: ...
 
     def load(self) -> dict[str, Any]:
         """The values that are set and that this version knows; read anew only when somebody has changed one."""
@@ -50,7 +59,7 @@ class SqlSettings:
         self.change({name: value})
 
     def reset(self, name: str | None = None) -> None:
-        stored = self._stored()
+        stored = self._read()
         if name is not None and name not in stored and name not in {spec.name for spec in specs()}:
             raise NotFound(f"there is no setting '{name}'", hint="see docs/settings.md")
         self.change({}, stored if name is None else [name])
@@ -62,27 +71,58 @@ class SqlSettings:
         gone = set(reset) - values.keys()
         left = {name: value for name, value in self.load().items() if name not in gone}
         checked = {name: value for name, value, _ in self.base.changed(left | dict(values)).items()}
-        rows = [{"name": name, "value": orjson.dumps(checked[name]).decode(), "updated_at": now()} for name in values]
-        with changes(self._reader.engine) as connection:
-            connection.execute(delete(table).where(table.c.name.in_([*gone, *values])))
-            if rows:
-                connection.execute(insert(table), rows)
-            bump(connection, "settings")
-
-    def _stored(self) -> list[str]:
-        """Also those that this version does not know."""
-        return [name for name, _ in self._reader.rows(self._find)]
+        self._write({name: checked[name] for name in values}, gone)
 
     def _refresh(self) -> None:
-        rows = self._reader.rows(self._find_revision)
-        revision = str(rows[0][0]) if rows else ""
-        if revision == self._revision:
+        revision = self._revision()
+        if revision == self._seen:
             return
-        stored = {name: orjson.loads(value) for name, value in self._reader.rows(self._find)}
+        stored = self._read()
         with self._lock:
             self._values, self._settings, notes = _usable(self.base, stored)
             self._notes = (*self._base_notes, *notes)
-            self._revision = revision
+            self._seen = revision
+
+
+class SqlSettings(StoredSettings):
+    def __init__(self, reader: PreparedReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
+        super().__init__(base, notes)
+        self._reader = reader
+        self._find_revision = SqlStatement(select(state.c.value).where(state.c.name == "settings"))
+        self._find = SqlStatement(select(table.c.name, table.c.value).order_by(table.c.name))
+
+    def _revision(self) -> str:
+        rows = self._reader.rows(self._find_revision)
+        return str(rows[0][0]) if rows else ""
+
+    def _read(self) -> dict[str, Any]:
+        return {name: orjson.loads(value) for name, value in self._reader.rows(self._find)}
+
+    def _write(self, values: Mapping[str, Any], gone: Iterable[str]) -> None:
+        moment = now()
+        with changes(self._reader.engine) as connection:
+            connection.execute(delete(table).where(table.c.name.in_([*gone, *values])))
+            for name, value in values.items():
+                row = {"name": name, "value": orjson.dumps(value).decode(), "updated_at": moment}
+                connection.execute(insert(table).values(row))
+            bump(connection, "settings")
+
+
+class MemorySettings(StoredSettings):
+    def __init__(self, base: Settings | None = None) -> None:
+        super().__init__(base)
+        self._stored: dict[str, Any] = {}
+        self._changes = 0
+
+    def _revision(self) -> str:
+        return str(self._changes)
+
+    def _read(self) -> dict[str, Any]:
+        return dict(sorted(self._stored.items()))
+
+    def _write(self, values: Mapping[str, Any], gone: Iterable[str]) -> None:
+        self._stored = {name: value for name, value in self._stored.items() if name not in set(gone)} | dict(values)
+        self._changes += 1
 
 
 def _usable(base: Settings, stored: Mapping[str, Any]) -> tuple[dict[str, Any], Settings, tuple[str, ...]]:
