@@ -15,13 +15,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from refdesk.config import SHIPPED_EMBEDDER
 from refdesk.disk import hash_file
 from refdesk.errors import DiskFull, RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.discover import FoundFile, discover, look
-from refdesk.ingest.pipeline import Finished, InProcess, NewDocument, Pipeline
+from refdesk.ingest.pipeline import Finished, NewDocument, Pipeline
 from refdesk.ingest.worker import Preparer
-from refdesk.ingest.workers import AttachedFile, EmbedsHere, EmbedTask, PreparedFile, PrepareTask, Setup, WorkerPool
+from refdesk.ingest.workers import (
+    AttachedFile,
+    EmbedsHere,
+    EmbedTask,
+    InProcess,
+    PreparedFile,
+    PrepareTask,
+    Setup,
+    WorkerPool,
+    worker_pool,
+)
 from refdesk.ports import Embedder
 from refdesk.records import NewText
 from refdesk.settings import Settings
@@ -62,7 +71,6 @@ def at_work(jobs: Jobs, files: Files) -> Iterator[Run]:
             jobs.end(worker)
 
 
-MOST_WORKERS = 8
 UPLOAD = "upload:"  # what the source of their documents begins with
 TELL_S = 0.25  # progress is written down this often at most, and what was cancelled is looked for
 COUNTS = ("pages_done", "pages_total", "chunks_done", "chunks_total")
@@ -241,7 +249,7 @@ class Intake:
 
     def _take_in(self, sources: list[NewDocument]) -> None:
         self._writer.register([s.document for s in sources], [s.modified for s in sources], self._worker)
-        pool = self._pool()
+        pool = worker_pool(self._setup, lambda task: self._embedder.embed_chunks(task.chunks))
         try:
             self._pipeline(pool).run(sources)
         finally:
@@ -263,13 +271,6 @@ class Intake:
         self._taken = {}
         self._jobs.remove(gone)
         self._jobs.change([*free, *failed], self._worker)
-
-    def _pool(self) -> WorkerPool | EmbedsHere:
-        size = _workers(self._settings)
-        pool = WorkerPool(size, self._setup, memory_limit_mb=self._settings.memory_limit_mb)
-        if self._setup.config.embedder == SHIPPED_EMBEDDER:
-            return pool
-        return EmbedsHere(pool, size, lambda task: self._embedder.embed_chunks(task.chunks))
 
     def _sources(self, found: Sequence[FoundFile], collection: str, metadata: dict[str, str]) -> list[NewDocument]:
         """What has to be taken in; of new files with the same content, one."""
@@ -587,10 +588,6 @@ def _lies_below(source: str, folders: Iterable[Path]) -> bool:
 def _text(name: str) -> str:
     """What can be shown of a file's name."""
     return name.encode(errors="replace").decode()
-
-
-def _workers(settings: Settings) -> int:
-    return settings.workers or max(1, min(MOST_WORKERS, os.cpu_count() or 1))
 
 
 def _ignore(done: int, total: int) -> None:

@@ -124,9 +124,6 @@ class ParseWorkers(Protocol):
     @property
     def idle(self) -> bool: ...
 
-    @property
-    def busy(self) -> bool: ...
-
     def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None: ...
 
     def cancel(self, ticket: int) -> None: ...
@@ -417,43 +414,3 @@ def _is_named(source: NewDocument) -> bool:
 def _kind(source: NewDocument) -> str:
     """By the ending of its name: what the file really is, nobody knows yet."""
     return PurePath(source.document.name).suffix.lower()
-
-
-class InProcess:
-    """`Workers` without processes: does each task when it is handed in."""
-
-    def __init__(self, perform: Callable[[Any], Any]) -> None:
-        self._perform = perform
-        self._results: list[_Result] = []
-
-    @property
-    def idle(self) -> bool:
-        return not self._results
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._results)
-
-    def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
-        try:
-            result = _Result(ticket, "done", self._perform(task))
-        except RefdeskError as error:
-            result = _Result(ticket, "failed", error)
-        except Exception as error:  # what its author did not think of costs this document only
-            reason = DocumentError(f"reading it failed: {type(error).__name__}: {error}"[:300])
-            result = _Result(ticket, "failed", reason)
-        self._results.append(result)
-
-    def cancel(self, ticket: int) -> None:
-        self._results = [result for result in self._results if result.ticket != ticket]
-
-    def events(self, timeout_s: float) -> Iterator[Any]:
-        results, self._results = self._results, []
-        yield from results
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    ticket: int
-    kind: str
-    value: Any

@@ -31,9 +31,9 @@ import numpy as np
 import orjson
 
 from refdesk import errors
-from refdesk.config import Config
+from refdesk.config import SHIPPED_EMBEDDER, Config
 from refdesk.disk import hash_bytes
-from refdesk.errors import ParserDied, ParseTimeout, RefdeskError
+from refdesk.errors import DocumentError, ParserDied, ParseTimeout, RefdeskError
 from refdesk.ports import Embedded
 from refdesk.settings import Settings
 from refdesk.types import Chunk, Document, Prepared
@@ -252,6 +252,7 @@ def _exactly(value: Any, wanted: type[Any]) -> Any:
     return value
 
 
+MOST_WORKERS = 8
 CLOSE_PATIENCE_S = 2.0
 HOSTILE = "do not trust where it came from"
 LOOK_S = 0.02  # how long a thread that has embedded waits to be seen
@@ -340,10 +341,6 @@ class WorkerPool:
     def working(self) -> int:
         """How many workers are at a task."""
         return sum(worker.ticket is not None for worker in self._workers)
-
-    @property
-    def busy(self) -> bool:
-        return self.working > 0
 
     def submit(
         self, ticket: int, task: PrepareTask | EmbedTask, *, time_limit_s: float, file_time_limit_s: float = math.inf
@@ -464,10 +461,6 @@ class EmbedsHere:
     def idle(self) -> bool:
         return self._pool.idle and len(self._running) + self._pool.working < self._size
 
-    @property
-    def busy(self) -> bool:
-        return bool(self._running) or self._pool.busy
-
     def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
         if isinstance(task, EmbedTask):
             self._running[ticket] = self._threads.submit(self._embed, task)  # a request has time limits of its own
@@ -489,3 +482,40 @@ class EmbedsHere:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._pool.close()
+
+
+def worker_pool(setup: Setup, embed: Callable[[EmbedTask], Any]) -> WorkerPool | EmbedsHere:
+    """As many workers as the settings say; `embed` is what this process does with chunks when it has to."""
+    settings = setup.settings
+    size = settings.workers or max(1, min(MOST_WORKERS, os.cpu_count() or 1))
+    pool = WorkerPool(size, setup, memory_limit_mb=settings.memory_limit_mb)
+    return pool if setup.config.embedder == SHIPPED_EMBEDDER else EmbedsHere(pool, size, embed)
+
+
+class InProcess:
+    """A pool without processes: does each task when it is handed in."""
+
+    def __init__(self, perform: Callable[[Any], Any]) -> None:
+        self._perform = perform
+        self._results: list[WorkerEvent] = []
+
+    @property
+    def idle(self) -> bool:
+        return not self._results
+
+    def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
+        try:
+            result = WorkerEvent(ticket, "done", self._perform(task))
+        except RefdeskError as error:
+            result = WorkerEvent(ticket, "failed", error)
+        except Exception as error:  # what its author did not think of costs this document only
+            reason = DocumentError(f"reading it failed: {type(error).__name__}: {error}"[:300])
+            result = WorkerEvent(ticket, "failed", reason)
+        self._results.append(result)
+
+    def cancel(self, ticket: int) -> None:
+        self._results = [result for result in self._results if result.ticket != ticket]
+
+    def events(self, timeout_s: float) -> Iterator[WorkerEvent]:
+        results, self._results = self._results, []
+        yield from results
