@@ -324,6 +324,8 @@ def test_quick_asks_no_second_model(asker: Asker, server: WireServer) -> None:
 def test_general_mode_searches_nothing_and_proves_nothing(asker: Asker, server: WireServer) -> None:
     server.say("Tides come from the moon [1].")
     answer = asker.ask("What makes the tides?", mode="general")
+    assert "No documents were searched" in server.requests[-1].system
+    assert server.requests[-1].question == "What makes the tides?"
     assert answer.content == "Tides come from the moon."
     assert not answer.citations and answer.confidence.level == "low" and "no documents" in answer.confidence.reason
 

@@ -13,7 +13,7 @@ import pytest
 from context_samples import chunk, passage, query
 from refdesk.answer import Context, Plan, Turn
 from refdesk.ask.citations import render
-from refdesk.ask.generate import converse, generate
+from refdesk.ask.generate import generate
 from refdesk.ask.plan import Budget, make_request, recent
 from refdesk.models import model_info
 from refdesk.ports import Piece
@@ -88,20 +88,6 @@ def test_closing_the_pieces_ends_the_request(server: WireServer) -> None:
             break
         asyncio.run(asyncio.sleep(0.02))
     assert server.requests[0].disconnected
-
-
-@pytest.mark.parametrize(("small_talk", "phrase"), [(False, "No documents were searched"), (True, "friendly")])
-def test_without_documents_the_model_is_told_so(server: WireServer, small_talk: bool, phrase: str) -> None:
-    server.say("Hello.")
-
-    async def run() -> str:
-        talk = converse(query("Hi"), TURNS, llm(server), Settings(), Trace(), conversational=small_talk)
-        return "".join([piece.text async for piece in talk])
-
-    assert asyncio.run(run()) == "Hello."
-    assert phrase in server.requests[0].system
-    assert server.requests[0].question == "Hi"
-    assert len(server.requests[0].json["messages"]) == 4
 
 
 def request(name: str = "openai:gpt-4o-mini", plan: Plan = PLAN, limit: int | None = None, **changed: Any) -> Any:

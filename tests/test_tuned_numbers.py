@@ -14,13 +14,14 @@ from refdesk.ask.answer_type import AnswerType, holds, read
 from refdesk.ask.assemble import grow
 from refdesk.ask.classify import sides
 from refdesk.ask.draft import parse_suggestions
+from refdesk.ask.figures import agrees, figures
 from refdesk.ask.followup import stand_alone
 from refdesk.ask.judge import Relevance, doubted, level, nearest_topics
 from refdesk.ask.library import match_names
 from refdesk.ask.paraphrase import threshold
 from refdesk.ask.retrieve import relevant
 from refdesk.ask.sentences import question_words, tabulate
-from refdesk.ask.support import SourceSentence, Support, judge_claim
+from refdesk.ask.support import SourceSentence, Support, check_figures, judge_claim
 from refdesk.ask.understand import features, meanings
 from refdesk.ask.verify import checkable
 from refdesk.settings import Settings
@@ -238,6 +239,38 @@ def test_verdicts() -> None:
     assert verdict(0.1, 0.5, ["says 4"])[0] == verdict(0.6, 0.0, ["says 4"])[0] == "contradicted"
     assert verdict(0.59, 0.49, ["says 4"])[0] == "unsupported" and verdict(0.67, 0.0, ())[1] >= 0.5
     assert verdict(0.65, 0.0, ())[1] < 0.5 and verdict(0.7, 0.5, ["says 4"])[1] < 0.2
+
+
+@pytest.mark.parametrize(
+    ("claim", "heading", "is_said"),
+    [
+        ("Sales were 4,200 euros.", "In thousands", True),
+        ("Sales were 4.2 million euros.", "In millions", True),
+        ("Sales were 4.2 billion euros.", "EUR in billions", True),
+        ("Sales were 4.2 million euros.", "€m", True),
+        ("Sales were 4.2 billion euros.", "€bn", True),
+        ("Sales were 4.2 billion euros.", "In millions", False),
+    ],
+)
+def test_figures_of_a_table_have_its_scale(claim: str, heading: str, is_said: bool) -> None:
+    wrong, missing = check_figures(claim, figures(claim), "Sales | 4.2", f"{heading}\nSales | 4.2")
+    assert (not wrong and not missing) == is_said
+
+
+@pytest.mark.parametrize(
+    ("claim", "source", "is_same"),
+    [
+        ("at 3:00", "at 15:00", True),
+        ("at 3:30", "at 15:00", False),
+        ("at 3 am", "at 3 pm", False),
+        ("the first", "the first", True),
+        ("the first", "the second", False),
+        ("the 2nd", "the second", True),
+    ],
+)
+def test_times_and_places_agree(claim: str, source: str, is_same: bool) -> None:
+    (one,), (other,) = figures(claim), figures(source)
+    assert agrees(one, other) == is_same
 
 
 def test_three_hundred_sentences_are_checked() -> None:

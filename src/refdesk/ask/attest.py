@@ -10,6 +10,7 @@ citation, and every citation quotes a sentence of the passage that marker n stan
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -312,17 +313,16 @@ class Sheet:
                 stems = self._chunk_stems(passage, place)
                 for index, sentence in enumerate(chunk.sentences):
                     text = chunk.text[sentence.start : sentence.end]
-                    cosine = float(near[index]) if near is not None else -1.0
+                    cosine = float(near[index]) if near is not None else math.nan
                     found.append(SourceSentence(number, place, index, text, stems[index], cosine))
         return self._measured(found, vector)
 
     def _measured(self, lines: list[SourceSentence], vector: NDArray[np.float32]) -> list[SourceSentence]:
         """Sentences without a stored vector (a neighbour that was joined): the few that may matter are embedded."""
-        if all(line.cosine >= -0.99 for line in lines):
-            return lines
-        unknown = sorted((line for line in lines if line.cosine < -0.99), key=lambda line: -len(line.stems))[:3]
+        missing = [line for line in lines if math.isnan(line.cosine)]
+        unknown = sorted(missing, key=lambda line: -len(line.stems))[:3]
         known = {id(line): float(self._embed(line.text) @ vector) for line in unknown}
-        return [line._replace(cosine=known.get(id(line), 0.3)) if line.cosine < -0.99 else line for line in lines]
+        return [line._replace(cosine=known.get(id(line), 0.3)) if math.isnan(line.cosine) else line for line in lines]
 
     def _chunk_stems(self, passage: Passage, place: int) -> list[frozenset[str]]:
         key = (passage.number, place)

@@ -115,9 +115,8 @@ def features(query: Query, hits: Sequence[Hit], table: SentenceTable, idf: Mappi
     evidence = COSINE * table.cosine + COVERAGE * table.coverage + PROXIMITY * table.proximity
     evidence = evidence + LEXICAL * lexical[table.chunk]
     best = int(evidence.argmax())
-    passages = np.full(len(hits), -1.0, dtype=np.float32)
-    np.maximum.at(passages, table.chunk, evidence)
-    ranked = np.sort(passages[passages > -1.0])[::-1]
+    starts = np.unique(table.chunk, return_index=True)[1]
+    ranked = np.sort(np.maximum.reduceat(evidence, starts))[::-1]  # each passage by its best sentence
     others = ranked[1 : 1 + BESIDE]
     place = int(table.chunk[best])
     return {
@@ -167,7 +166,7 @@ def _sum(weights: Mapping[str, float], found: Mapping[str, float]) -> float:
 
 
 def logistic(value: float) -> float:
-    return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, value))))
+    return 1.0 / (1.0 + math.exp(-value))
 
 
 # Is the answer enough? What of the question it covers, where its sources disagree, what is missing.
@@ -309,7 +308,7 @@ def _standing(found: Mapping[str, float], score: float) -> str:
 
 def grounding(claims: Sequence[Claim]) -> float:
     """The mean worth of the claims, the longer ones counting more."""
-    weights = [max(1, len(claim.text)) for claim in claims]
+    weights = [len(claim.text) for claim in claims]
     total = sum(weight * WORTH[claim.verdict] for claim, weight in zip(claims, weights, strict=True))
     return total / sum(weights)
 

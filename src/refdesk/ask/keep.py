@@ -452,7 +452,7 @@ def _first_sentences(text: str, number: int | None, most: int) -> str:
     """The first sentences of a text within `most` tokens; when not even one fits, the first words of it."""
     if number is None and rough_tokens(text) <= most:
         return text
-    text = text[: most * 2 * CHARACTERS_PER_TOKEN + 200]  # no more can fit; a message may be megabytes long
+    text = text[: most * CHARACTERS_PER_TOKEN + 1]  # no more can fit; a message may be megabytes long
     end = 0
     for _, stop in sentences(text)[:number]:
         if rough_tokens(text[:stop]) > most:

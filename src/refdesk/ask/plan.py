@@ -48,7 +48,6 @@ MOST_GENERATION = 4_000
 MOST_HIDDEN = 8_000  # for models that think before they write: their thoughts count as written
 FEWEST_PASSAGES = 500  # tokens, however little an answer may cost: the best passage
 FEWEST_WRITTEN = 300
-EXTRACTIVE_WINDOW = 8_000  # without a model nothing is read by one; this bounds the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Budget:
         """The shares of this model's window, bounded by the settings; without a model a generous default."""
         if info is None:
             passages = settings.max_context_tokens or 6_000
-            return cls(max(EXTRACTIVE_WINDOW, passages), 0, 0, passages, settings.max_answer_tokens or 1_000)
+            return cls(passages, 0, 0, passages, settings.max_answer_tokens)
         window = info.context_window
         system, history, passages, generation = (int(share * window) for share in SHARES[info.tier])
         most_written = MOST_HIDDEN if info.thinks else MOST_GENERATION

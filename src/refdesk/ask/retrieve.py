@@ -341,7 +341,8 @@ def chunk_vectors(hits: Sequence[Hit], rows: Rows) -> NDArray[np.float32]:
     if own:
         starts = np.cumsum([0, *(len(one) for one in own[:-1])])
         sums = np.add.reduceat(np.concatenate(own), starts, axis=0, dtype=np.float32)
-        found[known] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
+        with np.errstate(invalid="ignore"):
+            found[known] = np.nan_to_num(sums / np.linalg.norm(sums, axis=1, keepdims=True))
     return found
 
 
