@@ -7,6 +7,7 @@ import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from math import inf
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -243,10 +244,10 @@ def _borderless(rows: list[_Cells], words: Words) -> PageTable | None:
     if numeric < 0.4 * total and not _regular(tabular):
         return None
     bounds = _bounds([run for cells in rows for run in cells.row])
-    placed = _in_columns([cells.cells for cells in rows])
+    placed, edges = _in_columns([cells.cells for cells in rows])
     if sum(cell.columns for row in placed for cell in row if cell) < FILLED * len(placed) * len(placed[0]):
         return None  # the labels of a chart
-    return PageTable(placed, _header_rows(rows), *bounds, _column_edges(tabular), False, words)
+    return PageTable(placed, _header_rows(rows), *bounds, edges, False, words)
 
 
 @dataclass(slots=True, eq=False)
@@ -254,10 +255,7 @@ class _Column:
     left: float
     right: float
     cells: list[tuple[int, Row]]  # (row, cell)
-
-    @property
-    def rows(self) -> set[int]:
-        return {row for row, _ in self.cells}
+    rows: set[int]
 
     def overlaps(self, left: float, right: float) -> bool:
         shared = min(self.right, right) - max(self.left, left)
@@ -266,10 +264,11 @@ class _Column:
     def join(self, other: _Column) -> None:
         self.left, self.right = min(self.left, other.left), max(self.right, other.right)
         self.cells += other.cells
+        self.rows |= other.rows
 
 
-def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
-    """The cells of each row under their columns, an empty one where a row has none.
+def _in_columns(rows: list[list[Row]]) -> tuple[list[list[Cell]], tuple[float, ...]]:
+    """The cells of each row under their columns, an empty one where a row has none; and where the columns end.
 
     Narrow cells come first: what overlaps is one column, but a cell over two that stand side by side in some row spans
     them, and is put into the first.
@@ -283,7 +282,7 @@ def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
         if any(a.rows & b.rows for a, b in itertools.combinations(hits, 2)):
             spanning.append((index, cell))
             continue
-        column = _Column(left, right, [(index, cell)])
+        column = _Column(left, right, [(index, cell)], {index})
         for hit in hits:
             column.join(hit)
             columns.remove(hit)
@@ -297,7 +296,8 @@ def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
         below = [n for n, column in enumerate(columns) if column.overlaps(cell[0].left, cell[-1].right)]
         placed[index][below[0]] += cell
         placed[index][below[0]].columns = below[-1] - below[0] + 1
-    return placed
+    usual = [column for column in columns[1:] if len(column.cells) >= max(2, 0.3 * len(rows))]
+    return placed, tuple(median(cell[-1].right for _, cell in column.cells) for column in usual)
 
 
 def _heads_joined(columns: list[_Column]) -> list[_Column]:
@@ -332,21 +332,6 @@ def _header_rows(rows: list[_Cells]) -> int:
             return index if index <= MAX_HEADER_ROWS else 0
     bold = all(run.bold for run in rows[0].row) and not all(run.bold for run in rows[1].row)
     return 1 if bold else 0
-
-
-def _column_edges(tabular: list[_Cells]) -> tuple[float, ...]:
-    """The right edges that columns share, left to right."""
-    edges = sorted(cell[-1].right for cells in tabular for cell in cells.cells[1:])
-    found: list[float] = []
-    index = 0
-    while index < len(edges):
-        stop = index
-        while stop < len(edges) and edges[stop] - edges[index] < 3 * ALIGNED:
-            stop += 1
-        if stop - index >= max(2, 0.3 * len(tabular)):
-            found.append(edges[stop - 1])
-        index = stop
-    return tuple(found)
 
 
 def same_columns(upper: PageTable, lower: PageTable) -> bool:
