@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from refdesk.parsers.build import PERIOD, is_number, is_value
 from refdesk.parsers.pdf_layout import Region, Row, group_rows
-from refdesk.parsers.pdf_page import Box4, Floats, WordRun, Words, text_of
+from refdesk.parsers.pdf_page import CURRENCIES, Box4, Floats, WordRun, Words, text_of
 
 
 class Cell(list[WordRun]):
@@ -31,10 +32,6 @@ ALIGNED = 4.0  # points: cells of one column start, end or centre this close
 MIN_ROWS = 3
 MAX_HEADER_ROWS = 5
 FILLED = 0.33  # share of the places in a borderless table that are not empty
-_NUMBER = re.compile(
-    r"^[($€£¥+\-–—−]*+(?:\s++[($]*+)?\d[\d.,]*+\s*+[)%xX*]*+(\s*+\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I
-)
-_YEAR = re.compile(r"^(19|20)\d\d$")
 _MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\]|\(\s?[^\w\s]\s?\))$")
 _LEADER = re.compile(r"^[.·…_ ]{3,}$")
 _ENTRY = re.compile(r"(?<![.·…_])(?<![.·…_]\s)(?:\s?[.·…_]){5,}\s*\d{1,4}$")  # "Metric spaces . . . . . . 12"
@@ -164,7 +161,7 @@ def _cells(row: Row, words: Words) -> _Cells:
         if cells:
             previous = cells[-1][-1]
             gap = max(run.left - previous.right, previous.left - run.right)
-            near = gap < 0.6 * run.size and text not in _OPENERS
+            near = gap < 0.6 * run.size and text[:1] not in CURRENCIES
             closes = text in _CLOSERS and gap < 3 * run.size
             if near or texts[-1] in _OPENERS or closes:
                 cells[-1].append(run)
@@ -240,7 +237,7 @@ def _borderless(rows: list[_Cells], words: Words) -> PageTable | None:
             )
     if aligned < 0.7 * total:
         return None
-    numeric = sum(bool(_NUMBER.match(text)) for cells in tabular for text in cells.texts[1:])
+    numeric = sum(is_number(text) for cells in tabular for text in cells.texts[1:])
     if numeric < 0.4 * total and not _regular(tabular):
         return None
     bounds = _bounds([run for cells in rows for run in cells.row])
@@ -278,7 +275,7 @@ def _in_columns(rows: list[list[Row]]) -> tuple[list[list[Cell]], tuple[float, .
     cells = [(index, cell) for index, row in enumerate(rows) for cell in row]
     for index, cell in sorted(cells, key=lambda entry: entry[1][-1].right - entry[1][0].left):
         left, right = cell[0].left, max(cell[-1].right, cell[0].left + 1)
-        hits = [column for column in columns if column.overlaps(left, right)]
+        hits = [column for column in columns if index not in column.rows and column.overlaps(left, right)]
         if any(a.rows & b.rows for a, b in itertools.combinations(hits, 2)):
             spanning.append((index, cell))
             continue
@@ -294,6 +291,7 @@ def _in_columns(rows: list[list[Row]]) -> tuple[list[list[Cell]], tuple[float, .
             placed[index][number] += cell
     for index, cell in spanning:
         below = [n for n, column in enumerate(columns) if column.overlaps(cell[0].left, cell[-1].right)]
+        below = [n for n in below if index not in columns[n].rows] or below  # each row has one cell in a column
         placed[index][below[0]] += cell
         placed[index][below[0]].columns = below[-1] - below[0] + 1
     usual = [column for column in columns[1:] if len(column.cells) >= max(2, 0.3 * len(rows))]
@@ -313,7 +311,7 @@ def _heads_joined(columns: list[_Column]) -> list[_Column]:
 
 
 def _looks_financial(rows: list[_Cells]) -> bool:
-    return any(_NUMBER.match(text) and any(c in text for c in "$%,") for cells in rows for text in cells.texts[1:])
+    return any(is_number(text) and any(c in text for c in "$%,") for cells in rows for text in cells.texts[1:])
 
 
 def _regular(tabular: list[_Cells]) -> bool:
@@ -326,7 +324,7 @@ def _regular(tabular: list[_Cells]) -> bool:
 def _header_rows(rows: list[_Cells]) -> int:
     """Rows before the first that holds amounts: years and words over the columns are the header."""
     for index, cells in enumerate(rows):
-        has_amounts = any(map(_is_amount, cells.texts[1:])) and not _YEAR.match(cells.texts[0])
+        has_amounts = any(map(is_value, cells.texts[1:])) and not PERIOD.fullmatch(cells.texts[0])
         # A label of the first column opens the body too.
         if has_amounts or (not cells.is_tabular and index):
             return index if index <= MAX_HEADER_ROWS else 0
@@ -347,12 +345,7 @@ def same_columns(upper: PageTable, lower: PageTable) -> bool:
 
 def first_is_data(table: PageTable) -> bool:
     """The first row holds amounts, so the table has no header of its own."""
-    return any(_is_amount(text_of(cell, table.words)) for cell in table.rows[0])
-
-
-def _is_amount(text: str) -> bool:
-    """A number that is no year: years stand over columns."""
-    return _NUMBER.match(text) is not None and _YEAR.match(text) is None
+    return any(is_value(text_of(cell, table.words)) for cell in table.rows[0])
 
 
 # --- ruled tables: which cells do the lines of a page enclose? --------------------------------------------------------
@@ -511,7 +504,7 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
 def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
     """Several rows where no rules stand between them: numbers one below the other in a cell are never one value."""
     stacks = [group_rows(cell) for cell in row]
-    stacks = [stack for stack in stacks if len(stack) > 1 and all(_is_amount(text_of(level, words)) for level in stack)]
+    stacks = [stack for stack in stacks if len(stack) > 1 and all(is_value(text_of(level, words)) for level in stack)]
     if not stacks or sum(len(group_rows(cell)) > 1 for cell in row) < 2:
         return [row]
     heights = [level[0].middle for level in max(stacks, key=len)]
@@ -560,5 +553,5 @@ def _parts(run: WordRun, boxes: Any, words: Words) -> list[tuple[int, WordRun]]:
 def _header(rows: list[list[Cell]], words: Words) -> int:
     """The first row, unless it holds amounts itself; below one merged cell over the columns, the second row too."""
     filled = [text for cell in rows[0] if (text := text_of(cell, words))]
-    amounts = [text for text in filled if _NUMBER.match(text) and len(text) != 4]
+    amounts = [text for text in filled if is_number(text) and len(text) != 4]
     return 0 if len(amounts) > len(filled) / 3 else 2 if len(filled) == 1 else 1
