@@ -125,6 +125,16 @@ def test_a_pdf_without_rules_keeps_columns_and_heads() -> None:
     assert "Costs |  | 46,179" in parsed.text
 
 
+def test_a_sign_of_currency_opens_a_cell_however_near_the_cell_before() -> None:
+    sheet = Sheet("signs")
+    rows = (("", "1st", "2nd"), ("Revenue", "9,379", "$ 9,590"), ("Profit", "22%", "$ 2,324"), ("Taxes", "244", "277"))
+    for y, row in zip((700, 685, 670, 655), rows, strict=True):
+        for x, text in zip((70, 280, 308), row, strict=True):
+            sheet.text(text, x, y)
+    found = cells(drawn(sheet))
+    assert ("$ 9,590", 1, 2, 1, 1) in found and ("$ 2,324", 2, 2, 1, 1) in found
+
+
 def ruled(name: str, *, across: tuple[float, ...], upright: tuple[tuple[float, float, float], ...]) -> Sheet:
     sheet = Sheet(name)
     for y in across:

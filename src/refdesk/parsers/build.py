@@ -15,7 +15,7 @@ from refdesk.types import Attachment, Block, Kind, OcrEngine, Page, Parsed, Rang
 SEPARATOR = "\n\n"  # between blocks
 CELL = " | "  # between the cells of a row
 NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*+[)%a-z]{0,3}\s*+$", re.I)
-YEAR = re.compile(r"(?:FY ?)?(?:19|20)\d\d", re.I)
+PERIOD = re.compile(r"(?:FY ?)?(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th)", re.I)  # may name a column
 DASHES = ("-", "–", "—", "n/a", "N/A")
 MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get
 MAX_REPEATED = 200  # characters of a value that stands again in each row its cell covers; a longer one is a text
@@ -303,12 +303,12 @@ def guess_header_rows(rows: Sequence[Sequence[str]]) -> int:
         return 0
     numbers = [cell for cell in named if is_number(cell)]
     # Years name columns ("item | 2021 | 2022"), unless the whole row is years.
-    return 1 if all(YEAR.fullmatch(cell) for cell in numbers) and len(numbers) < len(named) else 0
+    return 1 if all(PERIOD.fullmatch(cell) for cell in numbers) and len(numbers) < len(named) else 0
 
 
 def is_value(cell: str) -> bool:
-    """A number that is data; a year may as well be the name of a column."""
-    return is_number(cell) and YEAR.fullmatch(cell.strip()) is None
+    """A number that is data; a year or "3rd" may as well be the name of a column."""
+    return is_number(cell) and PERIOD.fullmatch(cell.strip()) is None
 
 
 def is_number(cell: str) -> bool:

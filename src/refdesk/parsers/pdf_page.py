@@ -159,8 +159,8 @@ class PageDraft:
 
 
 _SPACES = np.array([0xA0, 0x1680, *range(0x2000, 0x200C), 0x2028, 0x2029, 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF])
-_AMOUNT = re.compile(r"^[($€£]*\d[\d,.]*[)%]*$|^[$€£]$|^[—–]$")
-_CURRENCIES = frozenset("$€£")
+_AMOUNT = re.compile(r"^[($€£]*\d[\d,.]*[)%]*$|^[$€£]$|^[—–]%?$")
+CURRENCIES = frozenset("$€£¥")
 _CLUSTER = re.compile(
     r"[^\u064b-\u065f\u0670\u05b0-\u05c7][\u064b-\u065f\u0670\u05b0-\u05c7]*|."
 )  # a letter with its marks
@@ -439,7 +439,7 @@ def _runs(
     for index in np.flatnonzero(~breaks & (gap > NUMBER_GAP * size)).tolist():
         pair = words.text[chosen[index]], words.text[chosen[index + 1]]
         breaks[index] = all(_AMOUNT.match(word) for word in pair)
-    signs = [index for index, word in enumerate(chosen[1:].tolist()) if words.text[word] in _CURRENCIES]
+    signs = [index for index, word in enumerate(chosen[1:].tolist()) if words.text[word] in CURRENCIES]
     for index in signs:  # "3 % $ 5" are two columns however near
         breaks[index] |= _AMOUNT.match(words.text[chosen[index]]) is not None or words.text[chosen[index]] == "%"
     # Words on one line that jump back to the left belong to another cell, unless the script runs that way.

@@ -7,12 +7,14 @@ import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from math import inf
+from statistics import median
 from typing import Any
 
 import numpy as np
 
+from refdesk.parsers.build import PERIOD, is_number, is_value
 from refdesk.parsers.pdf_layout import Region, Row, group_rows
-from refdesk.parsers.pdf_page import Box4, Floats, WordRun, Words, text_of
+from refdesk.parsers.pdf_page import CURRENCIES, Box4, Floats, WordRun, Words, text_of
 
 
 class Cell(list[WordRun]):
@@ -30,10 +32,6 @@ ALIGNED = 4.0  # points: cells of one column start, end or centre this close
 MIN_ROWS = 3
 MAX_HEADER_ROWS = 5
 FILLED = 0.33  # share of the places in a borderless table that are not empty
-_NUMBER = re.compile(
-    r"^[($€£¥+\-–—−]*+(?:\s++[($]*+)?\d[\d.,]*+\s*+[)%xX*]*+(\s*+\(?[a-z0-9]?\)?)?$|^[—–-]+\s*%?$|^N/?[AM]$", re.I
-)
-_YEAR = re.compile(r"^(19|20)\d\d$")
 _MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\]|\(\s?[^\w\s]\s?\))$")
 _LEADER = re.compile(r"^[.·…_ ]{3,}$")
 _ENTRY = re.compile(r"(?<![.·…_])(?<![.·…_]\s)(?:\s?[.·…_]){5,}\s*\d{1,4}$")  # "Metric spaces . . . . . . 12"
@@ -163,7 +161,7 @@ def _cells(row: Row, words: Words) -> _Cells:
         if cells:
             previous = cells[-1][-1]
             gap = max(run.left - previous.right, previous.left - run.right)
-            near = gap < 0.6 * run.size and text not in _OPENERS
+            near = gap < 0.6 * run.size and text[:1] not in CURRENCIES
             closes = text in _CLOSERS and gap < 3 * run.size
             if near or texts[-1] in _OPENERS or closes:
                 cells[-1].append(run)
@@ -239,14 +237,14 @@ def _borderless(rows: list[_Cells], words: Words) -> PageTable | None:
             )
     if aligned < 0.7 * total:
         return None
-    numeric = sum(bool(_NUMBER.match(text)) for cells in tabular for text in cells.texts[1:])
+    numeric = sum(is_number(text) for cells in tabular for text in cells.texts[1:])
     if numeric < 0.4 * total and not _regular(tabular):
         return None
     bounds = _bounds([run for cells in rows for run in cells.row])
-    placed = _in_columns([cells.cells for cells in rows])
+    placed, edges = _in_columns([cells.cells for cells in rows])
     if sum(cell.columns for row in placed for cell in row if cell) < FILLED * len(placed) * len(placed[0]):
         return None  # the labels of a chart
-    return PageTable(placed, _header_rows(rows), *bounds, _column_edges(tabular), False, words)
+    return PageTable(placed, _header_rows(rows), *bounds, edges, False, words)
 
 
 @dataclass(slots=True, eq=False)
@@ -254,10 +252,7 @@ class _Column:
     left: float
     right: float
     cells: list[tuple[int, Row]]  # (row, cell)
-
-    @property
-    def rows(self) -> set[int]:
-        return {row for row, _ in self.cells}
+    rows: set[int]
 
     def overlaps(self, left: float, right: float) -> bool:
         shared = min(self.right, right) - max(self.left, left)
@@ -266,10 +261,11 @@ class _Column:
     def join(self, other: _Column) -> None:
         self.left, self.right = min(self.left, other.left), max(self.right, other.right)
         self.cells += other.cells
+        self.rows |= other.rows
 
 
-def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
-    """The cells of each row under their columns, an empty one where a row has none.
+def _in_columns(rows: list[list[Row]]) -> tuple[list[list[Cell]], tuple[float, ...]]:
+    """The cells of each row under their columns, an empty one where a row has none; and where the columns end.
 
     Narrow cells come first: what overlaps is one column, but a cell over two that stand side by side in some row spans
     them, and is put into the first.
@@ -279,11 +275,11 @@ def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
     cells = [(index, cell) for index, row in enumerate(rows) for cell in row]
     for index, cell in sorted(cells, key=lambda entry: entry[1][-1].right - entry[1][0].left):
         left, right = cell[0].left, max(cell[-1].right, cell[0].left + 1)
-        hits = [column for column in columns if column.overlaps(left, right)]
+        hits = [column for column in columns if index not in column.rows and column.overlaps(left, right)]
         if any(a.rows & b.rows for a, b in itertools.combinations(hits, 2)):
             spanning.append((index, cell))
             continue
-        column = _Column(left, right, [(index, cell)])
+        column = _Column(left, right, [(index, cell)], {index})
         for hit in hits:
             column.join(hit)
             columns.remove(hit)
@@ -295,9 +291,11 @@ def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
             placed[index][number] += cell
     for index, cell in spanning:
         below = [n for n, column in enumerate(columns) if column.overlaps(cell[0].left, cell[-1].right)]
+        below = [n for n in below if index not in columns[n].rows] or below  # each row has one cell in a column
         placed[index][below[0]] += cell
         placed[index][below[0]].columns = below[-1] - below[0] + 1
-    return placed
+    usual = [column for column in columns[1:] if len(column.cells) >= max(2, 0.3 * len(rows))]
+    return placed, tuple(median(cell[-1].right for _, cell in column.cells) for column in usual)
 
 
 def _heads_joined(columns: list[_Column]) -> list[_Column]:
@@ -313,7 +311,7 @@ def _heads_joined(columns: list[_Column]) -> list[_Column]:
 
 
 def _looks_financial(rows: list[_Cells]) -> bool:
-    return any(_NUMBER.match(text) and any(c in text for c in "$%,") for cells in rows for text in cells.texts[1:])
+    return any(is_number(text) and any(c in text for c in "$%,") for cells in rows for text in cells.texts[1:])
 
 
 def _regular(tabular: list[_Cells]) -> bool:
@@ -326,27 +324,12 @@ def _regular(tabular: list[_Cells]) -> bool:
 def _header_rows(rows: list[_Cells]) -> int:
     """Rows before the first that holds amounts: years and words over the columns are the header."""
     for index, cells in enumerate(rows):
-        has_amounts = any(map(_is_amount, cells.texts[1:])) and not _YEAR.match(cells.texts[0])
+        has_amounts = any(map(is_value, cells.texts[1:])) and not PERIOD.fullmatch(cells.texts[0])
         # A label of the first column opens the body too.
         if has_amounts or (not cells.is_tabular and index):
             return index if index <= MAX_HEADER_ROWS else 0
     bold = all(run.bold for run in rows[0].row) and not all(run.bold for run in rows[1].row)
     return 1 if bold else 0
-
-
-def _column_edges(tabular: list[_Cells]) -> tuple[float, ...]:
-    """The right edges that columns share, left to right."""
-    edges = sorted(cell[-1].right for cells in tabular for cell in cells.cells[1:])
-    found: list[float] = []
-    index = 0
-    while index < len(edges):
-        stop = index
-        while stop < len(edges) and edges[stop] - edges[index] < 3 * ALIGNED:
-            stop += 1
-        if stop - index >= max(2, 0.3 * len(tabular)):
-            found.append(edges[stop - 1])
-        index = stop
-    return tuple(found)
 
 
 def same_columns(upper: PageTable, lower: PageTable) -> bool:
@@ -362,12 +345,7 @@ def same_columns(upper: PageTable, lower: PageTable) -> bool:
 
 def first_is_data(table: PageTable) -> bool:
     """The first row holds amounts, so the table has no header of its own."""
-    return any(_is_amount(text_of(cell, table.words)) for cell in table.rows[0])
-
-
-def _is_amount(text: str) -> bool:
-    """A number that is no year: years stand over columns."""
-    return _NUMBER.match(text) is not None and _YEAR.match(text) is None
+    return any(is_value(text_of(cell, table.words)) for cell in table.rows[0])
 
 
 # --- ruled tables: which cells do the lines of a page enclose? --------------------------------------------------------
@@ -526,7 +504,7 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
 def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
     """Several rows where no rules stand between them: numbers one below the other in a cell are never one value."""
     stacks = [group_rows(cell) for cell in row]
-    stacks = [stack for stack in stacks if len(stack) > 1 and all(_is_amount(text_of(level, words)) for level in stack)]
+    stacks = [stack for stack in stacks if len(stack) > 1 and all(is_value(text_of(level, words)) for level in stack)]
     if not stacks or sum(len(group_rows(cell)) > 1 for cell in row) < 2:
         return [row]
     heights = [level[0].middle for level in max(stacks, key=len)]
@@ -575,5 +553,5 @@ def _parts(run: WordRun, boxes: Any, words: Words) -> list[tuple[int, WordRun]]:
 def _header(rows: list[list[Cell]], words: Words) -> int:
     """The first row, unless it holds amounts itself; below one merged cell over the columns, the second row too."""
     filled = [text for cell in rows[0] if (text := text_of(cell, words))]
-    amounts = [text for text in filled if _NUMBER.match(text) and len(text) != 4]
+    amounts = [text for text in filled if is_number(text) and len(text) != 4]
     return 0 if len(amounts) > len(filled) / 3 else 2 if len(filled) == 1 else 1
