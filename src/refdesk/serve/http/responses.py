@@ -6,16 +6,16 @@ written by orjson and never validated here; tests/test_http_openapi.py compares 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired, get_type_hints
 
 from typing_extensions import TypedDict  # typing's own is not read by pydantic before Python 3.12
 
 from refdesk import access
 from refdesk.answer import Answer, Cached, Citation, Claim, Confidence, Role, Source, Sufficiency, Verification
 from refdesk.prompts import NOT_IN_DOCUMENTS
-from refdesk.types import INTERNAL, Box, Document, Job, Kind, Method
+from refdesk.types import INTERNAL, Box, Document, Job, Kind, Method, Status
 
-SHAPES: dict[str, Any] = {"Answer": Answer, "Document": Document, "Upload": Job}
+SHAPES: dict[str, Any] = {"Answer": Answer, "Document": Document}
 Value = bool | int | float | str
 Share = float | None  # from 0 to 1
 
@@ -60,11 +60,17 @@ PageText = shape(
 )
 Collection = shape("Collection", name=str, documents=int, may_edit=bool)
 CollectionList = shape("CollectionList", collections=many(Collection))
-UploadList = shape("UploadList", uploads=many(Job))
+Upload = shape(
+    "Upload",
+    "A file that was uploaded and accepted: it is staged until it is added.",
+    **{name: hint for name, hint in get_type_hints(Job).items() if name not in ("owner", *INTERNAL)}
+    | {"status": Status | Literal["gone"]},
+)
+UploadList = shape("UploadList", uploads=many(Upload))
 FailedExample = shape("FailedExample", name=str, reason=str)
 AddedExamples = shape(
     "AddedExamples",
-    **{"added": int, "failed": many(FailedExample), "waiting": int, "collection": str, "uploads": many(Job)},
+    **{"added": int, "failed": many(FailedExample), "waiting": int, "collection": str, "uploads": many(Upload)},
 )
 
 # Asking and searching
@@ -303,8 +309,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "Upload": {"upload_id": str},
     "KeptAnswer": {"feedback": many(Feedback)},
 }
-# Where a document lies on the server and whose upload it was are nobody else's business.
-HIDDEN: dict[str, tuple[str, ...]] = {"Document": ("source",), "Upload": ("owner", *INTERNAL)}
+# Where a document lies on the server is nobody else's business.
+HIDDEN: dict[str, tuple[str, ...]] = {"Document": ("source",)}
 
 # What a field means, by its name or by its component and name.
 MEANINGS: dict[str, str] = {
