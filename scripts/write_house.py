@@ -26,7 +26,6 @@ HELPERS = {
     "prompts",
     "trace",
     "models",
-    "access",
     "arguments",
     "disk",
 }
@@ -39,7 +38,7 @@ LAYERS: dict[str, set[str]] = {
     "helpers and ports": HELPERS | PORTS,
     "parsers": {"parsers"},
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
-    "the desk": {"admin_desk", "caller_desk", *COMPOSITION_ROOTS},
+    "the desk": {"access", "caller_desk", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
     "doors": {"serve", "evals"},
     "the program": {"__main__"},

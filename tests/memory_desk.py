@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from library_samples import SETTINGS, open_desk
-from refdesk.access import LOCAL, Caller, Sessions
-from refdesk.admin_desk import Parts
+from refdesk.access import LOCAL, Caller, Parts, Sessions
 from refdesk.arguments import checked_text
 from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader

@@ -1,17 +1,32 @@
-"""Who may do what? Roles, the collections of a key, and the caller that both make."""
+"""Who may do what? Callers and their roles, the keys they come with, and what admins manage: keys, settings, models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, get_args
 
 from refdesk.arguments import checked_collection, names, one_of
-from refdesk.errors import AccessDenied, UsageError
+from refdesk.ask.flow import Asking
+from refdesk.ask.library import LibraryReader
+from refdesk.config import IN_SETTINGS, Config, Entered
+from refdesk.errors import AccessDenied, NotFound, RefdeskError, UsageError
+from refdesk.models import PROVIDERS, Provider
+from refdesk.ports import Embedder
 from refdesk.records import Key, lies_within
-from refdesk.settings import Settings
-from refdesk.store_ports import KeyStore, SessionStore
-from refdesk.types import EVERYTHING, Seen
+from refdesk.settings import PRESETS, Settings, specs
+from refdesk.store_ports import (
+    ChunkStore,
+    DocumentStore,
+    FeedbackStore,
+    Files,
+    IndexWriter,
+    KeyStore,
+    LibraryWriter,
+    SessionStore,
+    SettingsStore,
+)
+from refdesk.types import EVERYTHING, Box, Document, Seen
 
 Role = Literal["reader", "editor", "admin"]
 Reading = Literal["search", "ask", "read", "feedback"]
@@ -183,3 +198,252 @@ def _granted(collections: Sequence[str] | None) -> tuple[str, ...]:
 
 def _caller(key: Key) -> Caller:
     return Caller(key.id, key.name, one_of("role", key.role, ROLES), key.collections)
+
+
+# What a desk is made of, and what an admin of the whole library may do with it
+
+SHOWN_OF_KEY = 4
+LONG_KEY = 16  # characters; of a shorter one, four are too many to show
+SPEC = ("name", "section", "default", "help", "allowed", "minimum", "maximum", "per_request")
+
+
+class ModelCatalogue(Protocol):
+    """The models of a library: named in its settings, connected and forgotten."""
+
+    def answering(self, settings: Settings) -> str: ...
+
+    def is_answering(self, settings: Settings) -> bool: ...
+
+    def problems(self, settings: Settings) -> tuple[str, ...]: ...
+
+    async def test(self, name: str, settings: Settings, entered: Entered | None = None) -> dict[str, Any]: ...
+
+    async def check_settings(self, values: Mapping[str, Any], settings: Settings, *, online: bool = True) -> None: ...
+
+    async def examine(self, settings: Settings) -> list[tuple[str, RefdeskError | None]]: ...
+
+    def entered(self, provider: Provider) -> Entered: ...
+
+    def enter(self, provider: Provider, entered: Entered) -> None: ...
+
+    async def listed(self, provider: Provider, entered: Entered | None = None) -> list[str] | None: ...
+
+    async def check(self, provider: Provider, model: str, entered: Entered, *, online: bool = True) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a desk is made of, wired in desk.py. Doors use the methods of a desk, never its parts."""
+
+    config: Config
+    documents: DocumentStore
+    chunks: ChunkStore
+    writer: LibraryWriter
+    index: IndexWriter
+    files: Files
+    render: Callable[[Document, int, int, Sequence[Box], str], bytes]
+    embedder: Embedder
+    reader: LibraryReader
+    asking: Asking
+    feedback: FeedbackStore
+    keys: KeyStore
+    settings_store: SettingsStore
+    own_settings: Mapping[str, Any]  # of this program, over those of the library
+    settings: Callable[[], Settings]
+    models: ModelCatalogue
+    compact: Callable[[], object]
+
+
+class AdminDesk:
+    """What an admin of the whole library may do; for anybody else it is `AccessDenied`."""
+
+    def __init__(self, parts: Parts, caller: Caller) -> None:
+        self.parts, self.caller = parts, caller
+
+    def require(self, action: Action, *collections: str) -> None:
+        """The right of the caller to do this, in each of these collections."""
+        self.caller.require(action)
+        for collection in dict.fromkeys(collections):
+            self.caller.require(action, collection)
+
+    @property
+    def keys(self) -> Keys:
+        """Whoever came in with a key cannot leave the library without one that may change keys."""
+        self.require("keys")
+        return Keys(self.parts.keys, keep_owner=bool(self.caller.id))
+
+    def clear_cache(self) -> None:
+        """Forgets every cached answer, in the other processes of this library too."""
+        self.require("clear_cache")
+        self.parts.asking.cache.clear()
+
+    # settings
+
+    @property
+    def settings(self) -> Settings:
+        """As they are now: the defaults, refdesk.toml, the library's own in SQL, then those of this program."""
+        return self.parts.settings()
+
+    @property
+    def settings_notes(self) -> tuple[str, ...]:
+        """What is stored or in refdesk.toml and not used, and why."""
+        return self.parts.settings_store.notes
+
+    def stored_settings(self) -> dict[str, Any]:
+        """Those that were set for this library."""
+        return self.parts.settings_store.load()
+
+    def list_settings(self) -> list[dict[str, Any]]:
+        """Each setting as it is now, where that comes from, and what it may be."""
+        self.require("settings")
+        values = {name: value for name, value, _ in self.settings.items()}
+        places = dict.fromkeys(self.parts.config.settings, "refdesk.toml")
+        places |= dict.fromkeys(self.stored_settings(), "library") | dict.fromkeys(self.parts.own_settings, "program")
+        return [
+            {name: getattr(spec, name) for name in SPEC}
+            | {
+                "value": values[spec.name],
+                "changed": values[spec.name] != spec.default,
+                "from": places.get(spec.name, "default"),
+                "choices": list(spec.choices),
+                "kind": type(spec.default).__name__,
+            }
+            for spec in specs()
+        ]
+
+    async def check_settings(self, values: Mapping[str, Any], *, online: bool = True) -> None:
+        """Raises what is wrong with them; `online` asks the providers for the models that are named."""
+        self.require("settings")
+        await self.parts.models.check_settings(values, self.settings.changed(values), online=online)
+
+    def change_settings(self, values: Mapping[str, Any], *, reset: Iterable[str] = ()) -> dict[str, tuple[Any, Any]]:
+        """For this library, seen by every program at its next question; nothing changes when one is wrong.
+
+        Gives what each that has changed was before, and what it is now.
+        """
+        return self._changed(lambda: self.parts.settings_store.change(values, reset))
+
+    def reset_settings(self, name: str | None = None) -> dict[str, tuple[Any, Any]]:
+        """One, or all, to what refdesk.toml or the default says."""
+        return self._changed(lambda: self.parts.settings_store.reset(name))
+
+    def use_preset(self, name: str) -> dict[str, tuple[Any, Any]]:
+        return self._changed(lambda: self.parts.settings_store.use_preset(name))
+
+    def _changed(self, change: Callable[[], None]) -> dict[str, tuple[Any, Any]]:
+        self.require("settings")
+        before = self.parts.settings_store.current()
+        change()
+        pairs = zip(before.items(), self.parts.settings_store.current().items(), strict=True)
+        return {name: (old, new) for (name, old, _), (_, new, _) in pairs if old != new}
+
+    @staticmethod
+    def presets() -> dict[str, dict[str, Any]]:
+        return {name: dict(values) for name, values in PRESETS.items()}
+
+    # models, and the addresses and keys of their providers
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model writes the answers, or they are quoted from the documents."""
+        return self.parts.models.is_answering(self.settings)
+
+    def model_state(self) -> dict[str, Any]:
+        """Which model answers, the providers as they would be called now, and what cannot be used."""
+        self.require("settings")
+        settings = self.settings
+        return {
+            "answer": self.parts.models.answering(settings),
+            "enabled": settings.llm_enabled,
+            "providers": [self._shown(provider) for provider in PROVIDERS.values()],
+            "problems": list(self.parts.models.problems(settings)),
+        }
+
+    async def list_models(
+        self, provider: str, base_url: str | None = None, api_key: str | None = None
+    ) -> list[str] | None:
+        """The models of a provider, None where it has no list; with the saved address and key, or with others."""
+        self._require_models()
+        found = _provider(provider)
+        return await self.parts.models.listed(found, self._entered(found, base_url, api_key))
+
+    async def connect_model(
+        self,
+        provider: str,
+        model: str = "",
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        check: bool = True,
+    ) -> Callable[[], None]:
+        """Checks a provider's address and key, and a model; gives what saves them, which writes to the disk."""
+        self._require_models()
+        found, model = _provider(provider), model.strip()
+        entered = self._entered(found, base_url, api_key)
+        await self.parts.models.check(found, model, entered, online=check)
+
+        def save() -> None:
+            self.parts.models.enter(found, entered)
+            if model:
+                self.change_settings({"llm.answer": f"{found.name}:{model}"})
+
+        return save
+
+    def forget_provider(self, name: str) -> None:
+        self.require("settings")
+        self.parts.models.enter(_provider(name), Entered())
+
+    async def test_model(self, name: str, base_url: str | None = None, api_key: str | None = None) -> dict[str, Any]:
+        """Asks it for one word. If it answers, it is used again even after failures."""
+        self.require("settings")
+        provider = PROVIDERS.get(name.partition(":")[0].strip())
+        entered = self._entered(provider, base_url, api_key) if provider else None
+        return await self.parts.models.test(name, self.settings, entered)
+
+    async def check_models(self) -> list[tuple[str, RefdeskError | None]]:
+        """Each model that is named, and what is wrong with it."""
+        return await self.parts.models.examine(self.settings)
+
+    async def aclose(self) -> None:
+        """Closes the connections to models that the running event loop has kept."""
+        await self.parts.models.aclose()
+
+    def _require_models(self) -> None:
+        self.require("settings")
+        if not self.settings.llm_enabled:
+            raise UsageError("models are switched off", hint="set llm.enabled to true first")
+
+    def _entered(self, provider: Provider, base_url: str | None, api_key: str | None) -> Entered:
+        """What is saved with what was said now; a saved key goes to the address it was saved for and to no other."""
+        known = self.parts.models.entered(provider)
+        address = known.base_url if base_url is None else base_url.strip()
+        if address.rstrip("/") == provider.base_url:
+            address = ""
+        kept = known.api_key if address == known.base_url else ""
+        return replace(known, base_url=address, api_key=kept if api_key is None else api_key.strip())
+
+    def _shown(self, provider: Provider) -> dict[str, Any]:
+        known = self.parts.models.entered(provider)
+        try:
+            access = self.parts.config.access(provider, known)
+            base_url, key, variable = access.base_url, access.api_key, access.key_variable
+        except UsageError:  # no key yet, or an address that is none
+            base_url, key, variable = known.base_url or provider.base_url, "", ""
+        is_own = base_url == provider.base_url
+        return {
+            "name": provider.name,
+            "base_url": base_url,
+            "default_base_url": provider.base_url,
+            "address_from": "settings" if known.base_url else "provider" if is_own else "environment",
+            "needs_key": provider.needs_key,
+            "key": ("…" + key[-SHOWN_OF_KEY:] if len(key) >= LONG_KEY else "…") if key else "",
+            "key_from": "" if not key else "settings" if variable == IN_SETTINGS else "environment",
+        }
+
+
+def _provider(name: str) -> Provider:
+    if name not in PROVIDERS:
+        raise NotFound(f"there is no provider '{name}'", hint=f"use one of {', '.join(PROVIDERS)}")
+    return PROVIDERS[name]

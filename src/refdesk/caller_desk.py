@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from pathlib import Path
 from typing import Any
 
-from refdesk.admin_desk import AdminDesk
+from refdesk.access import AdminDesk
 from refdesk.answer import Answer, Turn
 from refdesk.arguments import (
     IMAGE_FORMATS,

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from refdesk.access import LOCAL, Caller, Sessions
-from refdesk.admin_desk import Parts
+from refdesk.access import LOCAL, Caller, Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader

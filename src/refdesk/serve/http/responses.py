@@ -11,11 +11,12 @@ from typing import Any, Literal, NotRequired, get_type_hints
 from typing_extensions import TypedDict  # typing's own is not read by pydantic before Python 3.12
 
 from refdesk import access
-from refdesk.answer import Answer, Cached, Citation, Claim, Confidence, Role, Source, Sufficiency, Verification
+from refdesk.answer import Answer, Cached, Citation, Claim, Confidence, Source, Sufficiency, Verification
 from refdesk.prompts import NOT_IN_DOCUMENTS
+from refdesk.records import Conversation, Message
 from refdesk.types import INTERNAL, Box, Document, Job, Kind, Method, Status
 
-SHAPES: dict[str, Any] = {"Answer": Answer, "Document": Document}
+SHAPES: dict[str, Any] = {"Answer": Answer, "Document": Document, "Conversation": Conversation, "Message": Message}
 Value = bool | int | float | str
 Share = float | None  # from 0 to 1
 
@@ -76,9 +77,7 @@ AddedExamples = shape(
 # Asking and searching
 
 Cleared = shape("Cleared", cleared=bool)
-Conversation = shape("Conversation", id=str, title=str, owner=str, message_count=int, created_at=str, updated_at=str)
 ConversationList = shape("ConversationList", conversations=many(Conversation))
-Message = shape("Message", key=int, role=Role, content=str, answer_id=str, created_at=str)
 Running = shape("Running", "A question being answered, and the stream of its events.", stream=str, question=str)
 Stopped = shape("Stopped", stopped=bool)
 MessageList = shape("MessageList", messages=many(Message), running=Running | None)
