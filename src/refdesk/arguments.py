@@ -12,9 +12,8 @@ from refdesk.answer import Level, Mode, Question, ResponseMode, Role, Turn
 from refdesk.errors import UsageError
 from refdesk.records import NewText
 from refdesk.settings import Settings
-from refdesk.types import Kind, Method, Range, Scope, Status
+from refdesk.types import KINDS, Kind, Method, Range, Scope, Status
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
 METHODS: tuple[Method, ...] = get_args(Method)
 STATUSES: tuple[Status, ...] = get_args(Status)
 IMAGE_FORMATS = ("png", "webp")

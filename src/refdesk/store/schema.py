@@ -28,7 +28,9 @@ _Key = BigInteger().with_variant(Integer(), "sqlite")
 state = Table(
     "state",
     metadata,
-    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space, settings, cache, keys, jobs
+    Column(
+        "name", String(40), primary_key=True
+    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs
     Column("value", Text, nullable=False),
 )
 

@@ -195,7 +195,7 @@ def search(
             method=method,  # type: ignore[arg-type]  # checked by the engine, which names the choices
             collection=collection,
             document=document,
-            kind=kind,  # type: ignore[arg-type]
+            kind=kind,
             pages=_page_range(pages),
             date_from=date_from,
             date_to=date_to,

@@ -29,6 +29,7 @@ from refdesk.serve.http.requests import (
     MOST_HITS,
     ChatRequest,
     FeedbackIn,
+    KnownKind,
     Name,
     QueryRequest,
     SearchRequest,
@@ -37,7 +38,7 @@ from refdesk.serve.http.requests import (
 from refdesk.serve.http.responses import answer_shape, citation_shape
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, disconnected, new_id
 from refdesk.trace import in_thread
-from refdesk.types import Hit, Kind, Method
+from refdesk.types import Hit, Method
 
 router = APIRouter()
 EVENTS = returns_events(
@@ -301,7 +302,7 @@ async def search_address(
     method: Annotated[Method, Query(description="By words, by meaning, or both.")] = "hybrid",
     collection: Annotated[Several, Query(description="Only these and those inside them; repeatable.")] = None,
     document: Annotated[Several, Query(description="Only these, by id or name; repeatable.")] = None,
-    kind: Annotated[list[Kind] | None, Query(max_length=100, description="Only these kinds; repeatable.")] = None,
+    kind: Annotated[list[KnownKind] | None, Query(max_length=100, description="Only these kinds; repeatable.")] = None,
     date_from: Annotated[str, Query(max_length=40, description="Only documents of this day or later.")] = "",
     date_to: Annotated[str, Query(max_length=40, description="Only documents of this day or earlier.")] = "",
 ) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -11,7 +11,12 @@ from pydantic_core import PydanticCustomError
 
 from refdesk.answer import Level, Mode, ResponseMode
 from refdesk.errors import UsageError
-from refdesk.types import Kind, Method
+from refdesk.types import KINDS, Method
+
+if TYPE_CHECKING:
+    KnownKind = str
+else:
+    KnownKind = Literal[tuple(KINDS)]
 
 LONGEST_QUERY = 1000  # characters of a question to /api/query (seed 002); elsewhere query.max_characters, 8,000
 Text = Annotated[str, Field(max_length=100_000)]
@@ -84,7 +89,7 @@ class ScopeFields(Shape):
 
     collection: Names | None = Field(None, description="Only these collections and those inside them.")
     document: Names | None = Field(None, description="Only these documents, by id or name.")
-    kind: Kind | list[Kind] | None = Field(None, description="Only chunks of these kinds.")
+    kind: KnownKind | list[KnownKind] | None = Field(None, description="Only chunks of these kinds.")
     pages: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = Field(
         None, description="First and last page."
     )

@@ -14,7 +14,8 @@ from refdesk import access
 from refdesk.answer import Answer, Cached, Citation, Claim, Confidence, Source, Sufficiency, Verification
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.records import Conversation, Message
-from refdesk.types import INTERNAL, Box, Document, Job, Kind, Method, Status
+from refdesk.serve.http.requests import KnownKind
+from refdesk.types import INTERNAL, Box, Document, Job, Method, Status
 
 SHAPES: dict[str, Any] = {"Answer": Answer, "Document": Document, "Conversation": Conversation, "Message": Message}
 Value = bool | int | float | str
@@ -115,7 +116,7 @@ Line = shape(
 SearchHit = shape(
     "SearchHit",
     "A chunk with its place and its scores; `page_text`, `page_image` and `figure` are addresses.",
-    **{"document_id": str, "document_name": str, "chunk_id": int, "chunk_sequence": int, "kind": Kind},
+    **{"document_id": str, "document_name": str, "chunk_id": int, "chunk_sequence": int, "kind": KnownKind},
     **{"heading_path": list[str], "page": int, "pages": list[int], "boxes": list[Box], "text": str},
     **{"lexical_score": float, "cosine": float, "score": float, "collection": str, "title": str, "date": str},
     **{"lines": many(Line), "page_text": str, "page_image": str | None, "figure": str | None},
