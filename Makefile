@@ -59,6 +59,8 @@ bench-pdf: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.pdf_speed
 bench-boxes: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.boxes
+bench-tables: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.tables
 bench-columns: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.columns
 bench-embedding: $(VENV)/.dev

@@ -14,14 +14,12 @@ from benchmarks.common import DATA, read_jsonl
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Query, Question, Retrieved
 from refdesk.ask.assemble import assemble, with_neighbours
-from refdesk.ask.conclude import doubted
 from refdesk.ask.extract import Quote, extract
-from refdesk.ask.judge import Relevance, judge, quoted_confidence
+from refdesk.ask.judge import Relevance, doubted, judge, quoted_confidence
 from refdesk.ask.library import LibraryReader
 from refdesk.ask.plan import make_plan
-from refdesk.ask.rank import SentenceReranker
-from refdesk.ask.retrieve import retrieve
-from refdesk.ask.strategies.hybrid import convex
+from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.strategies import convex
 from refdesk.ask.understand import understand
 from refdesk.settings import Settings
 from refdesk.text import fold

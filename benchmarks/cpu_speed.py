@@ -30,6 +30,7 @@ SIZES = (5_000, 10_000, 19_000, 30_000)
 K = 20
 ROUNDS = 200
 TEXTS = 1_500
+LATIN = "Gallia est omnis divisa in partes tres, quarum unam incolunt Belgae, aliam Aquitani, tertiam Celtae. " * 3
 
 # Opens a library and searches it once with a vector that is given; prints the CPU time of that search.
 FIRST = """
@@ -124,10 +125,10 @@ def adding(folder: Path) -> tuple[float, float]:
     passages = [str(row["text"])[:600] for row in read_jsonl(DATA / "retrieval" / "squad_dev11" / "corpus.jsonl")]
     embedder: Embedder = Given()
     with given(embedder), Refdesk(folder, settings={"ingest.ocr": False}) as desk:
-        desk.add_texts([("first", passages[0])])  # loads what tells languages
+        desk.add_texts([("first", passages[0]), ("second", LATIN)])  # loads what tells languages
         texts = [(f"text {number}", f"{passages[number % len(passages)]} {number}") for number in range(TEXTS)]
         added = cpu_ms(lambda: desk.add_texts(texts)) / TEXTS
-        assert desk.catalogue.counts(embedder.name)["chunks"] == TEXTS + 1, "not one chunk each"
+        assert desk.catalogue.counts(embedder.name)["chunks"] == TEXTS + 2, "not one chunk each"
         source = Source(embedder.dimensions)
         made = [source.document(number, 1) for number in range(TEXTS)]
         batches = [made[at : at + 256] for at in range(0, TEXTS, 256)]

@@ -67,7 +67,7 @@ def imports(module: str) -> Iterator[str]:
 
 
 def folder(module: str) -> str:
-    """`refdesk.ask.strategies.hybrid` -> `ask`, `refdesk.types` -> `types`."""
+    """`refdesk.ask.strategies` -> `ask`, `refdesk.types` -> `types`."""
     return [*module.split("."), "__init__"][1]
 
 

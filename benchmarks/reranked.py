@@ -12,7 +12,7 @@ from benchmarks.answering import progress, questions
 from benchmarks.common import Figure
 from benchmarks.retrieval import library, ndcg
 from refdesk.answer import Query
-from refdesk.ask.rank import SentenceReranker
+from refdesk.ask.retrieve import SentenceReranker
 from refdesk.ask.sentences import idf
 from refdesk.terms import query_terms
 from refdesk.types import Scope

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from refdesk.ask.spelling import edit_distance
 from refdesk.terms import terms, words
+from refdesk.text import edit_distances
 from refdesk.types import Scope
 
 
@@ -40,7 +40,9 @@ class WordsOnly:
             held, letters = self._by_length.get(length, ([], None))
             if letters is not None:
                 near = np.flatnonzero(np.abs(letters - own).sum(axis=1) <= 2 * distance)
-                found += [held[place] for place in near if edit_distance(word, held[place], distance) <= distance]
+                near_words = [held[place] for place in near]
+                edits = edit_distances(word, near_words)
+                found += [one for one, needed in zip(near_words, edits, strict=True) if needed <= distance]
         return [(one, max((self._stems[term] for term in terms(one)), default=0)) for one in sorted(found)]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.common import DATA, read_jsonl
 from benchmarks.words_only import WordsOnly
 
-from refdesk.ask.spelling import _KEYS_BESIDE, FEATURES, WEIGHTS_FILE, candidates, features, meanings, word_list
+from refdesk.ask.understand import _KEYS_BESIDE, FEATURES, WEIGHTS_FILE, candidates, features, meanings, word_list
 from refdesk.terms import query_terms, words
 
 # Added to what is fitted, because typos that are made do not tell: how often a word or a name is misspelled, how often

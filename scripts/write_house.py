@@ -22,7 +22,6 @@ VALUES = {"types", "errors", "answer", "events", "records"}
 HELPERS = {
     "text",
     "terms",
-    "periods",
     "settings",
     "config",
     "prompts",

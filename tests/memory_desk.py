@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,19 @@ from typing import Any
 from library_samples import SETTINGS, open_desk
 from refdesk.access import LOCAL, Keys, Sessions
 from refdesk.arguments import checked_text
-from refdesk.ask.asking import Asking
+from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import CallerDesk, Parts
 from refdesk.config import Config
-from refdesk.files.memory import MemoryFiles, MemoryLeases, MemoryUploads
+from refdesk.files.local import MemoryFiles
 from refdesk.files.render import RenderCache, page_image
 from refdesk.index.memory import MemoryIndex
-from refdesk.ingest.add import Intake
+from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.ports import NoModels
 from refdesk.providers.embed import OnnxEmbedder
 from refdesk.settings import Settings
+from refdesk.store.jobs import MemoryJobs
 from refdesk.store.maintenance import Maintenance
 from refdesk.store.memory import MemoryDocuments, MemoryWriter
 from refdesk.store.memory_records import (
@@ -45,7 +46,7 @@ class MemoryDesk(CallerDesk):
         self.settings_store = MemorySettings(Settings().changed(SETTINGS))
         self.embedder = EMBEDDER
         self.catalogue = documents = MemoryDocuments()
-        self.uploads, self.files, self.leases = MemoryUploads(), MemoryFiles(), MemoryLeases()
+        self.jobs, self.files = MemoryJobs(), MemoryFiles()
         self.index = MemoryIndex(documents, EMBEDDER)
         self.writer = MemoryWriter(documents, self.index, self.files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, self.index, self.writer, self.files)
@@ -87,15 +88,23 @@ class MemoryDesk(CallerDesk):
     def reindex(self) -> int:
         return self.maintenance.rebuild(EMBEDDER)
 
-    def intake(self) -> Intake:
+    def intake(self, run: Run | None = None, on_progress: Any = print) -> Intake:
         setup = Setup(Config(Path("nowhere")), self.settings)
-        return Intake(
-            self.catalogue, self.writer, self.leases, self.uploads, setup, EMBEDDER, print, lambda added: None, list
-        )
+        ports = (self.catalogue, self.writer, self.jobs, self.files)
+        return Intake(*ports, setup, EMBEDDER, on_progress, lambda added: None, list, run)
+
+    def at_work(self) -> AbstractContextManager[Run]:
+        return at_work(self.jobs, self.files)
 
     def add(self, *paths: Path) -> list[Added]:
-        intake = self.intake()
-        intake.add_paths(list(paths), "default", {}, None, sync=False, follow_links=False)
+        with self.at_work() as run:
+            intake = self.intake(run)
+            intake.add_paths(list(paths), "default", {}, None, sync=False, follow_links=False)
+        return intake.results
+
+    def work(self, run: Run, choose: Any, *, on_progress: Any = None) -> list[Added]:
+        intake = self.intake(run, on_progress or print)
+        intake.work(choose)
         return intake.results
 
     def add_text(self, name: str, text: str, *, collection: str = "default", **more: Any) -> Added:

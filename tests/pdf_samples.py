@@ -230,19 +230,6 @@ def negative_origin(rotation: int = 0) -> Sample:
     return sheet.build()
 
 
-def user_unit() -> Sample:
-    sheet = Sheet("user_unit")
-    body(sheet, 1, 70, 760, 440)
-
-    def double(data: bytes) -> bytes:
-        # As long as what it replaces, so that the cross-reference table stays true.
-        old = b"/Rotate 0 /Trans <<"
-        assert data.count(old) == 1
-        return data.replace(old, b"/UserUnit 2/Trans<<".ljust(len(old)))
-
-    return sheet.build(double)
-
-
 def two_columns(order: str) -> Sample:
     """`mixed`: title and footnote across both; `rowwise`: drawn line by line across the gutter."""
     sheet = Sheet(f"two_columns_{order}")
@@ -442,7 +429,7 @@ def samples() -> list[Sample]:
         plain("Helvetica", 10), plain("Times-Roman", 11), plain("Courier", 9), plain("Helvetica", 18),
         rotated(90), rotated(180), rotated(270),
         rotated_upright(90), rotated_upright(180), rotated_upright(270), sideways(),
-        cropped(), cropped(90), cropped(270), negative_origin(), negative_origin(90), negative_origin(180), user_unit(),
+        cropped(), cropped(90), cropped(270), negative_origin(), negative_origin(90), negative_origin(180),
         two_columns("plain"), two_columns("mixed"), two_columns("rowwise"), three_columns(),
         table(ruled=True, pages=1), table(ruled=True, pages=3),
         table(ruled=False, pages=1), table(ruled=False, pages=3),

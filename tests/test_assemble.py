@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from context_samples import chunk, passage
 from refdesk.answer import Context, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble, shortened
+from refdesk.ask.citations import joined, joined_text
 from refdesk.ask.plan import Budget, system_message
-from refdesk.ask.render import joined, joined_text
 from refdesk.settings import Settings
 from refdesk.types import Chunk, Document, Hit
 

@@ -10,8 +10,9 @@ import pytest
 
 from library_samples import assert_whole, found_by, open_desk, word, write_mail, write_note
 from refdesk import Refdesk
-from refdesk.records import UploadedFile
 from refdesk.types import Added, Progress
+from upload_samples import hand_in as upload
+from upload_samples import work_off
 
 
 @pytest.fixture
@@ -32,21 +33,18 @@ def once(work: Callable[[], object]) -> Callable[[Progress], None]:
     return on_progress
 
 
-def hand_in(desk: Refdesk, path: Path, number: int, on_progress: Callable[[Progress], None] | None = None) -> Added:
+def hand_in(desk: Refdesk, path: Path, on_progress: Callable[[Progress], None] | None = None) -> Added:
     """As uploads are: the second of a name is a new version of the first."""
-    data = path.with_name(f"upload-{number}.data")
-    data.write_bytes(path.read_bytes())
-    (added,) = desk.add_uploads(
-        [UploadedFile(data, "note.md", "a", f"upload:{number}", {}, None)], on_progress=on_progress or (lambda _: None)
-    )
+    upload(desk, "note.md", path.read_bytes(), collection="a")
+    (added,) = work_off(desk, on_progress)
     return added
 
 
 def test_what_is_moved_while_its_new_version_is_read_stays_moved(desk: Refdesk, tmp_path: Path) -> None:
-    first = hand_in(desk, write_note(tmp_path, 1), 1)
+    first = hand_in(desk, write_note(tmp_path, 1))
     assert first.document is not None
     move = once(lambda: desk.move(first.document.id, "b", name="renamed.md"))  # type: ignore[union-attr]
-    again = hand_in(desk, write_note(tmp_path, 1, version=1), 2, move)
+    again = hand_in(desk, write_note(tmp_path, 1, version=1), move)
     assert again.outcome == "replaced" and again.document is not None
     (only,) = desk.documents()
     assert (only.id, only.collection, only.name) == (first.document.id, "b", "renamed.md")
@@ -57,9 +55,9 @@ def test_what_is_moved_while_its_new_version_is_read_stays_moved(desk: Refdesk, 
 
 
 def test_what_is_removed_while_its_new_version_is_read_stays_away(desk: Refdesk, tmp_path: Path) -> None:
-    first = hand_in(desk, write_note(tmp_path, 1), 1)
+    first = hand_in(desk, write_note(tmp_path, 1))
     assert first.document is not None
-    again = hand_in(desk, write_note(tmp_path, 1, version=1), 2, once(lambda: desk.remove(first.document.id)))  # type: ignore[union-attr]
+    again = hand_in(desk, write_note(tmp_path, 1, version=1), once(lambda: desk.remove(first.document.id)))  # type: ignore[union-attr]
     assert again.outcome == "removed" and desk.documents() == []
     assert found_by(desk, word(1, 1)) == [] and not list((desk.folder / "files").glob("??/*"))
     assert_whole(desk)

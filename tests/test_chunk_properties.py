@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parsed_strategies import count_tokens, documents, sentence, tokens_of, with_geometry
-from refdesk.ingest.chunk import ChunkLimits, PageFinder, chunk, embedded_text, lines_of
+from refdesk.ingest.chunk import ChunkLimits, chunk, embedded_text, on_pages
 from refdesk.ingest.split import ranges_of, weight
 from refdesk.parsers.build import Builder
-from refdesk.types import Chunk, Parsed, boxes_between, lines_between
+from refdesk.types import Chunk, Parsed, boxes_between, lines_of
 
 sizes = st.builds(
     ChunkLimits,
@@ -45,13 +45,13 @@ def every_character_of_every_block_is_in_a_chunk(parsed: Parsed, limits: ChunkLi
 def spans_and_sentences_stand_on_the_page_of_their_characters(
     parsed: Parsed, limits: ChunkLimits, made: list[Chunk]
 ) -> None:
-    pages = PageFinder(parsed.pages)
     for found in made:
         previous = 0
         for span in found.spans:
             assert previous <= span.start < span.end <= len(found.text)
             previous = span.end
-            assert span.page == pages.page_of(span.origin) == pages.page_of(span.origin + span.end - span.start - 1)
+            last = span.origin + span.end - span.start
+            assert [page for *_, page in on_pages(parsed.pages, span.origin, last)] == [span.page]
             assert (span.box is None) == (parsed.geometry is None)
             assert span.box is None or span.box.page == span.page
         headers = [block.header for block in parsed.blocks if block.header]
@@ -63,7 +63,7 @@ def spans_and_sentences_stand_on_the_page_of_their_characters(
         assert all(i in covered for i, character in enumerate(found.text) if not character.isspace())
         where = {i: span.origin + i - span.start for span in found.spans for i in range(span.start, span.end)}
         for part in found.sentences:
-            assert part.page == pages.page_of(where[part.start])
+            assert part.page == next(on_pages(parsed.pages, where[part.start], where[part.start] + 1))[2]
             if parsed.geometry is not None:
                 assert part.boxes == boxes_between(parsed.geometry, where[part.start], where[part.end - 1] + 1)
 
@@ -175,4 +175,4 @@ def test_looking_up_many_ranges_gives_what_looking_up_each_gives(parts: list[str
     assert parsed.geometry is not None
     bounds = st.integers(0, len(parsed.text))
     ranges = data.draw(st.lists(st.tuples(bounds, bounds).map(lambda pair: (min(pair), max(pair))), max_size=20))
-    assert lines_of(parsed.geometry, ranges) == [lines_between(parsed.geometry, a, b) for a, b in ranges]
+    assert lines_of(parsed.geometry, ranges) == [lines_of(parsed.geometry, [pair])[0] for pair in ranges]

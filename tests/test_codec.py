@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import create_engine, insert, select
 
 from refdesk.store import rows as codec
+from refdesk.store import schema
 from refdesk.types import Box, Chunk, Geometry, Page, Sentence, Span
 
-texts = st.text(st.characters(codec="utf-8"), max_size=40)
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 thousandths = st.integers(0, 100_000).map(lambda number: number / 1000)
 pages = st.integers(1, 20_000)
 positions = st.integers(0, 2**31 - 1)
@@ -48,14 +50,23 @@ chunks = st.builds(
     image=st.one_of(st.none(), st.just(hashlib.sha256(b"x").hexdigest())),
     id=st.integers(1, 2**53),
 )
-COLUMNS = ("id", "sequence", "kind", "token_count", "text", "context", "summary", "details")
+ENGINE = create_engine("sqlite://")
+schema.metadata.create_all(ENGINE)
 
 
 @given(chunks)
 def test_chunks(chunk: Chunk) -> None:
     row = codec.pack_chunk(chunk, chunk.id, 7)
-    assert codec.unpack_chunk([row[name] for name in COLUMNS], "document") == chunk
     assert (row["first_page"], row["last_page"]) == (chunk.pages[0], chunk.pages[-1])
+    with ENGINE.connect() as connection:  # rolled back
+        connection.execute(insert(schema.chunks), row)
+        for table, rows in (
+            (schema.entities, codec.pack_entities(chunk, chunk.id)),
+            (schema.images, codec.pack_image(chunk, chunk.id, 7)),
+        ):
+            if rows:
+                connection.execute(insert(table), rows)
+        assert codec.unpack_chunk(connection.execute(select(*codec.CHUNK_COLUMNS)).one(), "document") == chunk
 
 
 @st.composite

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from context_samples import chunk, context, passage
 from refdesk.answer import Context, Passage
+from refdesk.ask.citations import escape, render
 from refdesk.ask.markers import MarkerStream
-from refdesk.ask.render import escape, render
 
 
 def sample() -> tuple[Passage, ...]:

@@ -15,8 +15,9 @@ from context_samples import chunk, passage
 from refdesk import Refdesk
 from refdesk.answer import Answer, Context, Plan, Spent, Turn
 from refdesk.ask.plan import FEW_QUESTIONS, FEWEST_PASSAGES, THOUGHTS, USUAL, Budget, Fitted, Prices, fit_to_cost
-from refdesk.models import CHARACTERS_PER_TOKEN, estimate, model_info
+from refdesk.models import estimate, model_info
 from refdesk.settings import Settings
+from refdesk.text import CHARACTERS_PER_TOKEN
 from wire_server import Recorded, Reply, WireServer
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"

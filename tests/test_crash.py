@@ -124,7 +124,7 @@ os._exit(0)
 
 STORE_STEPS = [
     ("writer.SqlWriter", "_claim_space", 1, "after"),
-    ("writer.SqlWriter", "_reserve", 1, "after"),
+    ("writer.SqlWriter", "_number", 1, "after"),
     ("writer.SqlWriter", "_keep_files", 1, "after"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "before"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),

@@ -26,7 +26,7 @@ def one(kind: Kind, text: str, heading: str = "") -> Chunk:
         builder.table([line.split(" | ") for line in text.split("\n")])
     else:
         builder.block(kind, text)
-    return enrich(chunks_of(builder.build("test")), title="T", language="en")[0]
+    return enrich(chunks_of(builder.build("test")), language="en")[0]
 
 
 CONTENTS = "1 Introduction ........ 3\n2 Method ........ 7\n3 Results ........ 19"
@@ -111,7 +111,7 @@ def report() -> list[Chunk]:
         )
     limits = ChunkLimits(target=60, minimum=10, maximum=128)
     made = chunk(builder.build("test"), document_id="d", title="T", limits=limits, count_tokens=count_tokens)
-    return enrich(made, title="T", language="en")
+    return enrich(made, language="en")
 
 
 def test_keywords_tell_the_chunks_of_a_document_apart() -> None:
@@ -132,7 +132,7 @@ def test_summary_quotes_the_sentence_that_carries_the_topic() -> None:
 def test_summary_is_not_the_sentence_repeated_from_the_chunk_before() -> None:
     builder = Builder()
     builder.block("text", " ".join(f"The plant number {n} of the company made paper and board." for n in range(50)))
-    made = enrich(chunks_of(builder.build("test")), title="T", language="en")
+    made = enrich(chunks_of(builder.build("test")), language="en")
     assert len(made) > 1
     for before, after in pairwise(made):
         first, last = after.sentences[0], before.sentences[-1]
@@ -144,12 +144,12 @@ def test_summary_of_a_table_is_its_header_and_size() -> None:
     builder = Builder()
     builder.block("text", "Table 2. Prices")
     builder.table([["item", "price"], ["paper", "3"], ["ink", "4"]])
-    (found,) = enrich(chunks_of(builder.build("test")), title="T", language="en")
+    (found,) = enrich(chunks_of(builder.build("test")), language="en")
     assert found.summary == "Table 2. Prices: item | price (2 rows)"
 
 
 def test_chinese_keywords_are_pairs_of_letters() -> None:
-    (found,) = enrich(chunks_of(_chinese()), title="T", language="zh")
+    (found,) = enrich(chunks_of(_chinese()), language="zh")
     assert "收入" in found.keywords
     assert found.summary in "".join(found.text.split("\n"))
 
@@ -164,7 +164,7 @@ def _chinese() -> Parsed:
 @given(documents())
 def test_any_document_keeps_its_text_and_the_limits(parsed: Parsed) -> None:
     before = chunks_of(parsed)
-    after = enrich(before, title="T", language="")
+    after = enrich(before, language="")
     assert [(found.text, found.spans, found.sequence) for found in after] == [
         (found.text, found.spans, found.sequence) for found in before
     ]
@@ -174,4 +174,4 @@ def test_any_document_keeps_its_text_and_the_limits(parsed: Parsed) -> None:
         assert len(set(found.entities)) == len(found.entities)
         lowered = " ".join(found.text.lower().split())
         assert all(word.lower() in lowered for word in found.keywords)
-    assert after == enrich(before, title="T", language="")
+    assert after == enrich(before, language="")

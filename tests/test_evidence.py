@@ -76,10 +76,9 @@ def test_rows_of_a_table_are_read_with_its_header() -> None:
 
 
 def test_words_alike_count_partly() -> None:
-    near = chunk(["He had no intention of leaving.", "He had no umbrella at all."])
-    table = tabulate(query("intend"), [(1, near, 1.0)], {}, {})
-    assert 0 < table.held[0].max() < 1
-    assert table.held[1].max() == 0
+    near, far = chunk(["He had no intention of leaving."]), chunk(["He had no umbrella at all."])
+    assert 0 < tabulate(query("intend"), [(1, near, 1.0)], {}, {}).credit.max() < 1
+    assert tabulate(query("intend"), [(1, far, 1.0)], {}, {}).credit.max() == 0
 
 
 def test_other_languages_are_stemmed_as_their_documents() -> None:

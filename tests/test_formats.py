@@ -18,8 +18,7 @@ from format_samples import header_of, headings, read, text_of, texts
 from refdesk.errors import DocumentError
 from refdesk.ingest.parse import parse
 from refdesk.parsers.build import ParseOptions
-from refdesk.parsers.csv import find_delimiter
-from refdesk.parsers.xlsx import shown
+from refdesk.parsers.sheets import find_delimiter, shown
 
 DATA = Path(os.environ.get("REFDESK_DATA", "../shared/data"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.types import Box, Geometry, boxes_between, lines_between
+from refdesk.types import Box, Geometry, boxes_between, lines_of
 
 # "The quick fox" on one line of page 1, "jumps" below it, "over" on page 2.
 WORDS = Geometry.from_rows(
@@ -36,7 +36,7 @@ def test_boxes_between(start: int, end: int, expected: list[Box]) -> None:
 
 
 def test_lines_say_which_characters_they_hold() -> None:
-    assert [(start, end) for start, end, _ in lines_between(WORDS, 5, 24)] == [(4, 13), (14, 19), (20, 24)]
+    assert [(start, end) for start, end, _ in lines_of(WORDS, [(5, 24)])[0]] == [(4, 13), (14, 19), (20, 24)]
 
 
 def test_a_document_without_words() -> None:

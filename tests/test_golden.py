@@ -282,7 +282,7 @@ def test_ask_on_the_command_line(library: Callable[[str], Path]) -> None:
     plain = run_refdesk("--library", folder, "ask", ANCHOR)
     as_json = run_refdesk("--library", folder, "ask", "--no-cache", "--json", ANCHOR)
     assert as_json.returncode == 0, as_json.stderr
-    text = re.sub(r"\d\.\d+(?=\)| s$)", "…", plain.stdout, flags=re.M)  # how sure, and how long it took
+    text = re.sub(r"\d+\.\d+(?=\)| s$)", "…", plain.stdout, flags=re.M)  # how sure, and how long it took
     lines = [line.rstrip() for line in text.splitlines()]
     check("ask.json", {"code": plain.returncode, "text": lines, "json": shape(json.loads(as_json.stdout))})
 

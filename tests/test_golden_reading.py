@@ -10,7 +10,7 @@ import pytest
 from golden_files import check, check_entries
 from parsed_strategies import count_tokens
 from refdesk.ingest.chunk import ChunkLimits
-from refdesk.ingest.flow import prepare
+from refdesk.ingest.worker import prepare
 from refdesk.parsers.build import ParseOptions
 from refdesk.types import Chunk, Document, Prepared
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from http_server import Server, serving
 from library_samples import open_desk, wait_until
 from refdesk import Refdesk
+from refdesk.types import Job
 
 NAMES = {"gates.md": "harbour", "cranes.md": "harbour/2024", "pay.md": "hr", "notes.md": "default"}
 
@@ -100,13 +102,22 @@ def upload(server: Server, name: str, collection: str) -> str:
     return str(answer.json()["uploads"][0]["id"])
 
 
+@contextmanager
+def nobody_works(desk: Refdesk) -> Iterator[None]:
+    """A run that is at an upload of its own: no other one takes any."""
+    worker = desk.jobs.start()
+    (held,) = desk.jobs.submit([Job("", "held", "held", worker=worker)])
+    yield
+    desk.jobs.remove([held.id])
+    desk.jobs.end(worker)
+
+
 def all_done(server: Server) -> bool:
     return all(one["status"] in ("ready", "failed") for one in server.get("/api/uploads").json()["uploads"])
 
 
 def test_what_waits_for_a_collection_does_not_bring_it_back(server: Server, desk: Refdesk) -> None:
-    with desk.spool.working() as mine:  # nobody else works as long as this is held
-        assert mine
+    with nobody_works(desk):
         upload(server, "late.md", "harbour/2025")
         upload(server, "other.md", "hr")
         refused = server.request("PATCH", "/api/collections/harbour", json={"name": "port"})
@@ -114,14 +125,14 @@ def test_what_waits_for_a_collection_does_not_bring_it_back(server: Server, desk
         assert server.request("DELETE", "/api/collections/harbour").status_code == 200
     assert wait_until(lambda: "other.md" in places(desk) and all_done(server))
     assert set(places(desk)) == {"pay.md", "notes.md", "other.md"}
-    assert not desk.spool.taken_back()
+    assert not desk.jobs.cancelled()
 
 
 def test_a_document_with_a_new_version_on_its_way(server: Server, desk: Refdesk) -> None:
     upload(server, "plan.md", "harbour")
     assert wait_until(lambda: all_done(server))
     document = desk.document("plan.md").id
-    with desk.spool.working():
+    with nobody_works(desk):
         parts = [("files", ("plan.md", b"WorkerMessage anew."))]
         server.post("/api/documents", files=parts, data={"collection": "harbour"})
         for path, body in (("PATCH", {"name": "x"}), ("PATCH", {"collection": "hr"})):

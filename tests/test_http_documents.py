@@ -82,7 +82,7 @@ def test_files_are_accepted_at_once_and_ready_soon(server: Server, desk: Refdesk
     assert listed["documents"][0]["metadata"]["year"] == "2024" and "source" not in listed["documents"][0]
     found = server.post("/api/query", json={"q": "What does a pilot cost?"}).json()
     assert "340 crowns" in found["answer"]
-    assert list(desk.spool.folder.glob("*.part")) == list(desk.spool.folder.glob("*.data")) == []
+    assert list(desk.files.waiting.iterdir()) == []
 
 
 def test_progress_comes_as_events(server: Server) -> None:
@@ -120,8 +120,8 @@ def test_a_client_that_leaves_changes_nothing(server: Server, desk: Refdesk) -> 
     head = "POST /api/documents HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as raw:
         raw.sendall(head.encode() + b"Content-Type: multipart/form-data; boundary=x\r\n\r\n" + part + part)
-        assert wait_until(lambda: len(list(desk.spool.folder.glob("*.part"))) == 2)
-    assert wait_until(lambda: not list(desk.spool.folder.glob("*.part")))
+        assert wait_until(lambda: len(list(desk.files.waiting.glob("*.part"))) == 2)
+    assert wait_until(lambda: not list(desk.files.waiting.glob("*.part")))
     assert server.get("/api/uploads").json()["uploads"] == []
     (whole,) = added(server, ("whole.txt", b"The dock gate opens at high water."))
     assert whole["status"] == "ready"
@@ -133,7 +133,7 @@ def test_a_client_that_leaves_changes_nothing(server: Server, desk: Refdesk) -> 
 def test_a_form_that_breaks_off_is_refused(server: Server, desk: Refdesk, data: bytes) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
     assert problem(server.post("/api/documents", content=data, headers=headers), 400)
-    assert desk.spool.all() == {} and not list(desk.spool.folder.glob("*.part"))
+    assert desk.jobs.all() == {} and not list(desk.files.waiting.glob("*.part"))
 
 
 def test_wrong_forms_are_said_to_be_wrong(server: Server) -> None:
@@ -149,7 +149,7 @@ def test_a_file_over_the_limit_is_413_and_leaves_nothing(server: Server, desk: R
     answer = send(server, ("small.txt", b"small"), ("large.txt", b"x" * (1 << 20) + b"x"))
     assert "large.txt is larger than 1 MB" in problem(answer, 413)
     assert answer.json()["code"] == "too_large"
-    assert desk.spool.all() == {} and {one.name for one in desk.spool.folder.iterdir()} <= {"worker.lock"}
+    assert desk.jobs.all() == {} and not list(desk.files.waiting.iterdir())
     assert send(server, ("just.txt", b"The lamp is lit. " * 60_000)).status_code == 202  # 1,020,000 bytes
 
 
@@ -196,7 +196,7 @@ def test_documents_by_address(server: Server, desk: Refdesk) -> None:
         "http://127.0.0.1:1/": 422,
     }.items():
         problem(server.post("/api/documents/url", json={"url": address}), status)
-    assert len(desk.spool.all()) == 1 and not list(desk.spool.folder.glob("*.part"))
+    assert len(desk.jobs.all()) == 1 and not list(desk.files.waiting.glob("*.part"))
     web.shutdown()
 
 
@@ -272,7 +272,7 @@ def test_retry_of_a_file_on_the_server(server: Server, desk: Refdesk, tmp_path: 
 def test_deleting_a_failed_document_lets_its_file_go(server: Server, desk: Refdesk) -> None:
     (one,) = added(server, ("torn.pdf", b"%PDF-1.7 torn"))
     assert server.request("DELETE", f"/api/documents/{one['document_id']}").status_code == 200
-    assert desk.spool.all() == {} and not desk.spool.has_data(one["id"])
+    assert desk.jobs.all() == {} and not desk.files.staged(one["id"]).exists()
 
 
 # looking

@@ -310,7 +310,7 @@ def part(number: int, name: str, body: bytes = b"") -> bytes:
 def test_a_form_of_endless_parts(tmp_path: Path, piece: bytes) -> None:
     spool = AttachedFile(tmp_path)
     with contextlib.ExitStack() as stack, pytest.raises(TooLarge):
-        form = Form(spool, stack, "multipart/form-data; boundary=x", 1)
+        form = Form(spool.receiving, stack, "multipart/form-data; boundary=x", 1)
         for _ in range(100):
             form.feed(piece * 20)
     assert spool.count <= 1100

@@ -12,11 +12,11 @@ import pytest
 
 from context_samples import chunk, passage, query
 from refdesk.answer import Context, Plan, Retrieved
+from refdesk.ask.citations import escape, render
 from refdesk.ask.draft import AnswerTrim, Draft, not_planted
 from refdesk.ask.extract import extract
 from refdesk.ask.generate import generate
 from refdesk.ask.markers import MarkerStream
-from refdesk.ask.render import escape, render
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUGGESTED_QUESTIONS
 from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.wire import Endpoint

@@ -11,7 +11,7 @@ import pytest
 from refdesk import Refdesk
 from refdesk.answer import Answer, Question
 from refdesk.ask.flow import ask
-from refdesk.ask.rank import SentenceReranker
+from refdesk.ask.retrieve import SentenceReranker
 from refdesk.events import Done
 from refdesk.ports import AskPorts
 from refdesk.providers.directory import make_models

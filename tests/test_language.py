@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ingest.flow import detect_language
+from refdesk.ingest.worker import detect_language
 
 SENTENCES = {
     "en": "The harbour master has already fixed the fees for next year. What was left to do at the plants is done, and "

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from refdesk.answer import Turn, Usage
+from refdesk.answer import Image, Turn, Usage
 from refdesk.errors import ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
 from refdesk.ports import Piece, Request
 from refdesk.providers.llm import AnthropicLLM, OpenAILLM, WireLLM, closed
@@ -117,6 +117,18 @@ def test_openai_request_is_what_is_documented(server: WireServer) -> None:
         "temperature": 0.3,
         "top_p": 0.9,
     }
+
+
+def test_pictures_go_with_the_words(server: WireServer) -> None:
+    turn = Turn("user", ["What is this?", Image(b"pixels")])
+    assert (turn.content, turn.images) == ("What is this?", (Image(b"pixels"),))
+    text = {"type": "text", "text": "What is this?"}
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,cGl4ZWxz"}}
+    source = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "cGl4ZWxz"}}
+    for wire, packed in (("openai", url), ("anthropic", source)):
+        server.say("ok")
+        collect(make(server, wire), Request("", (turn,), 100))
+        assert server.requests[-1].json["messages"] == [{"role": "user", "content": [text, packed]}]
 
 
 def test_anthropic_request_is_what_is_documented(server: WireServer) -> None:

@@ -380,7 +380,7 @@ os._exit(0)
 """
 POINTS = [
     ("writer", "departures", 1, "after"),
-    ("writer.SqlWriter", "_reserve", 1, "after"),
+    ("writer.SqlWriter", "_number", 1, "after"),
     ("writer", "move_rows", 1, "after"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "before"),
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),

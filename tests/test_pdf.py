@@ -32,7 +32,6 @@ from pdf_samples import (
     sideways,
     table,
     two_columns,
-    user_unit,
 )
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, TooLarge
 from refdesk.parsers.build import ParseOptions
@@ -42,7 +41,7 @@ from refdesk.types import OcrLine, Parsed, boxes_between
 
 BOXES = [
     plain("Times-Roman", 11), plain("Courier", 9), rotated(90), rotated(180), rotated(270), rotated_upright(90),
-    rotated_upright(270), sideways(), cropped(), cropped(90), negative_origin(180), user_unit(), two_columns("mixed"),
+    rotated_upright(270), sideways(), cropped(), cropped(90), negative_origin(180), two_columns("mixed"),
     two_columns("rowwise"), table(ruled=True, pages=3), table(ruled=False, pages=1), over_the_page(), mixed_views(),
     hyphenated(), cjk("japanese", "HeiseiMin-W3", ["図書館は町の中心にある。", "資料は毎朝九時から読むことができる。"]),
 ]  # fmt: skip
@@ -91,8 +90,7 @@ def test_box_of_known_sentence_overlaps_truth(sample: Sample) -> None:
 
 @pytest.mark.parametrize(
     ("sample", "size"),
-    [(rotated(0), (595, 842)), (rotated(90), (842, 595)), (cropped(), (495, 700)), (cropped(90), (700, 495)),
-     (user_unit(), (1190, 1684))],
+    [(rotated(0), (595, 842)), (rotated(90), (842, 595)), (cropped(), (495, 700)), (cropped(90), (700, 495))],
     ids=lambda value: value.name if isinstance(value, Sample) else "",
 )  # fmt: skip
 def test_page_size_is_the_displayed_one(sample: Sample, size: tuple[float, float]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,15 @@ from memory_desk import KINDS, open_either
 from refdesk.access import Caller
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import AccessDenied, NotFound, UsageError
-from refdesk.files.local import LocalFiles, LocalLeases
-from refdesk.files.memory import MemoryFiles, MemoryLeases, MemoryUploads
-from refdesk.files.uploads import LocalUploads
-from refdesk.index.memory import _distance, _rounded
-from refdesk.store_ports import Files, Jobs, Leases
+from refdesk.files.local import LocalFiles, MemoryFiles
+from refdesk.index.postings import _rounded
+from refdesk.store.database import PreparedReader, open_database
+from refdesk.store.jobs import LEASE_S, MemoryJobs, SqlJobs, new_run
+from refdesk.store.jobs import time as clock
+from refdesk.store_ports import Files, Jobs
 from refdesk.terms import query_terms
-from refdesk.types import Scope, Upload
+from refdesk.types import Job, Scope
+from upload_samples import work_off
 
 TEXTS = {
     "quay": "The quay was built of oak in 1911. The quay is long. A mooring at the quay costs 24 crowns a night.",
@@ -96,11 +100,6 @@ def test_lengths_are_kept_in_a_byte(length: int, kept: int) -> None:
     assert _rounded(length) == kept
 
 
-@pytest.mark.parametrize("pair, edits", [("quay qauy", 1), ("quay quay", 0), ("quay key", 3), (" quay", 4)])
-def test_edits_are_counted(pair: str, edits: int) -> None:
-    assert _distance(*pair.split(" ")) == edits
-
-
 def test_a_changed_text_takes_the_place_of_the_old(desk: Any) -> None:
     before = desk.document("lamp")
     assert desk.add_text("lamp", "The lantern burns three litres of oil a night.").outcome == "replaced"
@@ -142,7 +141,7 @@ def test_files_and_what_is_attached_to_them(desk: Any, tmp_path: Path) -> None:
     assert {one.outcome for one in desk.add(folder)} == {"unchanged"}, "it is known where it was added"
     assert desk.original("note-1.md").read_bytes() == (folder / "note-1.md").read_bytes()
     assert {one.name for one in desk.remove("mail-7.eml")} == {"mail-7.eml", "sheet-7.txt"}
-    assert all(one.well for one in (*desk.maintenance.check(), *desk.maintenance.check_files(desk.uploads)))
+    assert all(one.well for one in (*desk.maintenance.check(), *desk.maintenance.check_files(desk.jobs)))
 
 
 def test_moved_and_renamed(desk: Any) -> None:
@@ -190,7 +189,7 @@ def test_pages_and_neighbours(desk: Any) -> None:
     assert vectors.shape == (len(chunks[0].sentences), desk.embedder.dimensions) and vectors.dtype == np.int8
 
 
-# files, leases, jobs
+# files and jobs
 
 
 @pytest.fixture(params=[LocalFiles, MemoryFiles])
@@ -211,58 +210,141 @@ def test_files_are_known_by_their_content(files: Files, tmp_path: Path) -> None:
     assert not files.has(kept) and files.damage(kept) == "missing" and not files.path(kept).exists()
 
 
-@pytest.fixture(params=[LocalLeases, MemoryLeases])
-def leases(request: pytest.FixtureRequest, tmp_path: Path) -> Leases:
-    made: Leases = request.param(tmp_path / "runs") if request.param is LocalLeases else request.param()
-    return made
-
-
-def test_a_lease_is_held_as_long_as_its_block(leases: Leases) -> None:
-    with leases.hold() as lease:
-        assert leases.is_alive(lease.name) and leases.any_alive() and lease.folder.is_dir()
-    assert not leases.is_alive(lease.name) and not leases.any_alive() and not lease.folder.exists()
-    assert not leases.is_alive("nobody") and not leases.clear_dead()
-
-
-@pytest.fixture(params=[LocalUploads, MemoryUploads])
-def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Jobs:
-    made: Jobs = request.param(tmp_path / "uploads") if request.param is LocalUploads else request.param()
-    return made
-
-
-def accepted(jobs: Jobs, name: str, data: bytes = b"oak") -> Upload:
-    with jobs.receiving() as (upload_id, file):
-        file.write(data)
-        return jobs.accept(Upload(upload_id, name, "default", password="secret"), file)
-
-
-def test_what_is_accepted_waits(jobs: Jobs) -> None:
-    with jobs.receiving() as (lost, file):
+def test_bytes_wait_until_a_job_adds_them(files: Files) -> None:
+    with files.receiving() as (lost, file):
         file.write(b"half")
-    assert not jobs.has_data(lost) and jobs.all() == {}
-    first, second = accepted(jobs, "a"), accepted(jobs, "b")
-    assert list(jobs.all()) == [first.id, second.id] and jobs.data(first.id).read_bytes() == b"oak"
-    assert jobs.damaged() == []
-    jobs.write(Upload(**{name: getattr(first, name) for name in first.__slots__} | {"outcome": "added"}))
-    assert jobs.outcome(first.id) == "added" and jobs.all(anew=True)[first.id].outcome == "added"
-    jobs.take_back(second.id)
-    assert list(jobs.all(anew=True)) == [first.id] and jobs.taken_back() == {second.id}
-    jobs.data(first.id).write_bytes(b"altered")
-    assert [(one.name, one.what) for one in jobs.damaged()] == [("a", "altered")]
-    jobs.drop_data(first.id)
-    assert [(one.name, one.what) for one in jobs.damaged()] == [("a", "missing")]
-    jobs.remove(second.id)
-    assert jobs.taken_back() == set() and not jobs.has_data(second.id)
-    time.sleep(0.01)
-    jobs.clear({"pending": "9999"})
-    assert jobs.all(anew=True) == {}
+    assert not files.staged(lost).exists()
+    with files.receiving() as (kept, file):
+        file.write(b"oak")
+        content_hash = files.stage(kept, file)
+    assert files.staged(kept).read_bytes() == b"oak" and content_hash == files.put(b"oak")
+    files.clear_staged([])
+    assert files.staged(kept).exists(), "somebody may be about to submit its job"
+    files.unstage([kept, "unknown"])
+    assert not files.staged(kept).exists()
 
 
-def test_one_works_at_a_time(jobs: Jobs) -> None:
-    with jobs.working() as mine, jobs.working() as others:
-        assert mine and not others
-    with jobs.working() as again:
-        assert again
+def test_a_workspace_lasts_as_long_as_its_block(files: Files) -> None:
+    with files.workspace("mine") as folder:
+        (folder / "page").write_bytes(b"oak")
+        assert not files.clear_workspaces(lambda: {"mine"}) and (folder / "page").exists()
+        files.adopt(folder / "page", files.put(b"oak"))
+    assert not folder.exists() and not files.clear_workspaces(set)
+
+
+@pytest.fixture(params=[SqlJobs, MemoryJobs])
+def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Jobs]:
+    if request.param is MemoryJobs:
+        yield MemoryJobs()
+    else:
+        reader = PreparedReader(open_database(tmp_path / "library.db"))
+        yield SqlJobs(reader)
+        reader.close()
+        reader.engine.dispose()
+
+
+def submitted(jobs: Jobs, *names: str, **fields: Any) -> list[Job]:
+    return jobs.submit([Job("", name, "default", password="secret", **fields) for name in names])
+
+
+def everything(free: list[Job]) -> list[Job]:
+    return free
+
+
+def test_what_is_submitted_waits_in_its_order(jobs: Jobs) -> None:
+    version = jobs.version()
+    first, second = submitted(jobs, "a", "b", metadata={"by": "Ulla"})
+    submitted(jobs, "c", kind="file", source="/c")
+    assert jobs.version() != version and list(jobs.all().values()) == [first, second]
+    assert first.created_at < second.created_at and first.source == f"upload:{first.id}"
+    assert [one.name for one in jobs.all(("file",)).values()] == ["c"]
+    version = jobs.version()
+    (changed,) = jobs.change([replace(first, status="failed", reason="torn", password=None)])
+    assert jobs.all()[first.id] == changed and jobs.version() != version
+    jobs.remove([first.id, "unknown"])
+    assert list(jobs.all()) == [second.id] and jobs.change([changed]) == []
+
+
+def test_a_job_is_taken_once_and_comes_back_when_the_run_ends(jobs: Jobs) -> None:
+    submitted(jobs, "a", "b", "c")
+    mine, other = jobs.start(), jobs.start()
+    assert jobs.alive() == {mine, other}
+    taken = jobs.take(mine, lambda free: free[:2])
+    assert [(one.name, one.worker, one.attempts) for one in taken] == [("a", mine, 1), ("b", mine, 1)]
+    assert jobs.take(other, everything, alone=True) == [], "another one is at it"
+    assert [one.name for one in jobs.take(other, everything)] == ["c"]
+    (begun,) = jobs.change([replace(taken[0], status="processing", pages_done=3)], mine)
+    assert jobs.change([replace(taken[1], status="processing")], other) == [], "it is not theirs"
+    jobs.end(mine)
+    assert jobs.alive() == {other} and jobs.change([begun], mine) == []
+    again = jobs.take(other, everything, alone=True)
+    assert [(one.name, one.status, one.pages_done, one.attempts) for one in again] == [
+        ("a", "processing", 3, 2),
+        ("b", "pending", 0, 2),
+    ]
+    jobs.change([replace(one, status="ready", worker="") for one in again], other)
+    assert jobs.take(other, everything) == []
+
+
+def test_a_run_that_is_not_heard_of_is_at_an_end(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted(jobs, "a")
+    silent, heard = jobs.start(), jobs.start()
+    jobs.take(silent, everything)
+    now = clock.time()
+    monkeypatch.setattr(clock, "time", lambda: now + LEASE_S - 1)
+    jobs.beat(heard)
+    assert jobs.alive() == {silent, heard}
+    monkeypatch.setattr(clock, "time", lambda: now + LEASE_S + 1)
+    assert [one.name for one in jobs.take(heard, everything, alone=True)] == ["a"]
+    assert jobs.alive() == {heard}
+    jobs.beat(silent)  # it had slept: it is at work again, and its job is another one's
+    assert jobs.alive() == {silent, heard} and jobs.all()[next(iter(jobs.all()))].worker == heard
+
+
+def test_a_run_whose_process_is_dead_is_at_an_end_at_once(jobs: Jobs) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    machine, _, _, token = new_run().id.rsplit(".", 3)
+    if machine == "elsewhere":
+        pytest.skip("processes cannot be looked at here")
+    started = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    ids = [f"{machine}.{process.pid}.{started}.{token}", f"elsewhere.{process.pid}.{started}.{token}"]
+    jobs.submit([replace(new_run(), id=one, worker=one) for one in ids])
+    submitted(jobs, "a", worker=ids[0])
+    assert jobs.alive() == set(ids)
+    process.communicate(b"\n")
+    assert jobs.alive() == {ids[1]}, "of another machine only its lease can tell"
+    assert [one.worker for one in jobs.all().values()] == [""]
+
+
+def test_what_is_cancelled_is_seen_by_who_is_at_it(jobs: Jobs) -> None:
+    waiting, running = submitted(jobs, "a", "b")
+    mine = jobs.start()
+    (taken,) = jobs.take(mine, lambda free: [one for one in free if one.id == running.id])
+    jobs.cancel([waiting.id, running.id, "unknown"])
+    assert jobs.all() == {} and jobs.take(mine, everything) == []
+    assert [one.name for one in jobs.cancelled(mine)] == ["b"] and [one.name for one in jobs.cancelled()] == ["a"]
+    assert jobs.change([replace(taken, status="ready", worker="")], mine) == []
+    jobs.end(mine)
+    assert [one.name for one in jobs.cancelled()] == ["a", "b"]
+
+
+def test_jobs_become_documents(desk: Any) -> None:
+    ids = {}
+    for name in ("pier.md", "twin.md", "torn.pdf"):
+        with desk.files.receiving() as (job_id, file):
+            file.write(b"%PDF-1.7 torn" if name == "torn.pdf" else b"The pier was built of iron in 1933.")
+            ids[name] = job_id
+            desk.jobs.submit([Job(job_id, name, "default", content_hash=desk.files.stage(job_id, file))])
+    assert {one.name: one.outcome for one in work_off(desk)} == {
+        "pier.md": "added",
+        "twin.md": "unchanged",
+        "torn.pdf": "failed",
+    }
+    found = {one.name: (one.status, one.outcome, one.worker) for one in desk.jobs.all().values()}
+    assert found["pier.md"] == ("ready", "added", "") and found["twin.md"] == ("ready", "unchanged", "")
+    assert found["torn.pdf"] == ("failed", "", "") and desk.jobs.alive() == set()
+    assert [desk.files.staged(one).exists() for one in ids.values()] == [False, False, True]
+    assert names(desk.search("iron 1933", method="bm25")) == ["pier.md"]
 
 
 # a desk for each caller

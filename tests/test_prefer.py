@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.named_documents import match_names
-from refdesk.periods import Period, period_of
+from refdesk.ask.library import match_names
+from refdesk.terms import Period, period_of
 from refdesk.types import Document
 from timing import cpu
 

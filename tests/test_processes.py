@@ -27,8 +27,8 @@ from library_samples import (
 )
 from refdesk.errors import ParserDied, ParseTimeout
 from refdesk.ingest.workers import PrepareTask, Setup, WorkerPool
-from refdesk.records import UploadedFile
 from refdesk.types import Document, Progress
+from upload_samples import hand_in, work_off
 
 OPENING = """
 import sys
@@ -241,41 +241,38 @@ def test_a_worker_killed_in_the_middle_of_an_add(tmp_path: Path) -> None:
 
 def test_what_nobody_wants_any_more_is_put_down_and_the_others_go_on(tmp_path: Path) -> None:
     """One that waits for its turn, and one at which a worker is stuck this moment."""
-    notes = write_notes(tmp_path / "notes", 6)
-    files = [
-        UploadedFile(path, path.name, "default", f"upload:{path.stem}", {}, None) for path in sorted(notes.glob("*.md"))
-    ]
-    stuck, waits = notes / "note-3.md", notes / "note-5.md"
-    unwanted: set[str] = set()
-    ids: dict[str, str] = {}
-
-    def on_progress(progress: Progress) -> None:
-        if stuck.is_file():
-            ids.update({one.name: one.id for one in desk.documents()})
-            stuck.unlink()
-            os.mkfifo(stuck)
-        elif stuck.name in progress.working_on:
-            unwanted.update({"upload:note-3", "upload:note-5"})
-
     with open_desk(tmp_path / "library") as desk:
-        results = desk.add_uploads(files, on_progress=on_progress, unwanted=lambda: unwanted)
-        outcomes = {one.name: one.outcome for one in results}
-        assert outcomes == {file.name: "added" for file in files} | {stuck.name: "removed", waits.name: "removed"}
+        jobs = {
+            f"note-{n}.md": hand_in(desk, f"note-{n}.md", f"The buoy {word(n)} was moored.".encode()) for n in range(6)
+        }
+        stuck, waits = (desk.files.staged(jobs[name].id) for name in ("note-3.md", "note-5.md"))
+        ids: dict[str, str] = {}
+
+        def on_progress(progress: Progress) -> None:
+            if stuck.is_file():
+                ids.update({one.name: one.id for one in desk.documents()})
+                stuck.unlink()
+                os.mkfifo(stuck)
+            elif "note-3.md" in progress.working_on:
+                desk.jobs.cancel([stuck.name, waits.name])
+
+        outcomes = {one.name: one.outcome for one in work_off(desk, on_progress)}
+        assert outcomes == dict.fromkeys(jobs, "added") | {"note-3.md": "removed", "note-5.md": "removed"}
         stayed = {one.name: one.id for one in desk.documents()}
-        assert stayed == {name: id for name, id in ids.items() if name not in (stuck.name, waits.name)}
-        assert _workers() == []
+        assert stayed == {name: id for name, id in ids.items() if name not in ("note-3.md", "note-5.md")}
+        assert _workers() == [] and not stuck.exists() and not waits.exists()
 
 
 def test_a_new_version_that_nobody_wants_leaves_the_old_one(tmp_path: Path) -> None:
-    (note,) = write_notes(tmp_path / "notes", 1).glob("*.md")
     with open_desk(tmp_path / "library") as desk:
-        (first,) = desk.add_uploads([UploadedFile(note, "note", "default", "upload:1", {}, None)])
-        note.write_text("WorkerMessage anew.")
-        again = [UploadedFile(note, "note", "default", "upload:2", {}, None)]
-        (put_down,) = desk.add_uploads(again, unwanted=lambda: {"upload:2"})
+        hand_in(desk, "note", b"The buoy was moored.")
+        (first,) = work_off(desk)
+        again = hand_in(desk, "note", b"Read anew.")
+        (put_down,) = work_off(desk, lambda _: desk.jobs.cancel([again.id]))
         assert (first.outcome, put_down.outcome) == ("added", "removed")
         assert desk.documents() == [first.document]
-        assert [one.outcome for one in desk.add_uploads(again)] == ["replaced"]
+        hand_in(desk, "note", b"Read anew.")
+        assert [one.outcome for one in work_off(desk)] == ["replaced"]
 
 
 def test_a_worker_killed_while_it_embeds_costs_no_document(tmp_path: Path) -> None:

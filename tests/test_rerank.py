@@ -9,7 +9,7 @@ import pytest
 
 from evidence_samples import add, ask, find
 from refdesk import Refdesk
-from refdesk.ask.rank import SentenceReranker
+from refdesk.ask.retrieve import SentenceReranker
 
 
 @pytest.fixture(scope="module")

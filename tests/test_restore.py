@@ -16,7 +16,7 @@ from library_samples import assert_repaired, assert_whole, finish, found_by, ope
 from refdesk import Refdesk
 from refdesk.errors import LibraryDamaged, UsageError
 from refdesk.serve.cli.admin import examine
-from refdesk.types import Upload
+from upload_samples import hand_in
 
 OLD, NEW = 1, 2  # the numbers of the notes that tell the two libraries apart
 
@@ -27,6 +27,7 @@ STEPPING = """
 import os, shutil, signal, sys
 from pathlib import Path
 from refdesk.files.backup import restore
+from refdesk.store.jobs import is_anyone_at_work
 
 library, backup, target = map(Path, sys.argv[1:])
 WATCHED = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.chmod", "sqlite3.connect"}
@@ -50,7 +51,7 @@ while True:
     if not child:
         try:
             limit = number
-            restore(backup, place, replace=True)
+            restore(backup, place, is_anyone_at_work, replace=True)
         finally:
             limit = 0
             os._exit(0)
@@ -86,7 +87,7 @@ def assert_is(desk: Refdesk, number: int) -> None:
         f"text {number}"
     ]
     assert found_by(desk, word(OLD + NEW - number)) == []
-    assert all(finding.well for finding in desk.maintenance.check_files(desk.spool))
+    assert all(finding.well for finding in desk.maintenance.check_files(desk.jobs))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -189,12 +190,6 @@ def findings(desk: Refdesk) -> dict[str, str]:
     return {one.name: one.text for one in examine(desk) if not one.well and one.name != "disk"}
 
 
-def upload(desk: Refdesk, name: str, data: bytes) -> Upload:
-    with desk.spool.receiving() as (upload_id, file):
-        file.write(data)
-        return desk.spool.accept(Upload(upload_id, name, "default", size=len(data)), file)
-
-
 def test_doctor_and_backup_see_originals_and_uploads_that_are_missing_or_altered(
     both: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -202,36 +197,41 @@ def test_doctor_and_backup_see_originals_and_uploads_that_are_missing_or_altered
     shutil.copytree(both[0], library)
     with open_desk(library) as desk:
         desk.add(write_note(tmp_path, 7))
-        kept, gone, changed = (upload(desk, name, name.encode()) for name in ("kept.txt", "gone.txt", "changed.txt"))
+        kept, gone, changed = (hand_in(desk, name, name.encode()) for name in ("kept.txt", "gone.txt", "changed.txt"))
         assert findings(desk) == {}
         told: list[str] = []
         desk.backup(tmp_path / "whole.tar", on_damage=told.append)
         assert told == []
         desk.original("note-1.md").unlink()
         desk.original("note-7.md").write_bytes(b"something else")
-        desk.spool.data(gone.id).unlink()
-        desk.spool.data(changed.id).write_bytes(b"something else")
+        desk.files.staged(gone.id).unlink()
+        desk.files.staged(changed.id).write_bytes(b"something else")
         ill = findings(desk)
         assert set(ill) == {"originals", "uploads"}
         assert "note-1.md is missing" in ill["originals"] and "note-7.md is altered" in ill["originals"]
         assert "gone.txt is missing" in ill["uploads"] and "changed.txt is altered" in ill["uploads"]
         assert "kept.txt" not in ill["uploads"]
         desk.backup(tmp_path / "less.tar", on_damage=told.append)
-        assert sorted(told) == ["changed.txt is altered", "note-1.md is missing", "note-7.md is altered"]
+        assert sorted(told) == [
+            "changed.txt is altered",
+            "gone.txt is missing",
+            "note-1.md is missing",
+            "note-7.md is altered",
+        ]
     done = run_refdesk("--library", library, "backup", tmp_path / "said.tar")
     assert done.returncode == 1 and "note-1.md is missing" in done.stderr and (tmp_path / "said.tar").is_file()
     Refdesk.restore(tmp_path / "whole.tar", tmp_path / "restored")
     with open_desk(tmp_path / "restored") as desk:  # the whole one holds them all
         assert findings(desk) == {}
-        assert {one.name for one in desk.spool.all().values()} == {"kept.txt", "gone.txt", "changed.txt"}
-        assert desk.spool.data(kept.id).read_bytes() == b"kept.txt"
+        assert {one.name for one in desk.jobs.all().values()} == {"kept.txt", "gone.txt", "changed.txt"}
+        assert desk.files.staged(kept.id).read_bytes() == b"kept.txt"
 
 
 def test_an_upload_keeps_its_hash_as_it_goes_on(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
-        accepted = upload(desk, "a.txt", b"The lamp was lit.")
-        desk.spool.write(replace(accepted, status="processing"))
-        assert desk.spool.all(anew=True)[accepted.id].content_hash == accepted.content_hash != ""
+        accepted = hand_in(desk, "a.txt", b"The lamp was lit.")
+        desk.jobs.change([replace(accepted, status="processing")])
+        assert desk.jobs.all()[accepted.id].content_hash == accepted.content_hash != ""
         assert "content_hash" not in accepted.to_dict()
 
 
@@ -253,8 +253,8 @@ def test_only_the_owner_can_read_a_library_and_its_backups(tmp_path: Path) -> No
     try:
         library = make(tmp_path / "library", OLD, tmp_path / "notes")
         with open_desk(library) as desk:
-            upload(desk, "a.txt", b"The lamp was lit.")
-            with desk.spool.working(), desk.at_work():
+            hand_in(desk, "a.txt", b"The lamp was lit.")
+            with desk.at_work():
                 desk.search("lamp")
                 assert (library / "library.db-wal").exists() and wide(library) == {}
             desk.remove("text 1")

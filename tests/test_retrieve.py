@@ -17,8 +17,7 @@ from refdesk import trace as trace_module
 from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget
-from refdesk.ask.rank import SentenceReranker
-from refdesk.ask.retrieve import retrieve
+from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.strategies import STRATEGIES
 from refdesk.ports import Reranker
 from refdesk.terms import query_terms
@@ -184,7 +183,7 @@ def test_each_chunk_is_read_once(desk: Refdesk, monkeypatch: pytest.MonkeyPatch)
         context = pool.submit(assemble, query(desk, text), PLAN, found, desk.reader, ROOM, desk.settings).result()
         pool.submit(driver.set_trace_callback, None).result()
     assert context.passages and any(found.neighbours.values())
-    for table in ("chunks WHERE id", "vectors WHERE"):
+    for table in ("chunks WHERE chunks.id", "vectors WHERE"):
         ids = [one for said in read if f"FROM {table}" in said for one in said.partition(" IN (")[2][:-1].split(",")]
         once = [one for one, again in pairwise([*ids, ""]) if one != again]  # the last one fills the statement up
         assert len(once) == len(set(once)) > len(found.hits), table

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from context_samples import chunk, passage
 from refdesk.answer import Query
-from refdesk.ask.rank import (
+from refdesk.ask.citations import sandwich
+from refdesk.ask.retrieve import (
     best_sentence,
     diverse,
     facts,
@@ -19,7 +20,6 @@ from refdesk.ask.rank import (
     penalise,
     raise_preferred,
     relevant,
-    sandwich,
     without_repeats,
 )
 from refdesk.settings import Settings

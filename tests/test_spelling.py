@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from refdesk import Refdesk
-from refdesk.ask.spelling import FEATURES, WEIGHTS_FILE, correct, edit_distance, word_list
-from refdesk.ask.understand import spelled
+from refdesk.ask.understand import FEATURES, WEIGHTS_FILE, correct, spelled, word_list
+from refdesk.text import edit_distances
 from refdesk.types import Scope
 
 HELD = {"anchor": 8, "warranty": 5, "beyonce": 3, "numpy": 4, "pgvector": 2, "amcor": 9, "mooring": 6, "stahl": 1}
@@ -21,7 +21,7 @@ def corrected(text: str, held: dict[str, int] | None = None, *, languages: tuple
     found = correct(
         text,
         known=lambda asked: set(asked) & set(words),
-        similar=lambda word, most: [one for one in words.items() if edit_distance(word, one[0], most) <= most],
+        similar=lambda word, most: [one for one in words.items() if edit_distances(word, [one[0]])[0] <= most],
         languages=languages,
         chunks=100,
     )
@@ -100,9 +100,8 @@ def test_changes_are_told_once_each() -> None:
     ],
 )
 def test_edit_distance(one: str, other: str, edits: int) -> None:
-    assert edit_distance(one, other, 3) == edits
-    assert edit_distance(other, one, 3) == edits
-    assert edit_distance(one, other, 0) == min(edits, 1)
+    assert edit_distances(one, [other, one, "recieves"])[:2] == [edits, 0]
+    assert edit_distances(other, [one]) == [edits]
 
 
 def test_a_word_list_is_read_once_and_missing_ones_are_no_error() -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import json
 import os
 import resource
 import signal
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
+from sqlalchemy import update
 
 import upload_samples
 from library_samples import open_desk, start, wait_until
@@ -22,7 +25,8 @@ from refdesk import Refdesk
 from refdesk.access import LOCAL, Caller
 from refdesk.errors import AccessDenied, DiskFull, NotFound, UsageError
 from refdesk.serve.uploads import Uploads, label
-from refdesk.types import Upload
+from refdesk.store.schema import jobs, state
+from refdesk.types import Job
 from upload_samples import done, hand_in
 
 desk, uploads = upload_samples.desk, upload_samples.running
@@ -38,14 +42,14 @@ from refdesk import Refdesk
 from refdesk.access import LOCAL
 from refdesk.serve.uploads import Uploads, new_upload
 with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) as desk:
+    uploads = Uploads(desk)
     for number in range(2):
-        with desk.spool.receiving() as (upload_id, file):
+        with uploads.receiving() as (upload_id, file):
             text = f"# Tide {number}\\n\\n" + f"The gauge {number} was read at noon. " * 2500
             size = file.write(text.encode())
-            desk.spool.accept(new_upload(upload_id, f"tide-{number}.md", "default", LOCAL, size=size), file)
-    with desk.spool.receiving() as (upload_id, file):
+            uploads.accept(new_upload(upload_id, f"tide-{number}.md", "default", LOCAL, size=size), file)
+    with uploads.receiving() as (upload_id, file):
         file.write(b"half of a fi")
-        uploads = Uploads(desk)
         uploads.start()
         while not any(one.status == "processing" for one in uploads.listed(LOCAL)):
             time.sleep(0.02)
@@ -74,11 +78,11 @@ def test_files_become_documents_and_bad_ones_say_why(desk: Refdesk, uploads: Upl
     assert (document.name, document.metadata["year"], document.source) == ("a.md", "1911", f"upload:{good.id}")
     assert desk.search("When was the mole finished?")[0].document.id == document.id
     assert desk.original(document.id).read_bytes().startswith(b"# Harbour")
-    assert not desk.spool.has_data(good.id), "the original is kept once"
+    assert not desk.files.staged(good.id).exists(), "the original is kept once"
     for failed in (broken, odd):
         assert failed.status == "failed" and len(failed.reason) > 20
         assert desk.document(failed.document_id).error == failed.reason
-        assert desk.spool.has_data(failed.id), "for another try"
+        assert desk.files.staged(failed.id).exists(), "for another try"
 
 
 def test_the_same_name_replaces_and_the_same_content_is_left(desk: Refdesk, uploads: Uploads) -> None:
@@ -98,11 +102,9 @@ def test_the_same_name_replaces_and_the_same_content_is_left(desk: Refdesk, uplo
 
 
 def test_of_two_that_come_in_one_moment_the_second_is_the_later(desk: Refdesk) -> None:
-    one = Upload("", "plan.md", "default")
-    desk.spool.folder.mkdir(exist_ok=True)
-    moments = [desk.spool.write(replace(one, id=str(number))).created_at for number in range(200)]
+    moments = [desk.jobs.submit([Job(str(number), "plan.md", "default")])[0].created_at for number in range(200)]
     assert sorted(set(moments)) == moments
-    assert [upload.id for upload in desk.spool.all().values()] == [str(number) for number in range(200)]
+    assert list(desk.jobs.all()) == [str(number) for number in range(200)]
 
 
 def test_a_renamed_document_is_not_replaced_by_a_new_file_of_its_old_name(desk: Refdesk, uploads: Uploads) -> None:
@@ -146,9 +148,9 @@ def test_a_killed_server_loses_nothing_that_was_accepted(tmp_path: Path) -> None
     assert process.stdout is not None and process.stdout.readline() == "processing\n"
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert len(list((folder / "uploads").glob("*.part"))) == 1
+    assert len(list((folder / "files" / "waiting").glob("*.part"))) == 1
     with open_desk(folder) as desk:
-        left = desk.spool.all().values()
+        left = desk.jobs.all().values()
         assert sorted(one.name for one in left) == ["tide-0.md", "tide-1.md"], "the half file was never accepted"
         uploads = Uploads(desk)
         uploads.start()
@@ -205,7 +207,7 @@ def test_what_a_stopped_server_had_begun_is_taken_back(tmp_path: Path) -> None:
         assert len(desk.documents()) == 1
         second.forget(upload.id, LOCAL)
         second.start()
-        assert wait_until(lambda: not desk.documents() and not desk.spool.has_data(upload.id))
+        assert wait_until(lambda: not desk.documents() and not desk.files.staged(upload.id).exists())
         second.stop()
         assert second.listed(LOCAL) == []
 
@@ -227,7 +229,7 @@ def test_subscribers_see_every_step_and_only_what_is_theirs(desk: Refdesk, uploa
         seen: list[tuple[str, str]] = []
         async for changed in uploads.changes(caller):
             seen += [(one.name, one.status) for one in changed]
-            if all(one.status == "ready" for one in desk.spool.all().values()) and not changed:
+            if all(one.status == "ready" for one in desk.jobs.all().values()) and not changed:
                 return seen
         return seen
 
@@ -260,51 +262,73 @@ def test_what_belongs_to_another_is_not_there(desk: Refdesk, uploads: Uploads) -
     with pytest.raises(AccessDenied):
         uploads.forget(own.id, Caller("a1", "Anna", "reader", ("finance",)))
     uploads.forget(own.id, ANNA)
-    assert uploads.listed(LOCAL) == [] and not desk.spool.has_data(own.id)
+    assert uploads.listed(LOCAL) == [] and not desk.files.staged(own.id).exists()
 
 
 def test_what_is_old_is_cleared_away_and_nothing_else(desk: Refdesk) -> None:
     old, new, waiting = (hand_in(desk, name, name.encode()) for name in ("old.md", "new.md", "waiting.md"))
-    desk.spool.write(replace(old, status="failed"))
-    later = desk.spool.write(replace(new, status="failed")).updated_at
-    while desk.spool.write(replace(new, status="failed")).updated_at == later:
-        pass
-    stale = desk.spool.folder / "0123.part"
-    fresh = desk.spool.folder / "4567.part"
+    desk.jobs.change([replace(one, status="failed") for one in (old, new)])
+    long_ago = {"updated_at": "2020-01-01T00:00:00.000+00:00"}
+    with desk._engine.begin() as connection:
+        connection.execute(update(jobs).where(jobs.c.id.in_([old.id, waiting.id])).values(long_ago))
+        connection.execute(update(state).where(state.c.name == "jobs").values(value="1000"))
+    stale, fresh = (desk.files.waiting / name for name in ("0123.part", "4567.part"))
     for part in (stale, fresh):
         part.write_bytes(b"half")
     os.utime(stale, (0, 0))
-    desk.spool.clear({"failed": desk.spool.all()[new.id].updated_at})
-    assert sorted(one.name for one in desk.spool.all().values()) == ["new.md", "waiting.md"]
-    assert not desk.spool.has_data(old.id) and desk.spool.has_data(new.id) and desk.spool.has_data(waiting.id)
+    for path in desk.files.waiting.glob("????????????????????????"):
+        os.utime(path, (0, 0))
+    uploads = Uploads(desk)
+    uploads._clear()
+    assert sorted(one.name for one in desk.jobs.all().values()) == ["new.md", "waiting.md"]
+    assert [desk.files.staged(one.id).exists() for one in (old, new, waiting)] == [False, True, True]
     assert fresh.exists() and not stale.exists()
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(desk: Refdesk) -> None:
-    with pytest.raises(DiskFull, match="the server's disk is full"), desk.spool.receiving() as (_, file):
+    with pytest.raises(DiskFull, match="the server's disk is full"), Uploads(desk).receiving() as (_, file):
         file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
-    assert list(desk.spool.folder.iterdir()) == []
+    assert list(desk.files.waiting.iterdir()) == []
 
 
 def test_a_disk_that_has_no_room_for_the_record_keeps_no_file_either(desk: Refdesk) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # the file fits, the record does not
     try:
-        with pytest.raises(DiskFull):
+        with pytest.raises(DiskFull, match="the server's disk is full"):
             hand_in(desk, "a.md", b"half")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert list(desk.spool.folder.iterdir()) == []
+    assert list(desk.files.waiting.iterdir()) == [] and desk.jobs.all() == {}
 
 
-def test_a_damaged_record_does_not_stop_the_others(desk: Refdesk, uploads: Uploads) -> None:
-    desk.spool.folder.mkdir(exist_ok=True)
-    (desk.spool.folder / "bad.json").write_text('{"id": ')
-    (desk.spool.folder / "worse.json").write_text('["id"]')
-    hand_in(desk, "a.md", b"The lamp was lit at dusk.")
-    uploads.wake()
-    assert [one.status for one in done(uploads)] == ["ready"]
+def test_uploads_of_a_library_from_before_jobs_were_rows_are_read_in(tmp_path: Path) -> None:
+    folder = tmp_path / "library" / "uploads"
+    with open_desk(folder.parent) as desk, desk._engine.begin() as connection:
+        jobs.drop(connection)
+    folder.mkdir()
+    for number, status in enumerate(("pending", "ready", "failed")):
+        record = {"id": f"{number}" * 24, "name": f"{number}.md", "collection": "default", "status": status}
+        moment = {"created_at": f"2026-10-0{number + 1}", "updated_at": datetime.now(UTC).isoformat()}
+        (folder / f"{record['id']}.json").write_text(json.dumps(record | moment | {"of_another_version": 1}))
+        if status != "ready":
+            (folder / f"{record['id']}.data").write_bytes(b"The lamp was lit at dusk.")
+    (folder / "bad.json").write_text('{"id": ')
+    (folder / "worse.json").write_text('["id"]')
+    (folder / "worker.lock").touch()
+    with open_desk(folder.parent) as desk:
+        assert [(one.name, one.status) for one in desk.jobs.all().values()] == [
+            ("0.md", "pending"),
+            ("1.md", "ready"),
+            ("2.md", "failed"),
+        ]
+        assert not folder.exists() and len(list(desk.files.waiting.iterdir())) == 2
+        uploads = Uploads(desk)
+        uploads.start()
+        assert [one.status for one in done(uploads)] == ["ready", "ready", "failed"]
+        uploads.stop()
+        assert [one.name for one in desk.documents()] == ["0.md"]
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from library_samples import open_desk, start, wait_until
 from refdesk import Refdesk
 from refdesk.access import LOCAL, Caller
 from refdesk.errors import LibraryBusy
-from refdesk.serve.uploads import BATCH_BYTES, Uploads, _batch, new_upload
-from refdesk.types import EVERYTHING, Upload
+from refdesk.serve.uploads import BATCH_BYTES, Uploads, _batch
+from refdesk.types import EVERYTHING, Job
 from upload_samples import done, hand_in
 
 desk, uploads = upload_samples.desk, upload_samples.waiting
@@ -32,10 +32,10 @@ from refdesk import Refdesk
 from refdesk.access import LOCAL
 from refdesk.serve.uploads import Uploads, new_upload
 with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) as desk:
-    with desk.spool.receiving() as (upload_id, file):
-        size = file.write(open(sys.argv[2], "rb").read())
-        desk.spool.accept(new_upload(upload_id, "mail.eml", "default", LOCAL, size=size), file)
     uploads = Uploads(desk)
+    with uploads.receiving() as (upload_id, file):
+        size = file.write(open(sys.argv[2], "rb").read())
+        uploads.accept(new_upload(upload_id, "mail.eml", "default", LOCAL, size=size), file)
     uploads.start()
     while not any(one.status == "ready" for one in desk.documents()):
         time.sleep(0.005)
@@ -57,8 +57,8 @@ def test_twins_share_a_document_and_the_fate_of_what_cannot_be_read(desk: Refdes
     assert twin.document_id == lamp.document_id != ""
 
 
-def upload(name: str, owner: str, size: int = 1000, number: int = 0) -> Upload:
-    return Upload(f"{number}{owner}{name}", name, "default", owner=owner, size=size)
+def upload(name: str, owner: str, size: int = 1000, number: int = 0) -> Job:
+    return Job(f"{number}{owner}{name}", name, "default", owner=owner, size=size)
 
 
 def test_whoever_handed_in_takes_turns_with_the_others() -> None:
@@ -89,9 +89,9 @@ def test_one_that_waits_for_its_turn_is_taken_back(desk: Refdesk, uploads: Uploa
     uploads.forget(unwanted.id, LOCAL)
     assert "unwanted.md" not in [one.name for one in uploads.listed(LOCAL)], "at once"
     assert [one.status for one in done(uploads)] == ["ready"] * 4
-    assert wait_until(lambda: not desk.spool.taken_back()), "put down, or removed if it was finished at that moment"
+    assert wait_until(lambda: not desk.jobs.cancelled()), "put down, or removed if it was finished at that moment"
     assert sorted(one.name for one in desk.documents()) == ["0.md", "1.md", "2.md", "3.md"]
-    assert not desk.spool.has_data(unwanted.id)
+    assert not desk.files.staged(unwanted.id).exists()
 
 
 def test_one_that_is_finished_while_it_is_taken_back_is_removed(desk: Refdesk, uploads: Uploads) -> None:
@@ -99,9 +99,9 @@ def test_one_that_is_finished_while_it_is_taken_back_is_removed(desk: Refdesk, u
     unwanted, wanted = (hand_in(desk, name, name.encode()) for name in ("unwanted.md", "wanted.md"))
     uploads.start()
     assert [one.status for one in done(uploads)] == ["ready", "ready"]
-    desk.spool.take_back(unwanted.id)  # as `forget` does that has read `processing` just before
+    desk.jobs.cancel([unwanted.id])  # as `forget` does that has read `processing` just before
     uploads.wake()
-    assert wait_until(lambda: not desk.spool.taken_back())
+    assert wait_until(lambda: not desk.jobs.cancelled())
     assert [one.name for one in desk.documents()] == ["wanted.md"]
     assert [one.id for one in uploads.listed(LOCAL)] == [wanted.id]
 
@@ -120,7 +120,7 @@ def test_one_that_is_being_added_is_cancelled(desk: Refdesk, uploads: Uploads) -
         and desk.remove_found([document]) == []
     )
     assert [(one.id, one.status) for one in done(uploads)] == [(wanted.id, "ready")]
-    assert wait_until(lambda: not desk.spool.has_data(unwanted.id))
+    assert wait_until(lambda: not desk.files.staged(unwanted.id).exists())
 
 
 def test_whoever_follows_hears_of_one_that_is_gone(desk: Refdesk, uploads: Uploads) -> None:
@@ -137,7 +137,7 @@ def test_whoever_follows_hears_of_one_that_is_gone(desk: Refdesk, uploads: Uploa
         return seen
 
     assert asyncio.run(follow()) == [("a.md", "pending"), ("a.md", "gone")]
-    assert desk.spool.all() == {}
+    assert desk.jobs.all() == {}
 
 
 def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> None:
@@ -162,24 +162,19 @@ def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> N
 
 
 def test_a_backup_holds_what_was_accepted_and_waits(desk: Refdesk, uploads: Uploads, tmp_path: Path) -> None:
-    with desk.spool.receiving() as (upload_id, file):
-        size = file.write(LONG)
-        waits = new_upload(upload_id, "waits.md", "default", LOCAL, size=size, password="sesame")
-        desk.spool.accept(waits, file)
+    hand_in(desk, "waits.md", LONG, password="sesame")
     hand_in(desk, "torn.pdf", b"%PDF-1.7 torn")
     before = desk.backup(tmp_path / "before.tar")
     assert b"sesame" not in before.read_bytes(), "nobody shall keep a password"
     uploads.start()
     done(uploads)
     after = desk.backup(tmp_path / "after.tar")
-    for file_, waiting in ((before, ["torn.pdf", "waits.md"]), (after, ["torn.pdf"])):
+    for file_, waiting in ((before, ["torn.pdf", "waits.md"]), (after, ["torn.pdf", "waits.md"])):
         with open_desk(Refdesk.restore(file_, tmp_path / file_.stem)) as restored:
-            assert sorted(one.name for one in restored.spool.all().values()) == waiting
+            assert sorted(one.name for one in restored.jobs.all().values()) == waiting
             queue = Uploads(restored)
             queue.start()
-            assert {one.name: one.status for one in done(queue)} == {"torn.pdf": "failed", "waits.md": "ready"} or (
-                waiting == ["torn.pdf"]
-            )
+            assert {one.name: one.status for one in done(queue)} == {"torn.pdf": "failed", "waits.md": "ready"}
             queue.stop()
             assert {one.name: one.status for one in restored.documents()} == {"torn.pdf": "failed", "waits.md": "ready"}
 
@@ -187,7 +182,7 @@ def test_a_backup_holds_what_was_accepted_and_waits(desk: Refdesk, uploads: Uplo
 def test_a_library_that_is_served_is_not_replaced(desk: Refdesk, uploads: Uploads, tmp_path: Path) -> None:
     file = desk.backup(tmp_path / "backup.tar")
     uploads.start()
-    assert wait_until(lambda: list((desk.folder / "runs").glob("*.lock")) != [])
+    assert wait_until(lambda: desk.jobs.alive() != set())
     with pytest.raises(LibraryBusy, match="is being served or added to"):
         Refdesk.restore(file, desk.folder, replace=True)
     uploads.stop()

@@ -5,7 +5,7 @@ desk, uploads = upload_samples.desk, upload_samples.running    # in a test modul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,25 @@ from library_samples import open_desk, wait_until
 from refdesk import Refdesk
 from refdesk.access import LOCAL, Caller
 from refdesk.serve.uploads import Uploads, new_upload
-from refdesk.types import Upload
+from refdesk.types import Added, Job, Progress
 
 
 def hand_in(
     desk: Refdesk, name: str, data: bytes, caller: Caller = LOCAL, collection: str = "default", **options: Any
-) -> Upload:
-    with desk.spool.receiving() as (upload_id, file):
+) -> Job:
+    uploads = Uploads(desk)
+    with uploads.receiving() as (upload_id, file):
         file.write(data)
-        return desk.spool.accept(new_upload(upload_id, name, collection, caller, size=len(data), **options), file)
+        return uploads.accept(new_upload(upload_id, name, collection, caller, size=len(data), **options), file)
 
 
-def done(uploads: Uploads) -> list[Upload]:
+def work_off(desk: Refdesk, on_progress: Callable[[Progress], None] | None = None) -> list[Added]:
+    """Adds what waits, in this thread."""
+    with desk.at_work() as run:
+        return desk.work(run, lambda free: free, on_progress=on_progress)
+
+
+def done(uploads: Uploads) -> list[Job]:
     """The uploads once none is waiting any more, by name."""
     assert wait_until(lambda: all(one.status in ("ready", "failed") for one in uploads.listed(LOCAL)))
     return sorted(uploads.listed(LOCAL), key=lambda one: one.name)

@@ -18,7 +18,7 @@ Role = Literal["user", "assistant"]
 Route = Literal["needs_retrieval", "conversational", "out_of_scope"]
 Intent = Literal["factual", "summary", "comparison", "list", "analytical"]
 Complexity = Literal["simple", "moderate", "complex"]
-Strategy = Literal["dense", "hybrid", "two_stage"]
+Strategy = str  # the name under which it is registered in `ask/strategies`
 Level = Literal["basic", "standard", "enhanced", "maximum"]
 Mode = Literal["chat", "general"]
 ResponseMode = Literal["quick", "standard", "thorough"]
@@ -33,11 +33,35 @@ EVERYTHING = Scope()
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture in a message."""
+
+    data: bytes = field(repr=False)
+    media_type: str = "image/png"
+
+
+Part = str | Image
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Turn:
-    """One message of a conversation."""
+    """One message of a conversation: texts and pictures, in their order. `Turn("user", "Who?")` is one of a text."""
 
     role: Role
-    content: str
+    parts: tuple[Part, ...]
+
+    def __init__(self, role: Role, content: str | Sequence[Part]) -> None:
+        object.__setattr__(self, "role", role)
+        object.__setattr__(self, "parts", (content,) if isinstance(content, str) else tuple(content))
+
+    @property
+    def content(self) -> str:
+        """What is said in words."""
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Image))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from refdesk.arguments import (
     one_of,
     valid_utf8,
 )
-from refdesk.ask.asking import Asking, collected, collected_sync
+from refdesk.ask.flow import Asking, collected, collected_sync
 from refdesk.ask.library import LibraryReader
 from refdesk.errors import AskError, NotFound, UsageError
 from refdesk.events import Event

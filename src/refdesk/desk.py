@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -14,23 +14,22 @@ from typing import Any
 
 from refdesk.access import LOCAL, Caller, Keys, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
-from refdesk.ask.asking import Asking
+from refdesk.ask.flow import Asking
 from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import CallerDesk, Parts
 from refdesk.config import load_config
-from refdesk.disk import DATABASE, close_to_others, explain, is_open_to_others, make_folder, open_to_others
+from refdesk.disk import DATABASE, close_to_others, explain, is_closed, is_open_to_others, make_folder, open_to_others
 from refdesk.errors import UsageError
 from refdesk.files import backup as backups
-from refdesk.files.local import LocalFiles, LocalLeases
+from refdesk.files.local import LocalFiles
 from refdesk.files.render import RenderCache, page_image
-from refdesk.files.uploads import LocalUploads
 from refdesk.index.local import LocalIndex
-from refdesk.ingest.add import Intake
+from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.ports import Embedder
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.embed import make_embedder
-from refdesk.records import Damage, LibraryState, UploadedFile
+from refdesk.records import Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.background import BackgroundWriter
@@ -38,15 +37,15 @@ from refdesk.store.cache import SqlCache
 from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import PreparedReader, copy_database, open_database, opened_copy
 from refdesk.store.documents import SqlDocuments
+from refdesk.store.jobs import SqlJobs, clear_copy, is_anyone_at_work
 from refdesk.store.keys import SqlKeys, SqlSessions
-from refdesk.store.maintenance import Maintenance, Report, damaged_originals
+from refdesk.store.maintenance import Maintenance, Report, damaged_originals, damaged_uploads
 from refdesk.store.settings import SqlSettings
 from refdesk.store.writer import SqlWriter
-from refdesk.types import Added, Document, Finding, Progress
+from refdesk.types import Added, Document, Finding, Job, Progress
 
 logger = logging.getLogger("refdesk")
 DEFAULT_COLLECTION = "default"
-UPLOADS = "uploads"  # the folder within the library where uploaded files wait
 
 
 class Refdesk(CallerDesk):
@@ -74,8 +73,11 @@ class Refdesk(CallerDesk):
         self._made_settings = (base, made)  # the store's, and those with this program's own
         current: Callable[[], Settings] = lambda: self.settings  # noqa: E731
         self._documents = SqlDocuments(engine)
-        self.uploads = LocalUploads(self.folder / UPLOADS)
-        self._leases = LocalLeases(self.folder / "runs")
+        self.files, self.jobs = files, SqlJobs(self._reads)
+        if (self.folder / "uploads").is_dir() and not is_closed(self.folder):
+            with backups.writer_lock(self.folder):
+                for earlier in files.earlier_uploads(self.jobs.all()):
+                    self.jobs.submit([earlier])
         self.index = LocalIndex(self.folder / "index", self._documents, self.embedder)
         lock = self.folder / "writer.lock"
         self.writer = SqlWriter(engine, self._documents, self.index, files, lock, self.embedder.name)
@@ -96,7 +98,6 @@ class Refdesk(CallerDesk):
         self.feedback = SqlFeedback(engine, answers)
         # Old names of the same things, until the doors have changed over.
         self.catalogue = self.shelves = self._documents
-        self.spool = self.uploads
         parts = Parts(
             documents=self._documents,
             chunks=self._documents,
@@ -210,11 +211,12 @@ class Refdesk(CallerDesk):
         file is gone from these folders are removed. One bad file does not stop the others. Symbolic links in a folder
         that lead out of it are skipped, and said so, unless `follow_links`.
         """
-        intake = self._intake(on_progress, on_added)
         resolved = [Path(path).expanduser() for path in paths]
         place, kept = checked_collection(collection), checked_metadata(metadata)
-        intake.add_paths(resolved, place, kept, password, sync=sync, follow_links=follow_links)
-        self.maintenance.compact()
+        with self.at_work() as run:
+            intake = self._intake(on_progress, on_added, run)
+            intake.add_paths(resolved, place, kept, password, sync=sync, follow_links=follow_links)
+            self.maintenance.compact()
         return intake.results
 
     def add_text(
@@ -251,34 +253,25 @@ class Refdesk(CallerDesk):
         order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
         return sorted(intake.results, key=lambda one: order.get(one.place, len(order)))
 
-    def add_uploads(
+    def work(
         self,
-        files: Sequence[UploadedFile],
+        run: Run,
+        choose: Callable[[list[Job]], Sequence[Job]],
         *,
         on_progress: Callable[[Progress], None] | None = None,
-        on_added: Callable[[Added], None] | None = None,
-        unwanted: Callable[[], Collection[str]] = frozenset,
     ) -> list[Added]:
-        """Adds files that were uploaded and wait under names of their own.
+        """Works off the jobs that are chosen of those that wait, unless another run is at it.
 
-        `unwanted` is asked all the while and gives the sources that are not to be added any more.
+        Those that are cancelled meanwhile are put down.
         """
-        intake = self._intake(on_progress, on_added)
-        intake.add_uploads(files, unwanted)
-        self.maintenance.compact()
+        intake = self._intake(on_progress, None, run)
+        if intake.work(choose):
+            self.maintenance.compact()
         return intake.results
 
     def document_from(self, source: str) -> Document | None:
         """The document that was made of a file or an upload (`upload:…`)."""
         return self._documents.from_source(source)
-
-    def add_attached(self) -> None:
-        """Clears up after a killed process, and finishes the attachments that it has left."""
-        if self._leases.clear_dead():
-            self.writer.clear_unused()
-        if any(document.parent_id is not None for document, _ in self._documents.unfinished()):
-            self._intake(None, None).add_attached()
-            self.maintenance.compact()
 
     def watch(self, *paths: str | Path, stop: threading.Event | None = None, **options: Any) -> Iterator[list[Added]]:
         """Adds these folders, then again whenever something in them changes; gives what each round did."""
@@ -306,19 +299,23 @@ class Refdesk(CallerDesk):
                 yield results
 
     def _intake(
-        self, on_progress: Callable[[Progress], None] | None, on_added: Callable[[Added], None] | None
+        self,
+        on_progress: Callable[[Progress], None] | None,
+        on_added: Callable[[Added], None] | None,
+        run: Run | None = None,
     ) -> Intake:
         self.reader.heal()
         return Intake(
             self._documents,
             self.writer,
-            self._leases,
-            self.uploads,
+            self.jobs,
+            self.files,
             Setup(self.config, self.settings),
             self.embedder,
             on_progress or (lambda progress: None),
             on_added or (lambda added: None),
             self.maintenance.compact,  # also during a long add, or searches would scan ever more
+            run,
         )
 
     # looking after it
@@ -358,11 +355,11 @@ class Refdesk(CallerDesk):
 
     def check_files(self) -> list[Finding]:
         """Compares originals and uploads with their hashes; reads all of them."""
-        return self.maintenance.check_files(self.uploads)
+        return self.maintenance.check_files(self.jobs)
 
-    def at_work(self) -> AbstractContextManager[object]:
-        """For as long as the block lasts nobody replaces the library by a backup; one thread enters and leaves."""
-        return self._leases.hold()
+    def at_work(self) -> AbstractContextManager[Run]:
+        """For as long as the block lasts nobody replaces the library by a backup, and jobs can be taken."""
+        return at_work(self.jobs, self.files)
 
     def backup(self, file: str | Path, *, on_damage: Callable[[str], None] = lambda problem: None) -> Path:
         """Writes the whole library into one file while others work; `on_damage` is told of missing or altered files."""
@@ -371,13 +368,18 @@ class Refdesk(CallerDesk):
             for one in _damaged(place):
                 on_damage(f"{one.name} is {one.what}")
 
-        return backups.backup(self.folder, Path(file).expanduser(), partial(copy_database, self._engine), look)
+        def copy_to(copy: Path) -> None:
+            copy_database(self._engine, copy)
+            with opened_copy(copy) as engine:
+                clear_copy(engine)
+
+        return backups.backup(self.folder, Path(file).expanduser(), copy_to, look)
 
     @staticmethod
     def restore(file: str | Path, library: str | Path | None = None, *, replace: bool = False) -> Path:
         """Makes a library from a backup; an existing one is only replaced when asked to."""
         folder = load_config(library).library
-        backups.restore(Path(file).expanduser(), folder, replace=replace)
+        backups.restore(Path(file).expanduser(), folder, is_anyone_at_work, replace=replace)
         with Refdesk(folder) as desk:
             desk.reindex()
         return folder
@@ -385,6 +387,10 @@ class Refdesk(CallerDesk):
 
 def _damaged(place: Path) -> list[Damage]:
     """What of a copied library is missing or altered."""
+    files = LocalFiles(place)
     with opened_copy(place / DATABASE) as engine:
-        originals = damaged_originals(SqlDocuments(engine), LocalFiles(place))
-    return originals + LocalUploads(place / UPLOADS).damaged()
+        reader = PreparedReader(engine)
+        try:
+            return damaged_originals(SqlDocuments(engine), files) + damaged_uploads(SqlJobs(reader), files)
+        finally:
+            reader.close()

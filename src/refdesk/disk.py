@@ -121,7 +121,7 @@ DATABASE = "library.db"
 _SIGNS = {
     "library.db-wal": "changes that were not yet in the database",
     "files/??/*": "originals",
-    "uploads/*.data": "uploads",
+    "files/waiting/*": "uploads",
     "index/lexical-*": "search indexes",
     "index/vectors-*": "search indexes",
 }

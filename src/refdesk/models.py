@@ -18,8 +18,6 @@ from refdesk.errors import UsageError
 Tier = Literal["tiny", "small", "medium", "large"]
 Wire = Literal["openai", "anthropic"]
 
-CHARACTERS_PER_TOKEN = 4  # of English text, for counts that no tokenizer was asked for
-
 
 @dataclass(frozen=True, slots=True)
 class Provider:
@@ -221,11 +219,6 @@ def _tier(billions: float | None) -> Tier | None:
     if billions is None:
         return None
     return next((tier for most, tier in TIERS if billions <= most), "large")
-
-
-def rough_tokens(text: str) -> int:
-    """About how many tokens a text has: a quarter of its characters, rounded up."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def estimate(name: str, prompt_tokens: int, completion_tokens: int) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from refdesk.answer import Role, Turn
@@ -21,6 +20,7 @@ class LibraryState:
     epoch: int = 0  # rises when the list of dropped chunks was emptied: read everything anew
     space: str = ""  # the embedding model whose vectors are in use
     lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
+    folded: int = 0  # the last chunk whose terms it holds; those of later ones are read from the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,6 @@ class NewText:
     title: str = ""
     date: str = ""
     format: str = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class UploadedFile:
-    """A file that was uploaded and waits at `path`: `name` is a label, `source` says where it came from, `upload:…`."""
-
-    path: Path
-    name: str
-    collection: str
-    source: str
-    metadata: dict[str, str]
-    password: str | None = None
 
 
 # who may come in

@@ -18,7 +18,6 @@ from refdesk.ports import Conversations, Embedded, Index
 from refdesk.records import (
     AskedQuestion,
     Conversation,
-    Damage,
     Feedback,
     Key,
     LexicalEntry,
@@ -29,7 +28,7 @@ from refdesk.records import (
     PageText,
 )
 from refdesk.settings import Settings
-from refdesk.types import EVERYTHING, Access, Chunk, Document, Outcome, Prepared, Range, Scope, Upload
+from refdesk.types import EVERYTHING, QUEUED, Access, Chunk, Document, Job, JobKind, Outcome, Prepared, Range, Scope
 
 WHOLE_LIBRARY = Scope()
 
@@ -86,9 +85,6 @@ class DocumentStore(Protocol):
 
     def children(self, parent_id: str) -> list[Document]: ...
 
-    def unfinished(self) -> list[tuple[Document, str]]:
-        """Documents that were accepted and are not finished, each with the lease of who is, or was, working on it."""
-
     def pages(self, document_id: str, number: int | None = None) -> list[PageText]: ...
 
     def has_figure(self, image: str, access: Access) -> bool:
@@ -114,8 +110,14 @@ class ChunkStore(Protocol):
     def hydrate(self, ids: Collection[int], generation: int) -> dict[int, tuple[Chunk, Document]]:
         """The chunks with these ids that are visible, each with its document."""
 
+    def chunks_at(self, places: Collection[tuple[str, int]], generation: int) -> dict[tuple[str, int], Chunk]:
+        """The visible chunks at these places: a document's id and a sequence number."""
+
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         """Every visible chunk with its document, in order of id."""
+
+    def entries_after(self, after: int) -> Iterator[LexicalEntry]:
+        """The visible chunks whose id is greater, ascending, as a lexical index takes them."""
 
     def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
         """The ids of all visible chunks in scope, ascending."""
@@ -234,11 +236,12 @@ class IndexContent:
 class IndexWriter(Index, Protocol):
     """The same index for whoever holds the library's lock."""
 
+    @property
+    def tail_room(self) -> int:
+        """How many chunks may be in the store alone, their terms read from there by whoever searches."""
+
     def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
         """Drops ranges of chunk ids, adds entries, and makes both durable in one step."""
-
-    def merge(self) -> None:
-        """Joins what many small writes have left, when it is worth it."""
 
     def needs_compaction(self, dropped: int) -> bool:
         """Whether so much is new, or dropped, that searches are slower for it."""
@@ -437,7 +440,7 @@ class SettingsStore(Protocol):
 
 
 class Files(Protocol):
-    """Originals and figures, each under the hash of its content."""
+    """Originals and figures, each under the hash of its content; and the bytes that wait until a job adds them."""
 
     def path(self, content_hash: str) -> Path:
         """A file on this machine that holds the bytes; it need not be there."""
@@ -465,72 +468,68 @@ class Files(Protocol):
     def clear_renders(self, kept: Collection[str]) -> None:
         """Removes page images of documents that are gone: one may have been rendered while its document went."""
 
+    def receiving(self) -> AbstractContextManager[tuple[str, IO[bytes]]]:
+        """The id of a job to come and a file to write to; what is not staged before the end of the block is removed."""
 
-class Lease(Protocol):
-    """Held by a process for as long as it adds: a name, and a folder for what it has read and not yet stored."""
+    def stage(self, job_id: str, file: IO[bytes]) -> str:
+        """From here on the bytes survive a kill and a power cut; gives their hash. `file` may be closed already."""
 
-    @property
-    def name(self) -> str: ...
+    def staged(self, job_id: str) -> Path:
+        """Where the bytes of a job wait; they need not be there."""
 
-    @property
-    def folder(self) -> Path: ...
+    def unstage(self, job_ids: Iterable[str]) -> None: ...
 
+    def clear_staged(self, kept: Collection[str]) -> None:
+        """Removes bytes that are a day old and of no job that is kept."""
 
-class Leases(Protocol):
-    """Who is adding at this moment? A lease ends with its process, however that ends."""
+    def workspace(self, worker: str) -> AbstractContextManager[Path]:
+        """A folder for what a worker has read and not yet stored; its files can be adopted."""
 
-    def hold(self) -> AbstractContextManager[Lease]: ...
-
-    def is_alive(self, name: str) -> bool:
-        """Whether its holder is still at work; what a dead one has left is removed."""
-
-    def any_alive(self) -> bool:
-        """Whether anyone is at work; a server is, for as long as it runs."""
-
-    def clear_dead(self) -> bool:
-        """Removes what killed holders have left behind; says whether there were any."""
+    def clear_workspaces(self, alive: Callable[[], Collection[str]]) -> bool:
+        """Removes what killed workers have left; says whether there was anything."""
 
 
 class Jobs(Protocol):
-    """Uploads that were accepted and wait to be added: nothing accepted is lost, whoever is killed."""
+    """What is to be added: every process of a library sees the same jobs, takes them under a lease, says how far it is.
 
-    def receiving(self) -> AbstractContextManager[tuple[str, IO[bytes]]]:
-        """An id and a file to write to; what is not accepted before the end of the block is removed."""
+    A run is a process at work. Its lease ends when it has not been heard of for a while, or is known to be dead; then
+    its jobs are free again.
+    """
 
-    def accept(self, upload: Upload, file: IO[bytes]) -> Upload:
-        """Promises: from here on the file survives a kill and a power cut; `file` may be closed already."""
+    def submit(self, jobs: Sequence[Job]) -> list[Job]:
+        """Promises: from here on they survive a kill and a power cut; gives them with their ids and times."""
 
-    def write(self, upload: Upload, *, durable: bool = False) -> Upload:
-        """Writes down how an upload stands, in one step."""
+    def all(self, kinds: Collection[JobKind] = QUEUED) -> dict[str, Job]:
+        """By id, the oldest first; cancelled ones are not there."""
 
-    def all(self, *, anew: bool = False) -> dict[str, Upload]:
-        """Every upload that was accepted and is remembered, by id, the oldest first; `anew` trusts no time stamp."""
+    def version(self) -> int:
+        """Another number after every change: a look, and no more."""
 
-    def unchanged(self) -> dict[str, Upload] | None:
-        """What `all` gave last, when nothing has changed since: a look, and no more."""
+    def start(self) -> str:
+        """Begins a run; gives its id, which is what `worker` says."""
 
-    def data(self, upload_id: str) -> Path:
-        """Where the bytes of an upload wait."""
+    def beat(self, worker: str) -> None:
+        """It is alive: its lease goes on."""
 
-    def has_data(self, upload_id: str) -> bool: ...
+    def end(self, worker: str) -> None:
+        """Ends a run; its jobs are free."""
 
-    def drop_data(self, upload_id: str) -> None: ...
+    def alive(self) -> set[str]:
+        """The runs at work; jobs of dead ones are set free on the way."""
 
-    def remove(self, upload_id: str) -> None: ...
+    def take(self, worker: str, choose: Callable[[list[Job]], Sequence[Job]], *, alone: bool = False) -> list[Job]:
+        """Those that are chosen of the free and unfinished jobs, the oldest first, are the worker's from now on.
 
-    def take_back(self, upload_id: str) -> None:
-        """It is not to be added; removed by the process that adds, which may be at it this moment."""
+        None are taken when it must be `alone` and another one is at work on uploads.
+        """
 
-    def taken_back(self) -> set[str]: ...
+    def change(self, jobs: Iterable[Job], worker: str = "") -> list[Job]:
+        """How they stand now, in one step; gives those that were changed: not cancelled, and still this worker's."""
 
-    def outcome(self, upload_id: str) -> str:
-        """How an upload ended, also one that was taken back; "" while it has not ended."""
+    def cancel(self, ids: Iterable[str]) -> None:
+        """They are not to be added; removed by who is at them, or by the next who looks."""
 
-    def clear(self, before: Mapping[str, str]) -> None:
-        """Removes what nobody will ask for: records of a status from before a time, data without one, dead parts."""
+    def cancelled(self, worker: str | None = None) -> list[Job]:
+        """Of one worker, or those that nobody is at."""
 
-    def working(self) -> AbstractContextManager[bool]:
-        """Whether this process is the one that adds, for as long as the block lasts."""
-
-    def damaged(self) -> list[Damage]:
-        """Those that wait to be added and cannot be; one that is added this moment is not looked for."""
+    def remove(self, ids: Iterable[str]) -> None: ...

@@ -288,6 +288,34 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
+def edit_distances(word: str, others: Sequence[str]) -> list[int]:
+    """Letters added, dropped, replaced, or swapped with the next, to each of the others; all in one pass.
+
+    >>> edit_distances("recieve", ["receive", "relieve"])
+    [1, 1]
+    """
+    import numpy as np  # heavy, and not needed by those who only ask for help
+
+    if not others:
+        return []
+    lengths = [len(one) for one in others]
+    width = max(lengths)
+    padded = "".join(one.ljust(width, "\0") for one in others).encode("utf-32-le")
+    letters = np.frombuffer(padded, dtype=np.uint32).reshape(len(others), width)
+    columns = np.arange(width + 1, dtype=np.int32)
+    before, last = columns, np.tile(columns, (len(others), 1))
+    for row, letter in enumerate(map(ord, word), 1):
+        cost = np.empty_like(last)
+        cost[:, 0] = row
+        cost[:, 1:] = np.minimum(last[:, 1:] + 1, last[:, :-1] + (letters != letter))
+        if row > 1:
+            is_swapped = (letters[:, :-1] == letter) & (letters[:, 1:] == ord(word[row - 2]))
+            cost[:, 2:] = np.where(is_swapped, np.minimum(cost[:, 2:], before[:, :-2] + 1), cost[:, 2:])
+        # A letter put in costs one more than the column before, however many of them there are.
+        before, last = last, np.minimum.accumulate(cost - columns, axis=1) + columns
+    return [int(row[length]) for row, length in zip(last, lengths, strict=True)]
+
+
 # --- scripts ---------------------------------------------------------------------------------------------------------
 
 CJK_CLASS = (
@@ -301,3 +329,11 @@ _CJK = re.compile(f"[{CJK_CLASS}]")
 def is_cjk(character: str) -> bool:
     """Is this a Chinese, Japanese or Korean letter (not punctuation)?"""
     return character >= "\u2e80" and _CJK.match(character) is not None
+
+
+CHARACTERS_PER_TOKEN = 4  # of English text, for counts that no tokenizer was asked for
+
+
+def rough_tokens(text: str) -> int:
+    """About how many tokens a text has: a quarter of its characters, rounded up."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)

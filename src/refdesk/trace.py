@@ -24,6 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from refdesk.answer import Usage
+
 # Where does work run that would hold up the event loop? In threads that live as long as the process.
 
 Result = TypeVar("Result")
@@ -62,7 +64,7 @@ class Stage:
     output: dict[str, Any] = field(default_factory=dict)  # sizes of what came out
     skipped: str = ""  # why it did not run
     error: str = ""  # why it ended early
-    cost_usd: float = 0.0
+    usage: Usage = field(default_factory=Usage)  # of the model that it asked
 
     def gave(self, **sizes: Any) -> None:
         self.output.update(sizes)
@@ -77,7 +79,7 @@ class Stage:
             "output": self.output,
             "skipped": self.skipped,
             "error": self.error,
-            "cost_usd": self.cost_usd,
+            "cost_usd": self.usage.cost_usd or 0.0,
         }
 
 
@@ -141,21 +143,25 @@ class Trace:
         own = {f"{one.name}_ms": round(one.took_ms, 3) for one in ran}
         return own | {"total_ms": round(self.elapsed_ms, 3)}
 
-    def cost_usd(self, *names: str) -> float:
-        """What the stages of these names cost together."""
-        return sum(one.cost_usd for one in self.stages if one.name in names)
+    def usage(self, *names: str) -> Usage:
+        """What the stages of these names used together."""
+        return sum((one.usage for one in self.stages if one.name in names), Usage())
 
     def to_dict(self) -> dict[str, Any]:
         stages = [one.to_dict() for one in self.stages]
         return {"id": self.id, "total_ms": round(self.elapsed_ms, 3), "stages": stages, "passages": self.passages}
 
 
-async def run(trace: Trace, name: str, function: Callable[..., Result], *arguments: Any) -> Result:
-    """A stage that only computes, in a thread, so that other questions go on; `sizes` of values are written down."""
+async def run(
+    trace: Trace, name: str, function: Callable[..., Result], *arguments: Any, is_quick: bool = False
+) -> Result:
+    """A stage that only computes; `sizes` of values are written down. In a thread, so that other questions go on,
+    unless it is quicker than the way there.
+    """
     taken: dict[str, Any] = {}
     for value in arguments:
         taken |= getattr(value, "sizes", {})
     with trace.stage(name, **taken) as stage:
-        result = await in_thread(function, *arguments)
+        result = function(*arguments) if is_quick else await in_thread(function, *arguments)
         stage.gave(**getattr(result, "sizes", {}))
     return result

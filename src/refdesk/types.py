@@ -57,40 +57,50 @@ class Geometry:
         return Geometry(whole[:, 0], whole[:, 1], whole[:, 2], whole[:, 3], table[:, 4:].astype(np.float32))
 
 
-def lines_between(geometry: Geometry, start: int, end: int) -> list[tuple[int, int, Box]]:
-    """The lines that hold characters `start..end`, as (start, end, box), clipped to whole words.
+def lines_of(geometry: Geometry, ranges: Sequence[tuple[int, int]]) -> list[list[tuple[int, int, Box]]]:
+    """For each range `start..end` of characters the lines that hold it, as (start, end, box), clipped to whole words.
 
-    A sentence that begins in the middle of a line gets a box that begins there too.
+    A sentence that begins in the middle of a line gets a box that begins there too. All ranges are looked up in one
+    pass: 29,000 of them over 269,000 words (600 pages) take 0.5 s; one by one they take 8 s.
     """
-    first = int(np.searchsorted(geometry.end, start, side="right"))
-    last = int(np.searchsorted(geometry.start, end, side="left"))
-    if first >= last:
-        return []
-    lines = geometry.line[first:last]
-    breaks = np.flatnonzero(np.diff(lines)) + 1
-    starts = np.concatenate(([0], breaks))
-    edges = geometry.edges[first:last]
-    low = np.minimum.reduceat(edges[:, :2], starts)
-    high = np.maximum.reduceat(edges[:, 2:], starts)
-    ends = np.append(breaks, last - first)
-    found = []
-    for row, (begin, stop) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        left, top = low[row].tolist()
-        right, bottom = high[row].tolist()
-        box = Box(
-            int(geometry.page[first + begin]),
-            round(left, 3),
-            round(top, 3),
-            round(right - left, 3),
-            round(bottom - top, 3),
-        )
-        found.append((int(geometry.start[first + begin]), int(geometry.end[first + stop - 1]), box))
+    found: list[list[tuple[int, int, Box]]] = [[] for _ in ranges]
+    bounds = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
+    first = np.searchsorted(geometry.end, bounds[:, 0], side="right")
+    last = np.searchsorted(geometry.start, bounds[:, 1], side="left")
+    owners = np.flatnonzero(first < last)
+    if not len(owners):
+        return found
+    first, last = first[owners], last[owners]
+    low, high = first.min(), last.max()
+
+    # Number the lines densely; a range touches the lines of its first to its last word.
+    line_begins = np.concatenate(([low], np.flatnonzero(np.diff(geometry.line[low:high])) + low + 1))
+    line_ends = np.append(line_begins[1:], high)
+    first_line = np.searchsorted(line_begins, first, side="right") - 1
+    counts = np.searchsorted(line_begins, last - 1, side="right") - first_line
+    pair = np.repeat(np.arange(len(owners)), counts)
+    line = first_line[pair] + np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
+    begin = np.maximum(first[pair], line_begins[line])
+    stop = np.minimum(last[pair], line_ends[line])
+
+    # reduceat over (begin, stop) pairs: every second result is ours. The row added at the end keeps `stop` in range.
+    steps = np.column_stack((begin, stop)).ravel() - low
+    edges = geometry.edges[low:high]
+    edges = np.vstack((edges, edges[-1:]))
+    lefts = np.minimum.reduceat(edges[:, :2], steps)[::2].tolist()
+    rights = np.maximum.reduceat(edges[:, 2:], steps)[::2].tolist()
+    columns = (owners[pair], geometry.start[begin], geometry.end[stop - 1], geometry.page[begin])
+    for owner, start, end, page, (left, top), (right, bottom) in zip(
+        *(column.tolist() for column in columns), lefts, rights, strict=True
+    ):
+        box = Box(page, round(left, 3), round(top, 3), round(right - left, 3), round(bottom - top, 3))
+        found[owner].append((start, end, box))
     return found
 
 
 def boxes_between(geometry: Geometry, start: int, end: int) -> tuple[Box, ...]:
     """One box per line that holds characters `start..end`."""
-    return tuple(box for _, _, box in lines_between(geometry, start, end))
+    return tuple(box for _, _, box in lines_of(geometry, [(start, end)])[0])
 
 
 Kind = Literal["text", "table", "list", "code", "figure", "heading", "glossary", "toc", "credits"]
@@ -298,9 +308,9 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class FileProgress:
-    """How far one file has come that is being parsed or embedded; `source` is where it came from."""
+    """How far the file of one job has come that is being parsed or embedded."""
 
-    source: str
+    job: str
     pages_done: int = 0
     pages_total: int = 0
     chunks_done: int = 0
@@ -325,14 +335,21 @@ class Progress:
     files: tuple[FileProgress, ...] = ()  # those under way
 
 
+JobKind = Literal["run", "file", "upload", "url"]
+QUEUED: tuple[JobKind, ...] = ("upload", "url")  # wait for the worker of a server; files are added by who names them
+
+
 @dataclass(frozen=True, slots=True)
-class Upload:
-    """A file that was uploaded and accepted: it is staged until it is added."""
+class Job:
+    """A file that is to be added: what it is called, where it goes, how far it has come, who is at it.
+
+    A `run` is no file but a process at work: its row is the lease under which it takes jobs.
+    """
 
     id: str
     name: str  # a label, never a path
     collection: str
-    status: Status | Literal["gone"] = "pending"  # gone: as events say it when it was taken off the list
+    status: Status | Literal["cancelled", "gone"] = "pending"  # gone: as events say it when it was taken off the list
     owner: str = ""  # the id of the key that uploaded it; "" is who sits at the machine
     size: int = 0
     url: str = ""  # where it was fetched from
@@ -349,16 +366,18 @@ class Upload:
     seconds_left: float | None = None  # None: too early to say
     created_at: str = ""
     updated_at: str = ""
-
-    @property
-    def source(self) -> str:
-        """What its document names as the place it came from."""
-        return f"upload:{self.id}"
+    kind: JobKind = "upload"
+    source: str = ""  # what its document names as the place it came from: a path, or `upload:…`
+    worker: str = ""  # who is at it; "": nobody
+    lease_until: float = 0.0  # of a run, in seconds since 1970
+    attempts: int = 0  # how often somebody took it
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self)
-        del found["password"], found["content_hash"]
-        return found
+        """As doors show it."""
+        return {name: value for name, value in asdict(self).items() if name not in INTERNAL}
+
+
+INTERNAL = ("password", "content_hash", "kind", "source", "worker", "lease_until", "attempts")  # fields of a job
 
 
 class Everything(Enum):

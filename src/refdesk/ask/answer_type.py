@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from itertools import islice
 from typing import Literal, get_args
 
-from refdesk import periods
-from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
+from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, terms_of_each
 from refdesk.text import STOP_WORDS, patterns, word_list
 from refdesk.types import Chunk
 
@@ -27,34 +25,38 @@ _PRONOUN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class SentenceWords:
     """A sentence as words: its terms in their order, repeats kept, and as a set."""
 
-    text: str
-    language: str
-    stems: Sequence[str]
-    terms: frozenset[str]
+    def __init__(self, text: str, language: str, stems: Sequence[str]) -> None:
+        self.text, self.language, self.stems = text, language, stems
+        self.terms = frozenset(stems)
 
-    @property
+    @cached_property
     def content(self) -> frozenset[str]:
         """Terms that are not stop words."""
         return self.terms - STOP_TERMS
 
-    @property
+    @cached_property
     def numbers(self) -> frozenset[str]:
         """ "1250", "seven"."""
-        return frozenset(term for term in self.terms if term[0].isdigit()) | (NUMBER_TERMS & self.terms)
+        return frozenset([term for term in self.terms if term[0].isdigit()]) | (NUMBER_TERMS & self.terms)
 
-    @property
+    @cached_property
     def amounts(self) -> frozenset[str]:
         """The numbers that count or measure: not those of years and dates."""
-        return _amounts(self.text, self.language)
+        if not self.numbers:
+            return self.numbers
+        text = self.text
+        for start, end in reversed(period_spans(text)):
+            text = f"{text[:start]} {text[end:]}"
+        return read(SIGNS["year"].sub(" ", text), self.language).numbers
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """Terms of capitalised words; the first word counts when it is no usual word."""
-        return _names(self.text, self.language)
+        found = [m.group() for m in _NAME.finditer(self.text) if m.start() or m.group().lower() not in STOP_WORDS]
+        return frozenset(terms(" ".join(found), self.language)) if found else frozenset()
 
     def shows(self, sign: str) -> bool:
         """Does it hold a year, a date, a percentage, money, a duration, a reason, a place or quotation marks?"""
@@ -83,24 +85,11 @@ def read_all(texts: Iterable[str], language: str = "en") -> dict[str, SentenceWo
     found = {text: _known.get((text, language)) for text in texts}
     new = [text for text, one in found.items() if one is None]
     for text, stems in zip(new, terms_of_each(new, language), strict=True):
-        found[text] = _known[text, language] = SentenceWords(text, language, stems, frozenset(stems))
+        found[text] = _known[text, language] = SentenceWords(text, language, stems)
     if len(_known) > KEPT:
         for key in list(islice(_known, len(_known) - KEPT // 2)):  # the oldest
             _known.pop(key, None)
     return found  # type: ignore[return-value]  # each has been read by now
-
-
-@lru_cache(maxsize=KEPT)
-def _amounts(text: str, language: str) -> frozenset[str]:
-    for start, end in reversed(periods.spans(text)):
-        text = f"{text[:start]} {text[end:]}"
-    return read(SIGNS["year"].sub(" ", text), language).numbers
-
-
-@lru_cache(maxsize=KEPT)
-def _names(text: str, language: str) -> frozenset[str]:
-    found = [m.group() for m in _NAME.finditer(text) if m.start() or m.group().lower() not in STOP_WORDS]
-    return frozenset(terms(" ".join(found), language)) if found else frozenset()
 
 
 # --- what is asked for -----------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Context, Passage, Plan, Query, Retrieved
+from refdesk.ask.citations import joined_text, may_join, render, stands_alone
 from refdesk.ask.plan import Budget, system_message
-from refdesk.ask.render import joined_text, may_join, render, stands_alone
-from refdesk.models import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.ports import Library
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms
+from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.types import Chunk, Hit
 
 FEWEST = 3  # passages kept whole as long as shortening can make room
@@ -63,10 +63,16 @@ def assemble(
     return Context(tuple(kept), text, rough_tokens(text), len(runs) - len(kept), is_too_small)
 
 
+def joined_later(retrieved: Retrieved, context: Context) -> list[int]:
+    """The chunks whose sentence vectors are not at hand yet."""
+    known = retrieved.sentence_vectors
+    return [chunk.id for passage in context.passages for chunk in passage.chunks if chunk.id not in known]
+
+
 def with_neighbours(retrieved: Retrieved, context: Context, library: Library) -> Retrieved:
     """What was retrieved, with the sentence vectors of the chunks that were joined: they may be quoted too."""
     known = retrieved.sentence_vectors
-    joined = [chunk.id for passage in context.passages for chunk in passage.chunks if chunk.id not in known]
+    joined = joined_later(retrieved, context)
     return replace(retrieved, sentence_vectors={**known, **library.sentence_vectors(joined)}) if joined else retrieved
 
 

@@ -215,23 +215,23 @@ def classify(text: str, vector: Any, examples: Examples | None, unknown: int) ->
         return Classification(
             "out_of_scope", complexity="simple", why="asks for what is so this minute, not for what is written"
         )
-    if away := _away_from_documents(asked, vector, examples, unknown):
+    closest = examples.closest(vector) if examples is not None and vector is not None else {}
+    if closest and (away := _away_from_documents(asked, closest, unknown)):
         return Classification(away, complexity="simple", why="nearest examples", sure=False)
-    if _is_about_library(asked, vector, examples):
+    if closest and _is_about_library(asked, closest):
         return Classification(
             complexity="simple", why="nearest examples: asks for the documents", is_about_library=True
         )
     parts = sides(asked)
-    intent, why, sure = _intent(asked, parts, vector, examples)
+    intent, why, sure = _intent(asked, parts, vector, examples, closest)
     reading = Classification(intent=intent, parts=parts if intent == "comparison" else (), why=why, sure=sure)
     return replace(reading, complexity=_complexity(asked, intent), hints=HINTS[intent])
 
 
-def _away_from_documents(text: str, vector: Any, examples: Examples | None, unknown: int) -> Route | None:
+def _away_from_documents(text: str, closest: Mapping[str, float], unknown: int) -> Route | None:
     """Small talk or an errand that no rule knows, near an example of one and far from all questions to documents."""
-    if examples is None or vector is None or len(text.split()) > LONGEST_CHAT:
+    if len(text.split()) > LONGEST_CHAT:
         return None
-    closest = examples.closest(vector)
     needed = max(closest[intent] for intent in INTENTS) + MARGIN
     if closest["conversational"] >= max(needed, CHAT if unknown else CLEAR_CHAT):
         return "conversational"
@@ -239,11 +239,10 @@ def _away_from_documents(text: str, vector: Any, examples: Examples | None, unkn
     return "out_of_scope" if unknown and is_order and closest["out_of_scope"] >= max(needed, ERRAND) else None
 
 
-def _is_about_library(text: str, vector: Any, examples: Examples | None) -> bool:
+def _is_about_library(text: str, closest: Mapping[str, float]) -> bool:
     """Does it ask which documents there are? A question about what they say is nearer to other examples."""
-    if examples is None or vector is None or len(text.split()) > LONGEST_CHAT:
+    if len(text.split()) > LONGEST_CHAT:
         return False
-    closest = examples.closest(vector)
     others = max(cosine for label, cosine in closest.items() if label != "library")
     return closest["library"] >= max(LIBRARY, others + MARGIN)
 
@@ -254,14 +253,16 @@ _QUESTION = re.compile(
 _ONE_FACT = re.compile(r"^(?:who|when|where|how (?:many|much|long|old|far|often|tall))\b", re.IGNORECASE)
 
 
-def _intent(text: str, parts: tuple[str, ...], vector: Any, examples: Examples | None) -> tuple[Intent, str, bool]:
+def _intent(
+    text: str, parts: tuple[str, ...], vector: Any, examples: Examples | None, closest: Mapping[str, float]
+) -> tuple[Intent, str, bool]:
     """(intent, why, whether it is sure)."""
     for name, pattern in _INTENTS.items():
         if pattern.search(text) or (name == "comparison" and parts):
             return _INTENT[name], "rule", True
-    if examples is None or vector is None or _ONE_FACT.search(text):
+    if examples is None or not closest or _ONE_FACT.search(text):
         return "factual", "no rule applies", True
-    votes, closest = examples.votes(vector), examples.closest(vector)
+    votes = examples.votes(vector)
     best = max(INTENTS, key=lambda intent: votes.get(intent, 0.0))
     if best != "factual" and votes.get(best, 0.0) >= CLEAR_VOTE and closest[best] >= CLEAR_COSINE:
         return best, "nearest examples", False

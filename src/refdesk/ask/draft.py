@@ -337,7 +337,7 @@ class Draft:
 
     def _begin(self) -> None:
         self._trim = AnswerTrim()
-        self._markers = MarkerStream(self.context)
+        self._markers: MarkerStream | None = None  # made when a model writes
         self._shown: list[str] = []
         self.quotes: list[PlacedQuote] = []
         self._quoted_passages: list[int] = []
@@ -354,6 +354,10 @@ class Draft:
                 next_writer = "quoting" if piece.model == EXTRACTIVE else piece.model or "the model"
                 return Replace("", f"the connection to the model broke; {next_writer} starts over")
         self._cut = CUT_OFF.get(piece.finish, "")
+        if self._markers is None:
+            if not piece.text:
+                return None
+            self._markers = MarkerStream(self.context)
         return self._show(self._markers.feed(self._trim.feed(piece.text)))
 
     def say(self, text: str) -> Content | None:
@@ -377,6 +381,8 @@ class Draft:
     def finish(self) -> Content | None:
         if self._cut:
             self.notes.append(self._cut)
+        if self._markers is None:
+            return None
         return self._show(self._markers.feed(self._trim.finish()) + self._markers.finish())
 
     def _show(self, text: str) -> Content | None:
@@ -394,7 +400,7 @@ class Draft:
     @property
     def order(self) -> tuple[int, ...]:
         """Passage numbers by first use."""
-        return tuple(self._quoted_passages) or self._markers.order
+        return tuple(self._quoted_passages) or (self._markers.order if self._markers is not None else ())
 
     @property
     def sizes(self) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
-from refdesk.ask import conflicts
 from refdesk.ask.answer_type import CELLS, read, table_header
+from refdesk.ask.figures import disagree, quoted_side
 from refdesk.ask.sentences import ENDS, ScoredSentence, score_sentences, sentence_text
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
@@ -62,11 +63,22 @@ def extract(
     placed = [(one.number, chunk, one.hit.score) for one in context.passages for chunk in one.chunks]
     documents = {one.document.id: one.document for one in context.passages}
     ranked = score_sentences(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
-    ranked = [one for one in ranked if can_stand(one)]
+    ranked = _standing(query, ranked)
     if not ranked:
         return []
     chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
     return _lines(chosen) if query.intent == "list" else _sentences(chosen)
+
+
+def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
+    """Those that may stand; for a fact only as far down as one of them can be chosen."""
+    found: list[ScoredSentence] = []
+    for one in ranked:
+        if found and query.intent == "factual" and one.score < found[0].score - NEAR - FURTHER:
+            break
+        if can_stand(one):
+            found.append(one)
+    return found
 
 
 def _chosen(
@@ -143,8 +155,8 @@ def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> boo
 
 def _differs(query: Query, first: ScoredSentence, one: ScoredSentence, documents: Mapping[str, Document]) -> bool:
     """Does another document give another value of the same thing?"""
-    sides = [conflicts.quoted(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
-    return conflicts.disagree(query, *sides) is not None
+    sides = [quoted_side(e.text, e.chunk, documents[e.chunk.document_id]) for e in (first, one)]
+    return disagree(query, *sides) is not None
 
 
 def _list(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
@@ -282,6 +294,7 @@ def _repeats(one: ScoredSentence, other: ScoredSentence, vectors: Mapping[int, A
     return norms > 0 and float(first @ second) / norms > REPEAT
 
 
+@lru_cache(maxsize=256)
 def _said(text: str) -> str:
     """Its words, a space around each: `"So, it fell by -5 %."` -> `" so it fell by -5 % "`."""
     return f" {' '.join(word.strip(_POINTS) for word in text.lower().split())} "

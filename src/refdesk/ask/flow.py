@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any
 
-from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent
-from refdesk.ask.assemble import assemble, with_neighbours
+from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
+from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.classify import reply
-from refdesk.ask.conclude import begin, candidates, conclude, doubted, list_documents, previews, refuse, say
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
-from refdesk.ask.judge import judge
+from refdesk.ask.judge import begin, candidates, conclude, doubted, judge, list_documents, previews, refuse, say
 from refdesk.ask.keep import BESIDE, Keeper, Streamed, keep_stopped
+from refdesk.ask.library import LibraryReader
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
-from refdesk.ask.retrieve import retrieve
+from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
-from refdesk.ports import AskPorts
+from refdesk.ports import AskPorts, Cache, Embedder, Models, Reranker
+from refdesk.records import Measured
+from refdesk.settings import Settings
+from refdesk.store_ports import AnswerStore, ConversationStore
 from refdesk.trace import Trace, in_thread, run
 
 logger = logging.getLogger("refdesk.ask")
@@ -107,7 +111,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     )
     fitted = await _within_cost(question, desk, query, plan, budget, context, retrieved, keeper, trace)
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
-    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library)
+    has_all = not joined_later(retrieved, context)
+    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library, is_quick=has_all)
     yield Sources(previews(context))
     yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
@@ -184,8 +189,135 @@ async def _within_cost(
     def again(plan: Plan, budget: Budget) -> Context:
         return assemble(query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
 
-    cost = trace.cost_usd(*BESIDE)
-    fitted = await run(trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost)
+    cost = trace.usage(*BESIDE).cost_usd or 0.0
+    fitted = await run(
+        trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost, is_quick=not plan.use_llm
+    )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
     return fitted
+
+
+# --- how does a question reach the flow? ------------------------------------------------------------------------------
+
+
+class Asking:
+    """What one process needs to answer questions; made with the library, loads nothing before the first question."""
+
+    def __init__(
+        self,
+        reader: LibraryReader,
+        embedder: Embedder,
+        models: Callable[[Settings], Models],
+        reranker: Callable[[Settings], Reranker | None],
+        cache: Cache,
+        conversations: ConversationStore,
+        answers: AnswerStore,
+    ) -> None:
+        self._reader = reader
+        self._embedder = embedder
+        self._models = models
+        self._reranker = reranker
+        self._sentences = SentenceReranker()
+        self.cache = cache
+        self.conversations = conversations
+        self.answers = answers
+
+    def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
+        return ask(question, self._desk(question, settings))
+
+    def _desk(self, question: Question, settings: Settings) -> AskPorts:
+        def record(answer: Answer, trace: Trace) -> None:
+            touched = (*answer.sources, *answer.related_documents)
+            self.answers.put(
+                answer.id,
+                question=answer.question,
+                answer=encode_answer(answer),
+                trace=trace.to_dict(),
+                conversation_id=question.conversation_id,
+                owner=question.owner,
+                collections=sorted({one.collection for one in touched}),
+                measured=_measured(answer, trace),
+            )
+
+        def record_failure(error: RefdeskError, trace: Trace) -> None:
+            # No collection: what was read until then is not known, so that only who asked and who sees all may see it.
+            self.answers.put(
+                trace.id,
+                question=question.text,
+                answer=b"",
+                trace=trace.to_dict() | {"question": question.text, "error": error.to_dict()},
+                conversation_id=question.conversation_id,
+                owner=question.owner,
+                error=error.code,
+            )
+
+        models = self._models(settings)
+        return AskPorts(
+            library=self._reader.limited(question.scope.access),
+            embedder=self._embedder,
+            reranker=self._reranker(settings) or self._sentences,
+            models=models.for_question(),
+            notes=models.problems,
+            cache=self.cache,
+            conversations=self.conversations,
+            settings=settings,
+            record=record,
+            record_failure=record_failure,
+            spent=self.answers.spent,
+        )
+
+
+def _measured(answer: Answer, trace: Trace) -> Measured:
+    """The times are the trace's: an answer from the cache still carries those it was made in."""
+    times = trace.milliseconds()
+    return Measured(
+        total_ms=times.pop("total_ms"),
+        stages={name.removesuffix("_ms"): took for name, took in times.items()},
+        cached=answer.cached,
+        cost_usd=answer.usage.cost_usd,
+        route=answer.route,
+        is_answered=answer.is_answered,
+        confidence=answer.confidence.level,
+        model=answer.model,
+        level=answer.level,
+        failed_models=[(one.model, one.code) for one in answer.failed_models],
+    )
+
+
+async def collected(events: AsyncGenerator[Event, None]) -> Answer:
+    """The answer at the end of the stream; what ended it early is raised."""
+    async with aclosing(events) as stream:
+        async for event in stream:
+            if isinstance(event, Failed):
+                raise event.error
+            if isinstance(event, Done):
+                return event.answer
+    raise AskError("the stream ended without an answer")
+
+
+def collected_sync(
+    begin: Callable[[], AsyncGenerator[Event, None]], close: Callable[[], Coroutine[Any, Any, None]]
+) -> Answer:
+    """`collected` for those who do not await; within a running loop, in a thread of its own.
+
+    `close` ends what the loop of this one question has kept open.
+    """
+
+    answers: list[Answer] = []
+
+    async def work() -> None:
+        # Not returned: Python 3.11 writes the result of what it runs into an error that nobody sees, which takes 7 ms.
+        try:
+            answers.append(await collected(begin()))
+        finally:
+            await close()
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work())
+    else:
+        with ThreadPoolExecutor(1, "refdesk-ask") as pool:
+            pool.submit(lambda: asyncio.run(work())).result()
+    return answers[0]

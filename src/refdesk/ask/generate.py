@@ -80,7 +80,7 @@ async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[
             async for piece in pieces:
                 written += len(piece.text)
                 if piece.usage is not None:
-                    stage.cost_usd += piece.usage.cost_usd or 0.0
+                    stage.usage += piece.usage
                     stage.gave(prompt=piece.usage.prompt_tokens, completion=piece.usage.completion_tokens)
                 yield piece
         stage.gave(characters=written)

@@ -8,14 +8,31 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
-from refdesk.answer import Citation, Claim, Confidence, ConfidenceLevel, Context, Query, Retrieved, Sufficiency, Verdict
+from refdesk.answer import (
+    Answer,
+    Citation,
+    Claim,
+    Confidence,
+    ConfidenceLevel,
+    Context,
+    Plan,
+    Query,
+    Question,
+    Retrieved,
+    Source,
+    Sufficiency,
+    Verdict,
+)
 from refdesk.ask.answer_type import SentenceWords, read
-from refdesk.ask.conflicts import conflicts
+from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote
+from refdesk.ask.figures import conflicts
+from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (
     CALIBRATION,
     COSINE,
@@ -23,14 +40,16 @@ from refdesk.ask.sentences import (
     FRAME_WEIGHT,
     MISSING,
     PROXIMITY,
-    Floats,
     SentenceTable,
     question_words,
     tabulate,
 )
+from refdesk.ask.verify import Settled
+from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.terms import as_typed, query_terms, terms
-from refdesk.types import Hit
+from refdesk.trace import Trace
+from refdesk.types import Document, Hit
 
 FOUND, FOUND_INTERCEPT, RIGHT, RIGHT_INTERCEPT, CONFIDENCE = (
     CALIBRATION[name] for name in ("found", "found_intercept", "right", "right_intercept", "confidence")
@@ -105,18 +124,14 @@ def features(query: Query, hits: Sequence[Hit], table: SentenceTable, idf: Mappi
         "best": float(ranked[0]),
         "gap": float(ranked[0] - (others.mean() if len(others) else USUAL)),
         "cosine": float(table.cosine.max()),
-        "coverage": float(_union(table, place) @ table.weights),
+        "coverage": float(table.credit[table.chunk == place].max(axis=0) @ table.weights),
         "lacking": float(((1.0 - table.credit[best]) * table.weights).max()),
         "fit": table.fit_of(best),
         "passage_cosine": float(hits[place].cosine),
         "lexical": float(lexical.max()),
         "unnamed": float(table.unnamed[best]),
-        "negated": float(_is_negated(query.fullest) and not _is_negated(table.sentences[best].text)),
+        "negated": float(bool(_NEGATION.search(query.fullest)) and not _NEGATION.search(table.sentences[best].text)),
     }
-
-
-def _is_negated(text: str) -> bool:
-    return _NEGATION.search(text) is not None
 
 
 def _judged(retrieved: Retrieved) -> tuple[Hit, ...]:
@@ -131,12 +146,6 @@ def _table(query: Query, hits: Sequence[Hit], retrieved: Retrieved) -> SentenceT
     placed = [(number, hit.chunk, hit.score) for number, hit in enumerate(hits)]
     documents = {hit.document.id: hit.document for hit in hits}
     return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
-
-
-def _union(table: SentenceTable, place: int) -> Floats:
-    """How much of each word a passage holds."""
-    found: Floats = table.credit[table.chunk == place].max(axis=0)
-    return found
 
 
 def _missing(query: Query, table: SentenceTable) -> tuple[str, ...]:
@@ -175,8 +184,9 @@ def sufficiency(
     if not claims or not citations:
         return Sufficiency(is_sufficient=False, coverage_score=0.0, missing_aspects=relevance.missing_terms)
     titles = {passage.document.id: passage.document.title for passage in context.passages}
-    held = _held(citations, titles)
-    missing = _sufficiency_missing(query, relevance, held)
+    quoted = [f"{one.quote} {' '.join(one.heading_path)} {titles.get(one.document_id, '')}" for one in citations]
+    held = read(" ".join(quoted))  # with the headings it stands under
+    missing = _left_open(query, relevance, held)
     coverage = _coverage(query, held)
     found = conflicts(query, context, citations)
     grounded = any(claim.verdict == "supported" for claim in claims)
@@ -207,12 +217,6 @@ def nearest_topics(retrieved: Retrieved) -> tuple[str, ...]:
 # --- coverage --------------------------------------------------------------------------------------------------------
 
 
-def _held(citations: Sequence[Citation], titles: dict[str, str]) -> SentenceWords:
-    """All that is quoted, with the headings it stands under."""
-    texts = [f"{one.quote} {' '.join(one.heading_path)} {titles.get(one.document_id, '')}" for one in citations]
-    return read(" ".join(texts))
-
-
 def _coverage(query: Query, held: SentenceWords) -> float:
     question = question_words(query.fullest)
     weights = [FRAME_WEIGHT if question.frames(word) else 1.0 for word in question.words]
@@ -228,7 +232,7 @@ def _has(held: SentenceWords, word: str) -> bool:
     return len(stem) >= 4 and any(term.startswith(head) for term in held.content)
 
 
-def _sufficiency_missing(query: Query, relevance: Relevance, held: SentenceWords) -> tuple[str, ...]:
+def _left_open(query: Query, relevance: Relevance, held: SentenceWords) -> tuple[str, ...]:
     """Sides of a comparison, names and numbers that no quote holds; where the answer is doubtful, every word.
 
     A good answer may well say "weighs" where the question says "heavy".
@@ -297,7 +301,7 @@ def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, f
 
 def _standing(found: Mapping[str, float], score: float) -> str:
     if score >= HIGH:
-        return "one passage stands out, with the question's names and the kind of thing that is asked for"
+        return "one passage clearly answers it and mentions everything the question names"
     if found["share"] < 0.5:
         return "other sentences answer it almost as well"
     return "the best passage does not stand far above the others"
@@ -326,7 +330,7 @@ def _reason(relevance: Relevance, claims: Sequence[Claim], citations: Sequence[C
     parts = [_grounds(supported, len(claims), documents)]
     if against := sum(claim.verdict == "contradicted" for claim in claims):
         parts.append(f"{_count(against, 'sentence')} {'is' if against == 1 else 'are'} contradicted")
-    parts.append(_confidence_coverage(relevance))
+    parts.append(_coverage_in_words(relevance))
     return "; ".join(part for part in parts if part)
 
 
@@ -339,7 +343,7 @@ def _grounds(supported: int, claims: int, documents: int) -> str:
     return f"{supported} of {claims} sentences are supported by what they cite"
 
 
-def _confidence_coverage(relevance: Relevance) -> str:
+def _coverage_in_words(relevance: Relevance) -> str:
     if relevance.missing_terms:
         return f"no passage mentions {_quoted(relevance.missing_terms)}"
     if relevance.features.get("unnamed", 0.0) > 0:
@@ -358,3 +362,234 @@ def _quoted(found: Sequence[str]) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+# --- what comes back? The answer put together from what the stages gave; also when there is none ---------------------
+
+# What goes into the answer beside its text: sources, related documents, questions to go on with.
+
+RELATED = 5  # documents that were found and not cited
+QUOTE = 200  # characters of a passage shown before the answer is written
+
+
+def previews(context: Context) -> tuple[Citation, ...]:
+    """What the answer will be written from, before any sentence of it is chosen."""
+    found = []
+    for passage in context.passages:
+        hit, chunk = passage.hit, passage.hit.chunk
+        citation = Citation(
+            marker=passage.number,
+            document_id=hit.document.id,
+            document_name=hit.document.name,
+            chunk_id=chunk.id,
+            chunk_sequence=chunk.sequence,
+            heading_path=chunk.heading_path,
+            page=hit.page,
+            boxes=hit.boxes,
+            located=bool(hit.boxes),
+            quote=chunk.text[:QUOTE],
+            relevance_score=hit.score,
+            similarity_score=hit.cosine,
+            origin=(chunk.spans[0].origin, chunk.spans[0].origin + len(chunk.text)) if chunk.spans else (0, 0),
+        )
+        found.append(citation)
+    return tuple(found)
+
+
+def sources(citations: Sequence[Citation], documents: dict[str, Document]) -> tuple[Source, ...]:
+    """The cited documents once each, in the order they are first cited; `documents` by their ids."""
+    found: dict[str, list[Citation]] = {}
+    for citation in citations:
+        found.setdefault(citation.document_id, []).append(citation)
+    return tuple(
+        Source(
+            document_id,
+            own[0].document_name,
+            documents[document_id].title,
+            tuple(sorted({box.page for one in own for box in one.boxes} | {one.page for one in own})),
+            tuple(dict.fromkeys(one.marker for one in own)),
+            documents[document_id].collection,
+        )
+        for document_id, own in found.items()
+    )
+
+
+def related(retrieved: Retrieved, citations: Sequence[Citation]) -> tuple[Source, ...]:
+    """Documents that were found and not cited, best first."""
+    cited = {one.document_id for one in citations}
+    found: dict[str, list[Hit]] = {}
+    for hit in (*retrieved.hits, *retrieved.considered):
+        if hit.document.id not in cited:
+            found.setdefault(hit.document.id, []).append(hit)
+    return tuple(
+        Source(one.id, one.name, one.title, tuple(sorted({hit.page for hit in own})), collection=one.collection)
+        for own in list(found.values())[:RELATED]
+        for one in (own[0].document,)
+    )
+
+
+SUGGESTED = 3
+LISTED = 50  # names of documents in an answer
+HEAVY = 0.4  # share of the question's weight that one word has
+LOW = 0.3  # the most that is claimed of a question that was not answered
+Doubt = Literal["missing", "near", ""]
+
+
+def begin(question: Question, query: Query, settings: Settings, trace: Trace) -> Answer:
+    """What is known of the answer once the question is understood."""
+    return Answer(
+        id=trace.id,
+        question=question.text,
+        content="",
+        corrected_question=query.corrected,
+        standalone_question=query.standalone,
+        route=query.route,
+        intent=query.intent,
+        level=question.level,
+        mode=question.mode,
+        response_mode=question.response_mode,
+        conversation_id=question.conversation_id,
+        trace_id=trace.id,
+        settings_fingerprint=settings.fingerprint,
+    )
+
+
+def say(answer: Answer, content: str) -> Answer:
+    """Small talk, or what is not a question to documents: nothing was searched."""
+    reason = "nothing was searched: this is not a question to the documents"
+    return replace(answer, content=content, model="none", is_answered=False, confidence=Confidence(0.0, "low", reason))
+
+
+def list_documents(answer: Answer, documents: Sequence[Document]) -> Answer:
+    """Which documents there are, from the list that the library keeps; the names of the first of them."""
+    ready = sorted(one.name for one in documents)
+    if not ready:
+        return say(answer, "There are no documents yet. Add some, then ask about them.")
+    more = len(ready) - LISTED
+    names = "\n".join(f"- {name}" for name in ready[:LISTED])
+    rest = f"\n\nand {more:,} more" if more > 0 else ""
+    count = f"There {'are' if len(ready) > 1 else 'is'} {len(ready):,} document{'s' * (len(ready) > 1)}:"
+    confidence = Confidence(1.0, "high", "read from the library's list of documents")
+    return replace(answer, content=f"{count}\n\n{names}{rest}", model="none", confidence=confidence)
+
+
+def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> Doubt:
+    """Is the answer missing, or only near? A model may still find what words do not show, so it is asked when in doubt.
+
+    Below a fifth of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that,
+    unless a model has written.
+    """
+    if not retrieved.hits or relevance.probability < settings.answer_floor / 5:
+        return "missing"
+    # What is said of other things is no answer, however near: the code of one star for that of another, sales of phones
+    # for sales of cars. Of squad_dev11's answerable questions .5 % have a heavy word that no passage holds.
+    is_heavy = bool(relevance.missing_terms) and relevance.features["lacking"] >= HEAVY
+    is_other = bool(relevance.missing_names) or is_heavy
+    return "near" if relevance.probability < settings.answer_floor or is_other else ""
+
+
+def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relevance: Relevance) -> Answer:
+    """The documents do not say it: no model was called; what they do say nearby is offered."""
+    topics, missing = nearest_topics(retrieved), relevance.missing_terms
+    offered = f" The nearest they come to it: {'; '.join(topics)}." if topics else ""
+    return replace(
+        answer,
+        content=f"{NOT_IN_DOCUMENTS}{offered}",
+        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        strategy=plan.strategy,
+        model="none",
+        is_answered=False,
+        related_documents=related(retrieved, ()),
+        confidence=_unanswered(relevance, retrieved),
+        sufficiency=Sufficiency(False, 0.0, missing_aspects=missing or (query.standalone,)),
+    )
+
+
+def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
+    missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:SUGGESTED])
+    reason = f"no passage mentions {missing}" if missing else "no passage answers the question"
+    return Confidence(
+        round(min(relevance.probability, LOW), 3),
+        "low",
+        reason if retrieved.considered else "there are no documents to search in",
+    )
+
+
+def conclude(
+    answer: Answer,
+    plan: Plan,
+    query: Query,
+    retrieved: Retrieved,
+    relevance: Relevance,
+    context: Context,
+    draft: Draft,
+    settled: Settled,
+    settings: Settings,
+) -> Answer:
+    """The answer of a question that was searched, written and checked."""
+    content, claims, citations = settled.attested.content, settled.attested.claims, settled.attested.citations
+    content = content or NOT_IN_DOCUMENTS
+    is_answered = not content.startswith(NOT_IN_DOCUMENTS)
+    quotes = [placed.quote for placed in draft.quotes]
+    sure = _unanswered(relevance, retrieved)
+    if is_answered:
+        sure = confidence(relevance, claims, citations, settings, quotes)
+    documents = {passage.document.id: passage.document for passage in context.passages}
+    return replace(
+        answer,
+        content=content,
+        claims=claims,
+        citations=citations,
+        sources=sources(citations, documents),
+        related_documents=related(retrieved, citations),
+        confidence=sure,
+        sufficiency=sufficiency(query, relevance, context, claims, citations),
+        verification=settled.verification,
+        suggested_questions=not_planted(draft.suggested, context.passages)[:SUGGESTED],
+        strategy=plan.strategy,
+        model=draft.model,
+        usage=draft.usage + settled.usage,
+        metrics={
+            "chunks_retrieved": len(retrieved.hits),
+            "context_characters": len(context.text),
+            "context_tokens": context.token_count,
+        },
+        is_answered=is_answered,
+        notes=tuple(draft.notes),
+        failed_models=failed_models(draft),
+    )
+
+
+# What was looked at for an answer, and what became of it? For its trace.
+
+
+def candidates(
+    retrieved: Retrieved, context: Context | None = None, citations: Sequence[Citation] = ()
+) -> list[dict[str, Any]]:
+    """Every chunk that a search gave, the best first, with its scores and its `use`.
+
+    `cited`: the answer points at it. `read`: it stood before whoever wrote the answer. `kept`: it was good enough, but
+    nothing was written, or there was no room. `dropped`: too far off, or said by another one.
+    """
+    kept = {hit.chunk.id: hit for hit in retrieved.hits}
+    found = {hit.chunk.id: hit for hit in retrieved.considered} | kept
+    cited = {citation.chunk_id for citation in citations}
+    uses = dict.fromkeys(kept, "kept")
+    for passage in context.passages if context is not None else ():
+        ids = {chunk.id for chunk in passage.chunks}
+        uses |= dict.fromkeys(ids, "cited" if ids & cited else "read")
+    return [_shown(hit, uses.get(chunk_id, "dropped")) for chunk_id, hit in found.items()]
+
+
+def _shown(hit: Hit, use: str) -> dict[str, Any]:
+    return {
+        "chunk_id": hit.chunk.id,
+        "document_id": hit.document.id,
+        "document_name": hit.document.name,
+        "page": hit.page,
+        "heading_path": list(hit.heading_path),
+        "lexical_score": round(hit.lexical_score, 4),
+        "cosine": round(hit.cosine, 4),
+        "score": round(hit.score, 4),
+        "use": use,
+    }

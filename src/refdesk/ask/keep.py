@@ -10,7 +10,7 @@ import hashlib
 import logging
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -35,7 +35,7 @@ from refdesk.models import model_info
 from refdesk.ports import LLM, AskPorts, ModelRole, Request
 from refdesk.prompts import CONVERSATION_CLOSES, CONVERSATION_OPENS, SUMMARISE_CONVERSATION
 from refdesk.settings import Settings
-from refdesk.text import sentences
+from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens, sentences
 from refdesk.trace import Trace, in_thread
 from refdesk.types import EVERYTHING, Scope
 
@@ -219,8 +219,8 @@ class Keeper:
             offered = dict.fromkeys((self._near_miss, *answer.suggested_questions))
             answer = replace(answer, suggested_questions=tuple(offered)[:SUGGESTED])
         answer = replace(answer, notes=(*self._desk.notes, *answer.notes))
-        beside = Usage(cost_usd=self._trace.cost_usd(*BESIDE))
-        answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=answer.usage + beside)
+        usage = answer.usage + self._trace.usage(*BESIDE)
+        answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=usage)
         if self._question.use_cache and self._is_worth_keeping(answer):
             await in_thread(self._put, answer, query)
         await self._append(answer)
@@ -320,18 +320,15 @@ async def keep_stopped(question: Question, desk: AskPorts, trace: Trace, shown: 
 
 # --- what of a conversation is remembered? The last exchanges that fit, and a summary of those before ---------------
 
-# Seed 001 step 8: exchanges (a question and its answer), and the share of the window they may take.
+# Seed 001 step 8: exchanges, a question and its answer each.
 EXCHANGES: Mapping[str, int] = {"tiny": 3, "small": 6, "medium": 10, "large": 15}
-SHARES: Mapping[str, float] = {"tiny": 0.10, "small": 0.15, "medium": 0.15, "large": 0.15}
 SUMMARY_SHARE = 0.25  # of the budget; the rest is for what was said last, word by word
 TURN_SHARE = 0.5  # of the budget, for one message
 SUMMARY_TOKENS = 300  # of a summary that a model writes
 GIST_TOKENS = 16  # of one message, at least
-CHARACTERS_PER_TOKEN = 4
 
 _MARKERS = re.compile(r"\s?\[\d{1,3}(?:\s?,\s?\d{1,3})*\]")
 
-Count = Callable[[str], int]
 Exchange = tuple[Turn, ...]
 
 
@@ -344,19 +341,9 @@ class Memory:
     dropped: int = 0
 
 
-def estimate(text: str) -> int:
-    """Tokens of a text, roughly: `estimate("four")` -> 1."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
-
-
 def exchanges_kept(tier: str, most: int) -> int:
     """How many exchanges a model of this size is given; `most` is `conversation.max_history_turns`."""
     return min(EXCHANGES[tier], most)
-
-
-def history_budget(tier: str, window: int) -> int:
-    """Tokens of the window that history may take."""
-    return int(SHARES[tier] * window)
 
 
 def remember(
@@ -366,7 +353,6 @@ def remember(
     summary: str = "",
     *,
     most: int = EXCHANGES["large"],
-    count: Count = estimate,
 ) -> Memory:
     """The last exchanges within the budget, the newest first to get room; what is older becomes part of the summary.
 
@@ -378,30 +364,30 @@ def remember(
         return Memory((), "", len(exchanges))
     # Room for a summary is only set aside when there is something to sum up.
     is_long = bool(summary) or len(exchanges) > exchanges_kept(tier, most)
-    is_long = is_long or sum(count(turn.content) for turn in turns) > budget_tokens
+    is_long = is_long or sum(rough_tokens(turn.content) for turn in turns) > budget_tokens
     for_summary = int(SUMMARY_SHARE * budget_tokens) if is_long else 0
     room = budget_tokens - for_summary
     kept: list[Exchange] = []
     for exchange in reversed(exchanges[-exchanges_kept(tier, most) :]):
-        fitted = _fitted(exchange, int(TURN_SHARE * budget_tokens), count)
-        cost = sum(count(turn.content) for turn in fitted)
+        fitted = _fitted(exchange, int(TURN_SHARE * budget_tokens))
+        cost = sum(rough_tokens(turn.content) for turn in fitted)
         if cost > room:
             if kept:
                 break
-            fitted = _fitted(exchange, room // len(exchange), count)
-            cost = sum(count(turn.content) for turn in fitted)
+            fitted = _fitted(exchange, room // len(exchange))
+            cost = sum(rough_tokens(turn.content) for turn in fitted)
         kept.append(fitted)
         room -= cost
     dropped = exchanges[: len(exchanges) - len(kept)]
     older = [turn for exchange in dropped for turn in exchange]
     return Memory(
         tuple(turn for exchange in reversed(kept) for turn in exchange),
-        gist(older, for_summary, summary, count=count),
+        gist(older, for_summary, summary),
         len(dropped),
     )
 
 
-def gist(turns: Sequence[Turn], budget_tokens: int, before: str = "", *, count: Count = estimate) -> str:
+def gist(turns: Sequence[Turn], budget_tokens: int, before: str = "") -> str:
     """A summary without a model: the first sentence of each message, the latest ones if not all have room.
 
     >>> gist([Turn("user", "What does it cost? I forgot."), Turn("assistant", "It costs 4 euros [1].")], 50)
@@ -410,13 +396,13 @@ def gist(turns: Sequence[Turn], budget_tokens: int, before: str = "", *, count: 
     lines: list[str] = []
     room = budget_tokens
     for turn in reversed(turns):
-        said = _first_sentences(_bare(turn), 1, max(budget_tokens // 4, GIST_TOKENS), count)
+        said = _first_sentences(_bare(turn), 1, max(budget_tokens // 4, GIST_TOKENS))
         line = f"{turn.role.capitalize()}: {said}"
-        if not said or count(line) > room:
+        if not said or rough_tokens(line) > room:
             break
         lines.append(line)
-        room -= count(line) + 1
-    head = _first_sentences(before, None, room, count) if before else ""
+        room -= rough_tokens(line) + 1
+    head = _first_sentences(before, None, room) if before else ""
     return "\n".join(filter(None, [head, *reversed(lines)]))
 
 
@@ -439,11 +425,11 @@ async def summarise(
             written.append(piece.text)
             usage = piece.usage or usage
         text = " ".join("".join(written).split())
-        stage.cost_usd = usage.cost_usd or 0.0
+        stage.usage = usage
         stage.gave(characters=len(text), tokens=usage.completion_tokens)
         if not text:
             raise ProviderError(f"{llm.name} gave an empty summary")
-        return _first_sentences(text, None, 2 * max_tokens, estimate)
+        return _first_sentences(text, None, 2 * max_tokens)
     return gist(turns, max_tokens, before)
 
 
@@ -465,34 +451,34 @@ def _exchanges(turns: Sequence[Turn]) -> list[Exchange]:
     return [tuple(exchange) for exchange in found]
 
 
-def _fitted(exchange: Exchange, most: int, count: Count) -> Exchange:
+def _fitted(exchange: Exchange, most: int) -> Exchange:
     """Each message within `most` tokens, by its first sentences; an answer without its markers."""
     bare = [Turn(turn.role, _bare(turn)) for turn in exchange]
-    return tuple(Turn(turn.role, _first_sentences(turn.content, None, most, count)) for turn in bare)
+    return tuple(Turn(turn.role, _first_sentences(turn.content, None, most)) for turn in bare)
 
 
 def _bare(turn: Turn) -> str:
     return _MARKERS.sub("", turn.content) if turn.role == "assistant" else turn.content
 
 
-def _first_sentences(text: str, number: int | None, most: int, count: Count) -> str:
+def _first_sentences(text: str, number: int | None, most: int) -> str:
     """The first sentences of a text within `most` tokens; when not even one fits, the first words of it."""
-    if number is None and count(text) <= most:
+    if number is None and rough_tokens(text) <= most:
         return text
     text = text[: most * 2 * CHARACTERS_PER_TOKEN + 200]  # no more can fit; a message may be megabytes long
     end = 0
     for _, stop in sentences(text)[:number]:
-        if count(text[:stop]) > most:
+        if rough_tokens(text[:stop]) > most:
             break
         end = stop
-    return text[:end].strip() or _first_words(text, most, count)
+    return text[:end].strip() or _first_words(text, most)
 
 
-def _first_words(text: str, most: int, count: Count) -> str:
+def _first_words(text: str, most: int) -> str:
     low, high = 0, len(text)
     while low < high:  # the longest beginning that fits, with the mark of the cut
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if count(text[:middle] + "…") <= most else (low, middle - 1)
+        low, high = (middle, high) if rough_tokens(text[:middle] + "…") <= most else (low, middle - 1)
     cut = text[:low]
     whole = cut[: cut.rfind(" ")] if " " in cut[low // 2 :] else cut
     return f"{whole.rstrip()}…" if whole.strip() else ""

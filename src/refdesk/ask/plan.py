@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from refdesk.answer import Context, Plan, Query, Question, Spent, Strategy, Turn
-from refdesk.models import ModelInfo, Tier, estimate, model_info, rough_tokens
+from refdesk.models import ModelInfo, Tier, estimate, model_info
 from refdesk.ports import ModelRole, Models, Request
 from refdesk.prompts import RECONCILE_SYSTEM, VERIFY_SYSTEM, answering_system
 from refdesk.settings import Settings
+from refdesk.text import rough_tokens
 from refdesk.trace import Trace
 
 # How much room has each part of a prompt? The window of a model, shared out by its size.
@@ -130,7 +131,7 @@ def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm
 
 def _strategy(question: Question, query: Query, settings: Settings) -> Strategy:
     if settings.strategy != "auto":
-        return cast(Strategy, settings.strategy)  # one of the setting's choices
+        return settings.strategy
     if question.level == "basic" or not settings.use_hybrid_search:
         return "dense"
     # Dense alone for easy questions, as seed 001 has it, loses a seventh of the answers (docs/evals.md) for 1 ms.

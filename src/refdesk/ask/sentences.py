@@ -44,6 +44,7 @@ Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passag
 
 # Words that frame a question and are rarely repeated by what answers it ("what kind of", "how many", "the name of").
 FRAME = word_set("words", "frame")
+_FRAME_TERMS = frozenset(terms(" ".join(FRAME | QUERY_STOP_WORDS)))
 FRAME_WEIGHT = 0.35
 BEFORE_CREDIT, AFTER_CREDIT = 0.45, 0.25  # of a word's weight when only the sentence before, or after, holds it
 HEADING_CREDIT = 0.5  # when only the heading path, the document's title or the header of the table does
@@ -67,6 +68,7 @@ NUMBER = 0.7  # chance from which a question is taken to ask for a number
 MISSING = 0.3  # a word that less of than this is held is missing
 
 _SEPARATORS = re.compile(r"[_\W]+")
+_HIRAGANA = re.compile("[\u3041-\u309f]")
 _OPENING = re.compile(r"[A-Z][a-z]+(?=\s+(?:[^A-Z]|I\b))")
 
 
@@ -81,12 +83,11 @@ class QuestionWords:
     answer_type: AnswerType
     sentence: SentenceWords
     named: frozenset[str]  # terms of its names and numbers; a first word alone ("Compare …") is no name
-    measured: frozenset[str] = frozenset()  # "how heavy": an adjective that a measure answers
     metric: frozenset[str] = frozenset()  # terms that are left of it without names, numbers and frames
+    framing: frozenset[str] = frozenset()  # words that only frame it; of Japanese pairs, those with hiragana
 
     def frames(self, word: str) -> bool:
-        """Does the word only frame the question? Of Japanese pairs, those with a grammatical letter (hiragana)."""
-        return word in FRAME or word in self.measured or any("\u3041" <= letter <= "\u309f" for letter in word)
+        return word in self.framing
 
 
 @lru_cache(maxsize=256)
@@ -98,8 +99,10 @@ def question_words(text: str) -> QuestionWords:
     opening = _OPENING.match(text)
     named = sentence.names - frozenset(terms(opening.group())) if opening else sentence.names
     named |= sentence.numbers
-    metric = sentence.content - named - frozenset(terms(" ".join(FRAME | measured | QUERY_STOP_WORDS)))
-    return QuestionWords(tuple(dict.fromkeys(content)), answer_type(text), sentence, named, measured, metric)
+    metric = sentence.content - named - _FRAME_TERMS - frozenset(terms(" ".join(measured)))
+    asked = tuple(dict.fromkeys(content))
+    framing = frozenset(word for word in asked if word in FRAME or word in measured or _HIRAGANA.search(word))
+    return QuestionWords(asked, answer_type(text), sentence, named, metric, framing)
 
 
 def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
@@ -116,15 +119,26 @@ def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
 # --- the sentences of one chunk --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ChunkSentences:
     """What was read of a chunk for one question; the matrices have a row per sentence and a column per word."""
+
+    stems: tuple[str, ...]  # of the question's words
 
     sentences: Sequence[SentenceWords]
     held: Floats  # 1 where the sentence itself holds the word, part of it for a word alike
     credit: Floats  # `held` and what neighbours and headings add
     cosine: Floats  # NaN where no vectors are at hand, as for a neighbour that was joined to a hit
     is_table: bool
+
+    @cached_property
+    def proximity(self) -> Floats:
+        """Only where two neighbouring words of the question stand in the sentence."""
+        whole = self.held >= 1.0
+        found = np.zeros(len(self.sentences), dtype=np.float32)
+        for row in np.flatnonzero((whole[:, :-1] & whole[:, 1:]).any(axis=1)).tolist():
+            found[row] = _proximity(self.sentences[row], self.stems)
+        return found
 
 
 class Evidence(dict[int, NDArray[np.int8]]):
@@ -162,16 +176,18 @@ def _take_apart(
     known = read_all([*above, *(text for own in texts for text in own)], language)
     credits = _credits(stems, known.values())
     cosines = _cosines(query, [vectors.get(chunk.id) for chunk in chunks], [len(own) for own in texts])
+    every = _held([known[text] for own in (*texts, above) for text in own], credits, len(stems))
     found = []
-    for chunk, own, heading, cosine in zip(chunks, texts, above, cosines, strict=True):
+    start, headings = 0, every[len(every) - len(above) :]
+    for chunk, own, headed, cosine in zip(chunks, texts, headings, cosines, strict=True):
         sentences = [known[text] for text in own]
-        held = _held(sentences, credits, len(stems))
-        headed = _held([known[heading]], credits, len(stems))[0]
+        held = every[start : start + len(own)]
+        start += len(own)
         is_table = chunk.kind == "table"
         credit = _credit(held, headed, is_table=is_table)
         if is_table:  # the names of its columns belong to a row
             credit = np.maximum(credit, held[table_header(chunk)].max(axis=0, initial=0.0))
-        found.append(ChunkSentences(sentences, held, credit, cosine, is_table))
+        found.append(ChunkSentences(stems, sentences, held, credit, cosine, is_table))
     return found
 
 
@@ -197,8 +213,9 @@ def _credits(stems: Sequence[str], sentences: Iterable[SentenceWords]) -> dict[s
             found.setdefault(term, []).append((column, 1.0))
         if len(stem) >= SHARED_LETTERS:
             by_head.setdefault(stem[:SHARED_LETTERS], []).append((column, stem))
-    for term in frozenset().union(*(one.terms for one in sentences)) - STOP_TERMS:
-        for column, stem in by_head.get(term[:SHARED_LETTERS], ()):
+    every = frozenset().union(*[one.terms for one in sentences]) - STOP_TERMS
+    for term in [term for term in every if term[:SHARED_LETTERS] in by_head]:
+        for column, stem in by_head[term[:SHARED_LETTERS]]:
             if term != stem and _are_alike(stem, term):
                 found.setdefault(term, []).append((column, ALIKE_CREDIT))
     return found
@@ -212,10 +229,16 @@ def _are_alike(stem: str, term: str) -> bool:
 def _held(sentences: Sequence[SentenceWords], credits: Mapping[str, Sequence[tuple[int, float]]], width: int) -> Floats:
     """How much of each word of the question each sentence holds."""
     found = np.zeros((len(sentences), width), dtype=np.float32)
-    for row, sentence in enumerate(sentences):
-        for term in credits.keys() & sentence.terms:
-            for column, credit in credits[term]:
-                found[row, column] = max(credit, found[row, column])
+    counted = credits.keys()
+    cells = [
+        (row, column, credit)
+        for row, sentence in enumerate(sentences)
+        for term in counted & sentence.terms
+        for column, credit in credits[term]
+    ]
+    if cells:
+        rows, columns, values = zip(*cells, strict=True)
+        np.maximum.at(found, (rows, columns), np.array(values, dtype=np.float32))
     return found
 
 
@@ -263,19 +286,13 @@ class SentenceTable:
         self.place = [place for count in counts for place in range(count)]  # of the sentence in its chunk
         width = len(weights)
         nothing = [np.zeros((0, width), dtype=np.float32)]
-        self.held = np.concatenate([one.held for one in chunks] or nothing)
         self.credit = np.concatenate([one.credit for one in chunks] or nothing)
         self.cosine = _filled(np.concatenate([one.cosine for one in chunks] or [np.zeros(0, dtype=np.float32)]))
         self.coverage = (self.credit * weights).sum(axis=1)
 
     @cached_property
     def proximity(self) -> Floats:
-        """Only where two neighbouring words of the question stand in the sentence."""
-        whole = self.held >= 1.0
-        found = np.zeros(len(self.sentences), dtype=np.float32)
-        for row in np.flatnonzero((whole[:, :-1] & whole[:, 1:]).any(axis=1)).tolist():
-            sentence = self.sentences[row]
-            found[row] = _proximity(sentence, _stems(self._question.words, sentence.language))
+        found: Floats = np.concatenate([one.proximity for one in self._chunks] or [np.zeros(0, dtype=np.float32)])
         return found
 
     @cached_property
@@ -381,8 +398,9 @@ def label_match(question: QuestionWords, row: SentenceWords) -> float:
 def _proximity(sentence: SentenceWords, stems: Sequence[str]) -> float:
     """Share of neighbouring words of the question that stand near one another, in order, in the sentence."""
     near = 0.0
+    wanted = frozenset(stems)
     places: dict[str, list[int]] = {}
-    for place, stem in enumerate(sentence.stems):
+    for place, stem in [(place, stem) for place, stem in enumerate(sentence.stems) if stem in wanted]:
         places.setdefault(stem, []).append(place)
     for one, other in pairwise(stems):
         first, second = places.get(one), places.get(other)
@@ -432,23 +450,13 @@ def score_sentences(
     shares = np.exp(scores - scores.max()) if len(scores) else scores
     shares = shares / max(float(shares.sum()), 1e-9)
     support = table.passage_cosine + table.passage_coverage
-    found = []
-    for row in sorted(range(len(scores)), key=lambda row: (-scores[row], row)):
-        number, chunk, _ = placed[table.chunk[row]]
-        found.append(
-            ScoredSentence(
-                passage=number,
-                chunk=chunk,
-                sentence=table.place[row],
-                text=table.sentences[row].text,
-                score=float(scores[row]),
-                share=float(shares[row]),
-                fit=float(table.fit[row]),
-                unnamed=float(table.unnamed[row]),
-                support=float(support[row]),
-            )
-        )
-    return found
+    columns = (scores, shares, table.fit, table.unnamed, support)
+    rows = zip(table.chunk.tolist(), table.place, table.sentences, *(one.tolist() for one in columns), strict=True)
+    found = [
+        ScoredSentence(placed[place][0], placed[place][1], sentence, words.text, *features)
+        for place, sentence, words, *features in rows
+    ]
+    return sorted(found, key=lambda one: -one.score)
 
 
 def score(table: SentenceTable) -> Floats:

@@ -17,9 +17,9 @@ import orjson
 from refdesk.answer import Claim, Context, Plan, Query, Usage, Verdict, Verification
 from refdesk.answer import Turn as Message
 from refdesk.ask.attest import CONTRADICTED, MARKER, REFUTED, Attested, attest, remove_unsupported, statements
+from refdesk.ask.citations import render
 from refdesk.ask.draft import drafted
 from refdesk.ask.markers import numbered_by_passage
-from refdesk.ask.render import render
 from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.errors import RefdeskError
 from refdesk.ports import LLM, Models, Request
@@ -98,7 +98,7 @@ async def _written(request: Request, llm: LLM, trace: Trace) -> tuple[str, Usage
                     parts.clear()
                 parts.append(piece.text)
                 usage = piece.usage or usage
-        stage.cost_usd = usage.cost_usd or 0.0
+        stage.usage = usage
         stage.gave(prompt=usage.prompt_tokens, completion=usage.completion_tokens)
     return "".join(parts), usage
 

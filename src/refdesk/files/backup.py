@@ -19,8 +19,6 @@ from filelock import FileLock, Timeout
 
 from refdesk.disk import DATABASE, FILE, close_to_others, explain, library_files, make_folder, opener, sync_folder
 from refdesk.errors import LibraryBusy, LibraryDamaged, RefdeskError, UsageError
-from refdesk.files.local import LocalLeases
-from refdesk.files.uploads import LocalUploads
 
 # A backup takes the place of a library in steps that the next start finishes or undoes, whoever is killed when.
 
@@ -127,13 +125,12 @@ def _sync() -> None:
 _END = "backup-is-whole"  # the last file in the archive: a tar file that was cut off between two files opens too
 _LEFTOVER = ".backup-"
 _KEPT = ("files", "refdesk.toml")  # indexes and page images are made again from these
-_WAITING = "uploads"
 
 
 def backup(folder: Path, target: Path, copy_database: Callable[[Path], None], on_copy: Callable[[Path], None]) -> Path:
-    """Writes a tar file: SQLite's online copy of the database, the originals it names, the uploads that wait to be
-    added or may be tried again, then a mark of the end. `on_copy` is told where all of it lies before it is packed:
-    a backup without a file that is missing or altered is better than none.
+    """Writes a tar file: SQLite's online copy of the database, the originals and the uploads that it names, then a mark
+    of the end. `on_copy` is told where all of it lies before it is packed: a backup without a file that is missing or
+    altered is better than none.
 
     Copy and originals are of one moment: a writer waits while the database is copied and the files are linked, and
     not while they are packed. Readers never wait.
@@ -149,13 +146,12 @@ def backup(folder: Path, target: Path, copy_database: Callable[[Path], None], on
                 copy_database(place / DATABASE)
                 for kept in _KEPT:
                     _link(folder / kept, place / kept)
-                LocalUploads(folder / _WAITING).copy(place / _WAITING, link_file)
             on_copy(place)
             (place / _END).touch()
             building.unlink(missing_ok=True)
             with open(building, "xb", opener=opener) as file:
                 with tarfile.open(fileobj=file, mode="w") as archive:
-                    for kept in (DATABASE, *_KEPT, _WAITING, _END):
+                    for kept in (DATABASE, *_KEPT, _END):
                         if (place / kept).exists():
                             archive.add(place / kept, kept)
                 file.flush()
@@ -170,12 +166,13 @@ def backup(folder: Path, target: Path, copy_database: Callable[[Path], None], on
 def _link(path: Path, into: Path) -> None:
     """The same files a second time, at no cost: originals are never changed, only removed."""
     if path.is_dir():
-        shutil.copytree(path, into, copy_function=link_file)
+        unfinished = shutil.ignore_patterns("*.part", "new-*")
+        shutil.copytree(path, into, copy_function=_link_file, ignore=unfinished)
     elif path.exists():
         shutil.copy2(path, into)
 
 
-def link_file(source: str, target: str) -> None:
+def _link_file(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:  # a file system without links
@@ -190,8 +187,8 @@ def _backup_remove_leftovers(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def restore(file: Path, folder: Path, *, replace: bool) -> None:
-    """Unpacks a backup within the library's folder and then puts it in its place, see restoring.py."""
+def restore(file: Path, folder: Path, is_at_work: Callable[[Path], bool], *, replace: bool) -> None:
+    """Unpacks a backup within the library's folder and then puts it in its place; not while somebody is at work."""
     folder = folder.absolute()
     is_new = not folder.exists()
     try:
@@ -202,13 +199,13 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
                 f"{folder} holds {'a library' if DATABASE in what else 'files of a library'} already",
                 hint="name another folder, or say --replace",
             )
-        _check_idle(folder)
+        _check_idle(folder, is_at_work)
         with restore_lock(folder):
             try:
                 _unpack(file, folder / NEW)
                 close_to_others(folder / NEW)
                 with writer_lock(folder):  # nobody is in the middle of writing to the old one
-                    _check_idle(folder)
+                    _check_idle(folder, is_at_work)
                     put_in_place(folder)
             except (RefdeskError, OSError):
                 if not (folder / INTENTION).exists():
@@ -219,8 +216,8 @@ def restore(file: Path, folder: Path, *, replace: bool) -> None:
         raise explain(error, folder) from error
 
 
-def _check_idle(folder: Path) -> None:
-    if LocalLeases(folder / "runs").any_alive():  # it would go on with files that are not there any more
+def _check_idle(folder: Path, is_at_work: Callable[[Path], bool]) -> None:
+    if is_at_work(folder):  # it would go on with files that are not there any more
         raise LibraryBusy(f"{folder} is being served or added to", hint="end that first, then restore")
 
 

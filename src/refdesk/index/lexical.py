@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tantivy import FieldType, Occur, Query
 
 from refdesk.disk import is_closed
 from refdesk.errors import IndexDamaged
+from refdesk.index.postings import term_weights
 from refdesk.ports import Scored
 from refdesk.records import LexicalEntry
 from refdesk.terms import VERSION
@@ -23,9 +23,11 @@ TERMS = "terms.version"  # which of `refdesk.terms` the index was made with
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
 SMALL_HEAP = 15_000_000  # the least that tantivy takes; it fills a third of it with an empty table at each commit
 FEW = 1_000  # entries that find room in the small one
-K3 = 2.0  # a word that the query says twice counts 1.5 times, and never more than 3 times
 SMALL_SEGMENT = 10_000  # chunks; tantivy's merge policy takes all below this for one size …
 MERGED_AT = 8  # … and joins segments from eight of a size on. Each one costs a search some 20 µs.
+
+Factors = Mapping[str, float]  # by term: what its weight has to be multiplied with, as there are chunks elsewhere
+NO_FACTORS: Factors = {}
 
 
 class LexicalIndex:
@@ -34,6 +36,8 @@ class LexicalIndex:
     def __init__(self, folder: Path, *, create: bool) -> None:
         self.folder = folder
         self._schema = _schema()
+        self._seen: tuple[int, int] | None = (0, 0)
+        self._statistics = (0, 0.0)
         if not create and not (folder / "meta.json").is_file():
             raise IndexDamaged(f"the BM25 index {folder} is missing")
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,12 +62,23 @@ class LexicalIndex:
         return Path(self._links.name)
 
     def reload(self) -> None:
-        """Sees what has been committed by any process."""
+        """Sees what has been committed by any process; not free, as it lets go what it had open of the files."""
+        written = self._written()
+        if written == self._seen:
+            return
         try:
             self._index.reload()
         except ValueError as error:  # a file of it is missing or damaged
             raise IndexDamaged(f"the BM25 index {self.folder} does not open: {error}") from error
-        self._searcher = self._index.searcher()
+        self._searcher, self._seen, self._statistics = self._index.searcher(), written, (0, 0.0)
+
+    def _written(self) -> tuple[int, int] | None:
+        """Which commit the files are of: each one puts another `meta.json` in place."""
+        try:
+            state = (self.folder / "meta.json").stat()
+        except OSError:
+            return None
+        return state.st_ino, state.st_mtime_ns
 
     @property
     def has_current_terms(self) -> bool:
@@ -81,7 +96,7 @@ class LexicalIndex:
     def is_scattered(self) -> bool:
         """Whether tantivy begins to merge at each commit: in vain, unless somebody waits for it."""
         segments = orjson.loads((self.folder / "meta.json").read_bytes())["segments"]
-        return len([one for one in segments if one["max_doc"] < SMALL_SEGMENT]) >= MERGED_AT
+        return len([segment for segment in segments if segment["max_doc"] < SMALL_SEGMENT]) >= MERGED_AT
 
     # writing
 
@@ -118,9 +133,9 @@ class LexicalIndex:
         """
         meta = orjson.loads((self.folder / "meta.json").read_bytes())
         living = {
-            f"{one['segment_id'].replace('-', '')}.{one['deletes']['opstamp']}.del"
-            for one in meta["segments"]
-            if one["deletes"]
+            f"{segment['segment_id'].replace('-', '')}.{segment['deletes']['opstamp']}.del"
+            for segment in meta["segments"]
+            if segment["deletes"]
         }
         for path in self.folder.glob("*.del"):
             stamp = path.name.split(".")[1]
@@ -130,19 +145,19 @@ class LexicalIndex:
 
     # searching
 
-    def search(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
+    def search(self, terms: Sequence[str], k: int, scope: Scope, factors: Factors = NO_FACTORS) -> list[Scored]:
         if not terms or k < 1:
             return []
-        return self._run(_filtered(self._terms(terms), self._filters(scope)), k)
+        return self._run(_filtered(self._terms(terms, factors), self._filters(scope)), k)
 
-    def scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
+    def scores(self, terms: Sequence[str], chunk_ids: Sequence[int], factors: Factors = NO_FACTORS) -> dict[int, float]:
         if not terms or not chunk_ids:
             return {}
         # A union of single terms is five times faster here than a term set query.
         wanted = Query.boolean_query(
             [(Occur.Should, Query.term_query(self._schema, "id", chunk_id)) for chunk_id in chunk_ids]
         )
-        return dict(self._run(_filtered(self._terms(terms), [wanted]), len(chunk_ids)))
+        return dict(self._run(_filtered(self._terms(terms, factors), [wanted]), len(chunk_ids)))
 
     def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
         """Chunks that hold a term within an edit distance (2 at most; two letters swapped count once)."""
@@ -154,8 +169,22 @@ class LexicalIndex:
         """The number of chunks, of those in scope, that hold a term."""
         if scope is None or scope.is_open:
             return int(self._searcher.doc_freq("body", term))
-        query = _filtered(self._terms([term]), self._filters(scope))
+        query = _filtered(self._terms([term], NO_FACTORS), self._filters(scope))
         return int(self._searcher.search(query, 1, count=True).count or 0)
+
+    def statistics(self, terms: Iterable[str]) -> tuple[int, float]:
+        """The count and the mean length of chunks that scores are made with, as the score of one of these terms tells.
+
+        (0, 0.0) when none of them is in a chunk.
+        """
+        if not self._statistics[0]:
+            for term in terms:
+                query = Query.term_query(self._schema, "body", term)
+                for _, address in self._searcher.search(query, 1, count=False).hits:
+                    _, idf, part = orjson.loads(query.explain(self._searcher, address).to_json())["details"]
+                    self._statistics = int(idf["details"][1]["value"]), float(part["details"][4]["value"])
+                    return self._statistics
+        return self._statistics
 
     def ids(self) -> set[int]:
         """Every chunk id in the index; for checks, not for searching."""
@@ -163,10 +192,11 @@ class LexicalIndex:
         found = searcher.search(Query.all_query(), max(1, searcher.num_docs), count=False).hits
         return {int(value) for value in searcher.fast_field_values("id", [address for _, address in found])}
 
-    def _terms(self, terms: Sequence[str]) -> Query:
+    def _terms(self, terms: Sequence[str], factors: Factors) -> Query:
         """Any of these; one that is there twice counts more."""
         wanted = [
-            (Query.term_query(self._schema, "body", term), weight) for term, weight in term_weights(terms).items()
+            (Query.term_query(self._schema, "body", term), weight * factors.get(term, 1.0))
+            for term, weight in term_weights(terms).items()
         ]
         return Query.boolean_query(
             [(Occur.Should, one if weight == 1.0 else Query.boost_query(one, weight)) for one, weight in wanted]
@@ -197,16 +227,6 @@ class LexicalIndex:
 
     def _between(self, field: str, low: int, high: int) -> Query:
         return Query.range_query(self._schema, field, FieldType.Unsigned, low, high, True, True)
-
-
-def term_weights(terms: Sequence[str]) -> dict[str, float]:
-    """How much each term of a query counts: one that is there twice more, by BM25's own rule for words of the query.
-
-    Weights are taken relative to their mean, so that scores can be compared with those of distinct terms.
-    """
-    weights = {term: count * (K3 + 1) / (K3 + count) for term, count in Counter(terms).items()}
-    mean = sum(weights.values()) / max(1, len(weights))
-    return {term: weight / mean for term, weight in weights.items()}
 
 
 _MOST = 2**53

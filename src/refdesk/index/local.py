@@ -1,7 +1,9 @@
 """The `Index` port over local files: tantivy for terms, usearch for vectors, both checked against SQL at every search.
 
 Several processes may read while one writes. Each search first asks SQL for the library's generation; when that has
-risen, the new chunks are read in and the deleted ones are left out from then on.
+risen, the new chunks are read in and the deleted ones are left out from then on. What came last is a tail in memory,
+searched exactly beside the files: a commit of tantivy costs more than all the rest of adding a text, so that a writer
+folds the tail into the files a hundred chunks at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from numpy.typing import NDArray
 
 from refdesk.disk import FILE, close_to_others, make_folder
 from refdesk.errors import DiskFull
-from refdesk.index.lexical import LexicalIndex
+from refdesk.index.lexical import Factors, LexicalIndex
+from refdesk.index.postings import Corpus, Postings, inverse_frequency
 from refdesk.index.vectors import EXACT_BELOW, VectorIndex
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState
@@ -30,6 +33,8 @@ RECOUNTED = 0.01  # share of the chunks that has to come or go before the most f
 TAIL_LIMIT = 2048  # vectors scanned exactly beside a snapshot: 0.1 ms; more make a new snapshot worth its second
 TAIL_SHARE = 0.025  # of a large library: writing a million vectors anew is worth it every 25,000
 DROPPED_LIMIT = 0.2  # share of deleted vectors at which a new snapshot is made
+UNFOLDED_LIMIT = 128  # chunks whose terms are in memory alone: a new process takes 25 ms to read so many
+UNFOLDED_SHARE = 0.01  # of the chunks: the mean length in tantivy's files, which its scores go by, stays right to .5 %
 SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
 
 
@@ -44,6 +49,8 @@ class LocalIndex:
         self._lock = threading.Lock()
         self._state = LibraryState(generation=-1)
         self._vectors: VectorIndex | None = None
+        self._tail = Postings()
+        self._corpus: tuple[int, float] = (0, 0.0)  # chunks and their mean length, as tantivy scores with them
         self._unpurged: list[Range] = []
         self._allowed: OrderedDict[Scope, NDArray[np.int64]] = OrderedDict()
         self._frequencies: dict[tuple[str, Scope], int] = {}
@@ -62,18 +69,29 @@ class LocalIndex:
             # round, a document replaced in between would be seen neither old nor new.
             dropped = self._chunks.dropped()
             unpurged = self._chunks.dropped(unpurged=True)
-            # The lexical index is committed before SQL makes its chunks visible, so it is never behind.
+            # The lexical index is committed before SQL says that chunks are folded into it, so it is never behind.
             lexical = self._open_lexical(state)
             lexical.reload()
+            self._read_tail(lexical, state, dropped)
             same_files = (state.epoch, state.space) == (self._state.epoch, self._state.space)
             vectors = self._vectors if self._vectors is not None and same_files else self._open_vectors(state)
             ids, matrix = self._chunks.vectors_after(self._embedder.name, vectors.last_id, vectors.dimensions)
             vectors.append(ids, matrix)
             vectors.drop(dropped)
-            self._count_languages(lexical.count)
+            self._count_languages(lexical.count + len(self._tail.lengths))
             self._lexical, self._vectors, self._unpurged, self._state = lexical, vectors, unpurged, state
             self._allowed, self._frequencies = OrderedDict(), {}
         return state
+
+    def _read_tail(self, lexical: LexicalIndex, state: LibraryState, dropped: Sequence[Range]) -> None:
+        before = self._state
+        same = (state.epoch, state.lexical, state.folded) == (before.epoch, before.lexical, before.folded)
+        # Another one, not this one emptied: a search that is under way goes on with what it began with.
+        tail = self._tail if same else Postings(state.folded)
+        tail.add(self._chunks.entries_after(tail.last_id))
+        tail.drop(dropped)
+        self._corpus = lexical.statistics(tail.terms)
+        self._tail = tail
 
     def _count_languages(self, count: int) -> None:
         if abs(count - self._counted) > RECOUNTED * self._counted or self._chunks.spoken() != set(self.languages):
@@ -124,15 +142,16 @@ class LocalIndex:
 
     # writing, under the library's lock
 
+    @property
+    def tail_room(self) -> int:
+        return min(UNFOLDED_LIMIT, int(UNFOLDED_SHARE * self.lexical_index.count))
+
     def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
         try:
             self.lexical_index.write(entries, drop)
+            self.lexical_index.merge()
         finally:
             close_to_others(self.folder)  # tantivy and usearch make their files for everybody
-
-    def merge(self) -> None:
-        self.lexical_index.merge()
-        close_to_others(self.folder)
 
     def needs_compaction(self, dropped: int) -> bool:
         count = len(self.vectors)
@@ -178,49 +197,83 @@ class LocalIndex:
         shutil.rmtree(self._snapshot(state.epoch + 1), ignore_errors=True)
 
     def content(self) -> IndexContent:
-        lexical = self.lexical_index
-        return IndexContent(frozenset(lexical.ids()), len(self.vectors), lexical.has_current_terms)
+        lexical, tail = self.lexical_index, self._tail
+        ids = {chunk_id for chunk_id in lexical.ids() if chunk_id <= tail.after} | tail.lengths.keys()
+        return IndexContent(frozenset(ids), len(self.vectors), lexical.has_current_terms)
 
     # searching
 
     def lexical(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
-        depth = k
+        lexical, tail = self.lexical_index, self._tail
+        factors, depth = self._factors(terms), k
         while True:
-            found = self.lexical_index.search(terms, depth, scope)
-            kept = [one for one in found if not self._is_unpurged(one[0])] if self._unpurged else found
+            found = lexical.search(terms, depth, scope, factors)
+            kept = [scored for scored in found if self._is_current(scored[0], tail)]
             if len(kept) >= k or len(found) < depth:
-                return kept[:k]
+                break
             depth *= 4
+        if tail.lengths:
+            kept += tail.scores(terms, self._all_chunks(tail), self._in_tail(scope)).items()
+            kept.sort(key=lambda scored: -round(scored[1], 4))  # tantivy counts in 32 bits; of equals the older first
+        return kept[:k]
 
-    def _is_unpurged(self, chunk_id: int) -> bool:
-        """Whether it is still in the lexical index, and should not be: a writer is at work, or was killed."""
-        return any(first <= chunk_id <= last for first, last in self._unpurged)
+    def _is_current(self, chunk_id: int, tail: Postings) -> bool:
+        """Whether it is still there, and not in the tail too: a writer is at work, or was killed."""
+        return chunk_id <= tail.after and not any(first <= chunk_id <= last for first, last in self._unpurged)
+
+    def _all_chunks(self, tail: Postings) -> Corpus:
+        count, mean = self._corpus
+        if not count:
+            return tail.corpus()
+        return Corpus(count + len(tail.lengths), mean, lambda term: self.frequency(term, Scope()))
+
+    def _factors(self, terms: Sequence[str]) -> Factors:
+        """tantivy counts the chunks in its own files: with those of the tail, rare words are more, or less, rare."""
+        tail, count = self._tail, self._corpus[0]
+        if not tail.lengths or not count:
+            return {}
+        corpus, alone = self._all_chunks(tail), self.lexical_index.frequency
+        return {term: corpus.idf(term) / inverse_frequency(count, alone(term)) for term in set(terms)}
+
+    def _in_tail(self, scope: Scope) -> set[int] | None:
+        """Those of the tail that are in scope; None: all of them."""
+        if scope.is_open:
+            return None
+        allowed = self._allowed_ids(scope)
+        return set(allowed[np.searchsorted(allowed, self._tail.after, side="right") :].tolist())
 
     def dense(self, vector: NDArray[np.float32], k: int, scope: Scope) -> list[Scored]:
         return self.vectors.search(vector, k, None if scope.is_open else self._allowed_ids(scope))
 
     def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
+        tail = self._tail
         found = self.lexical_index.resembling(terms, distance, k, scope)
-        return [chunk_id for chunk_id in found if not self._is_unpurged(chunk_id)]
+        kept = [chunk_id for chunk_id in found if self._is_current(chunk_id, tail)]
+        return [*kept, *(tail.resembling(terms, distance, self._in_tail(scope)) if tail.lengths else ())][:k]
 
     def lexical_scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
-        return self.lexical_index.scores(terms, chunk_ids)
+        tail = self._tail
+        scores = self.lexical_index.scores(terms, chunk_ids, self._factors(terms))
+        if tail.lengths:
+            scores |= tail.scores(terms, self._all_chunks(tail), set(chunk_ids))
+        return scores
 
     def cosines(self, vector: NDArray[np.float32], chunk_ids: Sequence[int]) -> dict[int, float]:
         return self.vectors.cosines(vector, chunk_ids)
 
     def count(self, scope: Scope) -> int:
-        return self.lexical_index.count if scope.is_open else len(self._allowed_ids(scope))
+        return self.lexical_index.count + len(self._tail.lengths) if scope.is_open else len(self._allowed_ids(scope))
 
     def frequency(self, term: str, scope: Scope) -> int:
         if scope.is_open:
-            return self.lexical_index.frequency(term)
+            return self.lexical_index.frequency(term) + self._tail.frequency(term)
         remembered = self._frequencies  # replaced, never emptied, when the generation changes
         found = remembered.get((term, scope))
         if found is None:
             if len(remembered) >= FREQUENCIES_KEPT:
                 remembered = self._frequencies = {}
-            found = remembered[(term, scope)] = self.lexical_index.frequency(term, scope)
+            found = self.lexical_index.frequency(term, scope) + self._tail.frequency(term, self._in_tail(scope))
+            remembered[(term, scope)] = found
         return found
 
     def _allowed_ids(self, scope: Scope) -> NDArray[np.int64]:

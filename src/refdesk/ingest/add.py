@@ -1,158 +1,106 @@
-"""One add: what has to be done for these paths or texts, and what became of each.
+"""One add: what has to be done for these paths, texts or jobs, and what became of each.
 
-Unchanged files are left alone, changed ones replaced in one step, unfinished ones of a killed run taken over.
+Unchanged files are left alone, changed ones replaced in one step; jobs that a killed run has left are taken over.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from refdesk.config import SHIPPED_EMBEDDER
-from refdesk.disk import DATABASE, hash_file
-from refdesk.errors import RefdeskError, TooLarge, UnreadableFile
+from refdesk.disk import hash_file
+from refdesk.errors import DiskFull, RefdeskError, TooLarge, UnreadableFile
+from refdesk.ingest.discover import FoundFile, discover, look
 from refdesk.ingest.pipeline import Finished, InProcess, NewDocument, Pipeline
 from refdesk.ingest.worker import Preparer
 from refdesk.ingest.workers import AttachedFile, EmbedsHere, EmbedTask, PreparedFile, PrepareTask, Setup, WorkerPool
 from refdesk.ports import Embedder
-from refdesk.records import NewText, UploadedFile
+from refdesk.records import NewText
 from refdesk.settings import Settings
-from refdesk.store_ports import DocumentStore, Jobs, Lease, Leases, LibraryWriter, Ready
-from refdesk.types import Added, Document, Outcome, Progress, Scope
+from refdesk.store_ports import DocumentStore, Files, Jobs, LibraryWriter, Ready
+from refdesk.types import EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
 
-# Which files are meant by these paths?
+# Who is at work? A run holds a lease for as long as it is heard of, and a folder for what it has read.
 
-# What programs leave lying about; nobody means these when adding a folder.
-JUNK_NAMES = frozenset({"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "node_modules"})
-JUNK_BEGINNINGS = (".", "~$")
-
-
-LEADS_OUT = "it is a link that leads out of the added folder; --follow-links follows it"
+BEAT_S = 15.0  # a quarter of the lease
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file, its name within what was added, and how it looked at that moment.
-
-    `error` says why it could not be seen, `skipped` why it was not looked at.
-    """
-
-    path: Path
-    name: str
-    size: int = 0
-    modified: float = 0.0
-    error: str = ""
-    skipped: str = ""
+class Run:
+    worker: str
+    folder: Path
 
 
-def discover(path: Path, *, follow_links: bool = False) -> Iterator[FoundFile]:
-    """A file itself, or all files below a folder in order of name; hidden files, junk and libraries are left out.
+@contextmanager
+def at_work(jobs: Jobs, files: Files) -> Iterator[Run]:
+    """A run of this process; what it has taken and not finished at the end of the block is free for others."""
+    worker = jobs.start()
+    ended = threading.Event()
 
-    A link within the folder to a file of it is that file once more, and one to a folder of it is passed over: its files
-    are met anyway. Links that lead out of the folder are skipped unless they are followed. What is named is meant, also
-    if it is a link.
-    """
-    if not path.is_dir():
-        yield _look(path, path.name)
-        return
-    yield from _walk(path, path, [path.resolve()], follow_links)
+    def beat() -> None:
+        while not ended.wait(BEAT_S):
+            with suppress(RefdeskError):  # on a full disk; the lease lasts for some more beats
+                jobs.beat(worker)
 
-
-def _walk(folder: Path, top: Path, entered: list[Path], follow_links: bool) -> Iterator[FoundFile]:
-    """`entered` are the folders that were named or that a followed link led to: no link leads into them again."""
-    closed: list[OSError] = []
-    for place, subfolders, names in os.walk(folder, onerror=closed.append):
-        wanted = sorted(name for name in subfolders if not _is_junk(name) and not _is_library(Path(place, name)))
-        links = [name for name in wanted if Path(place, name).is_symlink()]
-        subfolders[:] = [name for name in wanted if name not in links]
-        for name in sorted(names):
-            if not _is_junk(name):
-                file = Path(place, name)
-                if not follow_links and file.is_symlink() and _leads_out(file, entered):
-                    yield FoundFile(file, file.relative_to(top).as_posix(), skipped=LEADS_OUT)
-                else:
-                    yield _look(file, file.relative_to(top).as_posix())
-        for link in (Path(place, name) for name in links):
-            if not _leads_out(link, entered):
-                continue
-            if follow_links:
-                entered.append(link.resolve())
-                yield from _walk(link, top, entered, follow_links)
-            else:
-                yield FoundFile(link, link.relative_to(top).as_posix(), skipped=LEADS_OUT)
-    for error in closed:
-        at = Path(error.filename or folder)
-        yield FoundFile(at, at.name, error=f"this folder cannot be read: {error.strerror or error}")
-
-
-def _leads_out(link: Path, entered: list[Path]) -> bool:
-    """A dangling link leads nowhere, which is said when it is looked at; so is a circle of links."""
+    thread = threading.Thread(target=beat, name="refdesk-lease", daemon=True)
+    thread.start()
     try:
-        target = link.resolve(strict=True)
-    except (OSError, RuntimeError):
-        return False
-    return not any(target.is_relative_to(folder) for folder in entered)
-
-
-def _look(path: Path, name: str) -> FoundFile:
-    try:
-        status = path.stat()
-    except OSError as error:
-        return FoundFile(path, name, error=f"it cannot be read: {error.strerror or error}")
-    if not path.is_file():
-        return FoundFile(path, name, error="it is not a regular file")
-    return FoundFile(path, name, status.st_size, status.st_mtime)
-
-
-def _is_library(folder: Path) -> bool:
-    """A library of Refdesk's below the folder that is added, perhaps the very one it is added to."""
-    try:
-        return (folder / DATABASE).is_file() and (folder / "files").is_dir()
-    except PermissionError:  # closed; reading it will say so
-        return False
-
-
-def _is_junk(name: str) -> bool:
-    return name.startswith(JUNK_BEGINNINGS) or name.lower() in JUNK_NAMES
+        with files.workspace(worker) as folder:
+            yield Run(worker, folder)
+    finally:
+        ended.set()
+        thread.join()
+        with suppress(RefdeskError):  # the lease ends by itself
+            jobs.end(worker)
 
 
 MOST_WORKERS = 8
 UPLOAD = "upload:"  # what the source of their documents begins with
+TELL_S = 0.25  # progress is written down this often at most, and what was cancelled is looked for
+COUNTS = ("pages_done", "pages_total", "chunks_done", "chunks_total")
 
 
 class Intake:
-    """Adds to one library; made anew for every add."""
+    """Adds to one library; made anew for every add. Texts need no run: whoever hands them in waits for the result, so
+    there is nothing to take over, and hundreds in a second need no rows of their own."""
 
     def __init__(
         self,
         documents: DocumentStore,
         writer: LibraryWriter,
-        leases: Leases,
-        uploads: Jobs,
+        jobs: Jobs,
+        files: Files,
         setup: Setup,
         embedder: Embedder,
         on_progress: Callable[[Progress], None],
         on_added: Callable[[Added], None],
         after_store: Callable[[], object],
+        run: Run | None = None,
     ) -> None:
         self._documents = documents
         self._writer = writer
-        self._leases = leases
+        self._jobs = jobs
+        self._files = files
         self._setup = setup
         self._embedder = embedder
         self._on_progress = on_progress
         self._on_added = on_added
         self._after_store = after_store
-        self._uploads = uploads
-        self._password: str | None = None
-        self._lease: Lease | None = None
-        self._unwanted: Callable[[], Collection[str]] = frozenset
+        self._run = run
+        self._worker = run.worker if run is not None else ""
+        self._taken: dict[str, Job] = {}  # as they were last written
+        self._became: dict[str, Added] = {}  # the file of each job
+        self._under_way: Counter[str] = Counter()  # the documents of each job: its file, and what is attached to it
         self._begun: list[str] = []
-        self._written = 0.0
+        self._written = self._looked = 0.0
         self.results: list[Added] = []
 
     @property
@@ -171,95 +119,150 @@ class Intake:
         sync: bool,
         follow_links: bool,
     ) -> None:
-        self._password = password
-        if self._leases.clear_dead():
-            self._writer.clear_unused()
+        self._clear_up()
         # Once each, though a file may be named itself and lie in a folder that is named too.
         wanted = (one for path in paths for one in discover(path.absolute(), follow_links=follow_links))
         found = list({one.path: one for one in wanted}.values())
         if sync:
             self._remove_missing([path.absolute() for path in paths], found)
-        with self._leases.hold() as self._lease:
-            sources = self._sources(found, collection, metadata)
-            places = {(source.document.collection, source.document.source) for source in sources}
-            sources += [s for s in self._abandoned() if (s.document.collection, s.document.source) not in places]
-            if sources:
-                self._take_in(sources, self._lease)
+        sources = self._sources(found, collection, metadata)
+        mine = self._jobs.submit([self._file_job(source.document, password) for source in sources])
+        self._taken = {job.id: job for job in mine}
+        prepared = [self._prepare(source, job) for source, job in zip(sources, mine, strict=True)]
+        left = self._jobs.take(self._worker, lambda free: [job for job in free if job.attempts])
+        places = {(job.collection, job.source) for job in mine}
+        again = [job.id for job in left if (job.collection, job.source) in places]
+        self._jobs.remove(again)
+        self._work_off([job for job in left if job.id not in again], prepared)
 
-    def add_uploads(self, files: Sequence[UploadedFile], unwanted: Callable[[], Collection[str]]) -> None:
-        """Files that lie aside under names of their own; the name of an upload before replaces that document.
+    def _file_job(self, document: Document, password: str | None) -> Job:
+        """Taken by this run from its beginning."""
+        copied = ("name", "collection", "source", "size", "content_hash", "metadata")
+        own: Any = {name: getattr(document, name) for name in copied}
+        return Job("", kind="file", worker=self._worker, attempts=1, password=password, **own)
 
-        Sources that `unwanted` names are put down, also in the middle of it, and told as removed.
+    def work(self, choose: Callable[[list[Job]], Sequence[Job]]) -> bool:
+        """Takes the jobs that are chosen of those that wait, unless another run is at it; says whether there were any.
+
+        One that is cancelled is put down, also in the middle of it, and told as removed.
         """
-        self._unwanted = unwanted
-        with self._leases.hold() as self._lease:
-            waiting = list(files)
-            while waiting:
-                sources: dict[tuple[str, str], NewDocument] = {}
-                twins: list[UploadedFile] = []  # their turn comes when it is known what became of the first
-                for one in waiting:
-                    source = self._uploaded(one)
+        self._clear_up()
+        jobs = self._jobs.take(self._worker, choose, alone=True)
+        self._work_off(jobs, [])
+        return bool(jobs)
+
+    def _clear_up(self) -> None:
+        """After killed runs: what they have put aside is of no use to anybody."""
+        if self._files.clear_workspaces(self._jobs.alive):
+            self._writer.clear_unused()
+
+    def _work_off(self, waiting: list[Job], prepared: list[NewDocument]) -> None:
+        self._taken |= {job.id: job for job in waiting}
+        try:
+            while waiting or prepared:
+                sources: dict[Any, NewDocument] = {source.job: source for source in prepared}
+                twins: list[Job] = []  # their turn comes when it is known what became of the first
+                for job in waiting:
+                    source = self._uploaded(job) if job.kind in QUEUED else self._resumed(job)
                     if source is not None:
                         key = (source.document.collection, source.document.content_hash)
                         if sources.setdefault(key, source) is not source:
-                            twins.append(one)
+                            twins.append(job)
+                self._write_ended()
                 if sources:
-                    self._take_in(list(sources.values()), self._lease, is_uploaded=True)
-                waiting = twins
-
-    def add_attached(self) -> None:
-        """Attachments that a killed run did not get to: their mail is there, so nobody would hand it in again."""
-        with self._leases.hold() as self._lease:
-            sources = self._abandoned(only_attached=True)
-            if sources:
-                self._take_in(sources, self._lease)
-
-    def _uploaded(self, one: UploadedFile) -> NewDocument | None:
-        """What to do for one of them; None when nothing is."""
-        place = self._documents.at_place(one.collection, one.source)
-        before = place[0] if place else None  # a second try; an upload may have been renamed or moved since
-        if before is None and one.source.startswith(UPLOAD):
-            before = self._documents.from_source(one.source)
-        known = before or self._documents.upload_named(one.collection, one.name)
-        document = Document(
-            id=known.id if known else "",
-            name=before.name if before else one.name,
-            collection=before.collection if before else one.collection,
-            content_hash="",
-            status="pending",
-            source=one.source,
-            metadata=one.metadata,
-        )
-        (found,) = discover(one.path)
-        try:
-            content_hash = hash_file(one.path)
-        except OSError as error:
-            self._refuse(NewDocument(document, None), UnreadableFile(f"it cannot be read: {error.strerror or error}"))
-            return None
-        document = replace(document, size=found.size, content_hash=content_hash)
-        twin = self._documents.with_content(document.collection, content_hash)
-        if twin is not None and twin.metadata.items() >= one.metadata.items():
-            self._leave(document, twin, "" if twin.name == document.name else f"same content as {twin.name}")
-            return None
-        assert self._lease is not None
-        task = PrepareTask(document, path=one.path, folder=self._lease.folder, password=one.password)
-        return NewDocument(document, task, modified=found.modified, size=max(1, found.size))
-
-    def _take_in(self, sources: list[NewDocument], lease: Lease, *, is_uploaded: bool = False) -> None:
-        self._writer.register([s.document for s in sources], [s.modified for s in sources], lease.name)
-        pool = self._pool()
-        try:
-            self._pipeline(pool).run(sources)
+                    self._take_in(list(sources.values()))
+                waiting, prepared = twins, []
         except BaseException as error:
             # Ctrl-C, a full disk: what is finished stays in, the rest is as if nobody had added it. But when a server
             # ends, what was uploaded is resumed at its next start, and keeps its ids until then.
-            pool.close()
-            if isinstance(error, Exception) or not is_uploaded:
-                with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over
-                    self._writer.withdraw(lease.name)
+            with suppress(RefdeskError):  # on a full disk it may not succeed; then the next add takes them over
+                if isinstance(error, Exception) or any(job.kind not in QUEUED for job in self._taken.values()):
+                    self._writer.withdraw(self._worker)
+                self._give_up(error)
             raise
+        # What the pipeline said nothing of must not be tried for ever.
+        self._give_up(UnreadableFile("it was not taken in; try again"))
+
+    def _uploaded(self, job: Job) -> NewDocument | None:
+        """What to do for an upload, whose name replaces that of one before; None when nothing is."""
+        retried = self._documents.visible(job.document_id, EVERYTHING) if job.document_id else None
+        if retried is not None and retried.source and not retried.source.startswith(UPLOAD):
+            # A file of this machine that was handed in again keeps its place.
+            job = replace(job, name=retried.name, collection=retried.collection, source=retried.source)
+        place = self._documents.at_place(job.collection, job.source)
+        before = place[0] if place else None  # a second try; an upload may have been renamed or moved since
+        if before is None and job.source.startswith(UPLOAD):
+            before = self._documents.from_source(job.source)
+        known = before or self._documents.upload_named(job.collection, job.name)
+        document = Document(
+            id=known.id if known else "",
+            name=before.name if before else job.name,
+            collection=before.collection if before else job.collection,
+            content_hash="",
+            status="pending",
+            source=job.source,
+            metadata=dict(job.metadata),
+        )
+        found = look(self._files.staged(job.id), job.name)
+        try:
+            content_hash = hash_file(found.path)
+        except OSError as error:
+            self._refuse(document, UnreadableFile(f"it cannot be read: {error.strerror or error}"), job.id)
+            return None
+        document = replace(document, size=found.size, content_hash=content_hash)
+        twin = self._documents.with_content(document.collection, content_hash)
+        is_whole = before is None or twin is None or twin.id != before.id or not self._documents.children(twin.id)
+        if twin is not None and is_whole and twin.metadata.items() >= job.metadata.items():
+            self._leave(document, twin, "" if twin.name == document.name else f"same content as {twin.name}", job.id)
+            return None
+        return self._prepare(NewDocument(document, None, found.modified, max(1, found.size)), job, found.path)
+
+    def _resumed(self, job: Job) -> NewDocument | None:
+        """What to do for a file that a killed run has left; None when nothing is."""
+        place = self._documents.at_place(job.collection, job.source)
+        known = place[0] if place else None
+        is_stored = known is not None and known.status == "ready" and known.content_hash == job.content_hash
+        if known is None or (is_stored and not self._documents.children(known.id)):  # removed since, or finished
+            self._jobs.remove([self._taken.pop(job.id).id])
+            return None
+        if is_stored:  # what is attached to it went with the run; it is still in the bytes that are kept
+            source = NewDocument(known, None, place[1] if place else 0.0, max(1, known.size))
+            return self._prepare(source, job, self._writer.original(known))
+        found = look(Path(job.source), job.name)
+        return self._prepare(NewDocument(known, None, found.modified, max(1, found.size)), job)
+
+    def _prepare(self, source: NewDocument, job: Job, path: Path | None = None) -> NewDocument:
+        assert self._run is not None
+        self._under_way[job.id] = 1
+        task = PrepareTask(
+            source.document, path=path or Path(job.source), folder=self._run.folder, password=job.password
+        )
+        return replace(source, task=task, job=job.id)
+
+    def _take_in(self, sources: list[NewDocument]) -> None:
+        self._writer.register([s.document for s in sources], [s.modified for s in sources], self._worker)
+        pool = self._pool()
+        try:
+            self._pipeline(pool).run(sources)
         finally:
             pool.close()
+
+    def _give_up(self, error: BaseException) -> None:
+        """Jobs that are not finished: files are nobody's any more, uploads have failed or are free for the next run."""
+        free, failed, gone = [], [], []
+        for job in self._taken.values():
+            is_stored = job.id in self._became
+            if job.kind not in QUEUED and not is_stored:
+                gone.append(job.id)
+            elif isinstance(error, RefdeskError) and not is_stored:
+                is_full = isinstance(error, DiskFull)
+                reason = "the server's disk is full; try again when there is space on it" if is_full else error.sentence
+                failed.append(replace(_ended(job), status="failed", reason=reason))
+            else:
+                free.append(replace(job, worker=""))
+        self._taken = {}
+        self._jobs.remove(gone)
+        self._jobs.change([*free, *failed], self._worker)
 
     def _pool(self) -> WorkerPool | EmbedsHere:
         size = _workers(self._settings)
@@ -318,12 +321,12 @@ class Intake:
         if found.error:
             error = UnreadableFile(found.error)
             if found.path.is_symlink() or found.path.exists() or self._documents.at_place(collection, str(found.path)):
-                self._refuse(NewDocument(document, None), error)
+                self._refuse(document, error)
             else:  # a name that was mistyped is no document
                 self._say(Added(document.name, "failed", None, error.sentence))
             return None
         if found.size > self._settings.max_file_mb << 20:  # not even hashed
-            self._refuse(NewDocument(document, None), TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))
+            self._refuse(document, TooLarge(f"it is larger than {self._settings.max_file_mb} MB"))
             return None
         known = self._documents.at_place(collection, document.source)
         if known is not None:  # it may have been moved since
@@ -335,45 +338,13 @@ class Intake:
         try:
             content_hash = hash_file(found.path)
         except OSError as error:
-            self._refuse(NewDocument(document, None), UnreadableFile(f"it cannot be read: {error.strerror or error}"))
+            self._refuse(document, UnreadableFile(f"it cannot be read: {error.strerror or error}"))
             return None
         if known is not None and unchanged and known[0].content_hash == content_hash:
             self._leave(document, known[0], "")
             return None
-        return self._prepare(replace(document, id=known[0].id if known else "", content_hash=content_hash), found)
-
-    def _prepare(self, document: Document, found: FoundFile) -> NewDocument:
-        assert self._lease is not None
-        task = PrepareTask(document, path=found.path, folder=self._lease.folder, password=self._password)
-        return NewDocument(document, task, modified=found.modified, size=max(1, found.size))
-
-    def _abandoned(self, *, only_attached: bool = False) -> list[NewDocument]:
-        """Documents that a killed run accepted and did not finish."""
-        alive: dict[str, bool] = {}
-        sources: dict[str, NewDocument] = {}
-        for document, owner in self._documents.unfinished():
-            if owner not in alive:
-                alive[owner] = self._leases.is_alive(owner)
-            if alive[owner]:
-                continue
-            if document.parent_id is not None:  # its bytes went with the run; they are still in what it is attached to
-                parent = self._documents.document(document.parent_id)
-                if parent is not None and parent.status == "ready":
-                    sources[parent.id] = self._again(parent)
-            elif not only_attached:
-                for one in discover(self._place(document.source)):
-                    sources[document.id] = self._prepare(document, one)
-        return list(sources.values())
-
-    def _place(self, source: str) -> Path:
-        """Where the bytes lie that a document was, or is to be, made from."""
-        return self._uploads.data(source.removeprefix(UPLOAD)) if source.startswith(UPLOAD) else Path(source)
-
-    def _again(self, document: Document) -> NewDocument:
-        """Takes a document in once more from the bytes that are kept of it."""
-        place = self._documents.at_place(document.collection, document.source) if document.source else None
-        found = FoundFile(self._writer.original(document), document.name, document.size, place[1] if place else 0.0)
-        return self._prepare(document, found)
+        document = replace(document, id=known[0].id if known else "", content_hash=content_hash)
+        return NewDocument(document, None, found.modified, max(1, found.size))
 
     def _remove_missing(self, roots: Sequence[Path], found: Sequence[FoundFile]) -> None:
         present = {str(one.path) for one in found}
@@ -426,22 +397,37 @@ class Intake:
     # the pipeline's sink
 
     def begin(self, source: NewDocument) -> None:
-        """Told when a document is being worked on; written down once a second at most, each time costs a commit."""
+        """Told when a document is being worked on; written down with the progress, each time costs a commit."""
         self._begun.append(source.document.source)
-        self._write_if_due()
 
     def _tell(self, progress: Progress) -> None:
-        self._write_if_due()  # what was begun within a second of the last time, and takes long
+        if self._run is not None and time.monotonic() - self._written > TELL_S:
+            self._written = time.monotonic()
+            self._write_begun()
+            self._write_progress(progress)
         self._on_progress(progress)
 
-    def _write_if_due(self) -> None:
-        if self._begun and time.monotonic() - self._written > 1.0:
-            self._write_begun()
-
     def _write_begun(self) -> None:
-        if self._lease is not None and self._begun:
-            self._writer.mark_processing(self._begun, self._lease.name)
-        self._begun, self._written = [], time.monotonic()
+        if self._run is not None and self._begun:
+            self._writer.mark_processing(self._begun, self._worker)
+        self._begun = []
+
+    def _write_progress(self, progress: Progress) -> None:
+        changed = []
+        left = None if progress.seconds_left is None else round(progress.seconds_left, 1)
+        for one in progress.files:
+            before = self._taken.get(one.job)
+            if before is not None:
+                counts: Any = {name: getattr(one, name) for name in COUNTS}
+                now = replace(before, status="processing", seconds_left=left, **counts)
+                changed += [now] if now != before else []
+        self._taken |= {job.id: job for job in self._jobs.change(changed, self._worker)}
+
+    def _unwanted(self) -> set[str]:
+        if self._run is None or time.monotonic() - self._looked < TELL_S:
+            return set()
+        self._looked = time.monotonic()
+        return {job.id for job in self._jobs.cancelled(self._worker)}
 
     def store(self, batch: Sequence[Finished]) -> list[NewDocument]:
         """Makes documents visible; gives their attachments as further sources."""
@@ -450,33 +436,38 @@ class Intake:
         for one in batch:
             result: PreparedFile = one.extra
             children = [_attached(one.prepared.document, child) for child in result.children]
-            owner = self._lease.name if self._lease else ""
-            ready.append(Ready(one.prepared, one.embedded, result.original, one.source.modified, children, owner))
+            ready.append(
+                Ready(one.prepared, one.embedded, result.original, one.source.modified, children, self._worker)
+            )
         stored = self._writer.store(ready)
         more: list[NewDocument] = []
         for one, (document, outcome) in zip(batch, stored, strict=True):
-            self._say(Added(document.name, outcome, document, source=one.source.document.source))
             if outcome != "removed":
-                more += self._children(document, one.extra)
+                attached = self._children(document, one.extra, one.source.job)
+                self._under_way[one.source.job] += len(attached)
+                more += attached
+            self._end(Added(document.name, outcome, document, source=one.source.document.source), one.source)
+        self._write_ended()
         self._after_store()
         return more
 
     def fail(self, source: NewDocument, error: RefdeskError) -> None:
-        self._fail(source, error, self._lease.name if self._lease else "")
+        self._fail(source, error, self._worker)
+        self._write_ended()
 
     def _fail(self, source: NewDocument, error: RefdeskError, owner: str) -> None:
         document = replace(source.document, status="failed")
         kept = self._writer.fail(document, source.modified, error.sentence, owner)
         outcome: Outcome = "removed" if kept is None else "failed"
-        self._say(Added(document.name, outcome, kept or document, error.sentence, document.source))
+        self._end(Added(document.name, outcome, kept or document, error.sentence, document.source), source)
 
     def put_down(self, source: NewDocument) -> None:
-        if self._lease is not None:
-            self._writer.cancel(source.document, self._lease.name)
-        self._say(Added(source.document.name, "removed", None, source=source.document.source))
+        self._writer.cancel(source.document, self._worker)
+        self._end(Added(source.document.name, "removed", None, source=source.document.source), source)
+        self._write_ended()
 
-    def _children(self, parent: Document, result: PreparedFile) -> list[NewDocument]:
-        """Attachments, which are documents of their own and were accepted with the parent."""
+    def _children(self, parent: Document, result: PreparedFile, job_id: str) -> list[NewDocument]:
+        """Attachments, which are documents of their own, were accepted with the parent and are part of its job."""
         if not result.children:
             return []
         known = {child.name: child for child in self._documents.children(parent.id)}
@@ -488,9 +479,50 @@ class Intake:
             if accepted.status == "ready" and accepted.content_hash == child.content_hash:
                 continue
             document = replace(_attached(parent, child), id=accepted.id, parent_id=parent.id)
-            task = PrepareTask(document, path=child.path, folder=child.path.parent, password=self._password)
-            sources.append(NewDocument(document, task, size=max(1, child.path.stat().st_size)))
+            password = self._taken[job_id].password
+            task = PrepareTask(document, path=child.path, folder=child.path.parent, password=password)
+            sources.append(NewDocument(document, task, size=max(1, child.path.stat().st_size), job=job_id))
         return sources
+
+    # the end of a job
+
+    def _end(self, added: Added, source: NewDocument) -> None:
+        """One of a job's documents is finished."""
+        self._say(added)
+        if source.job in self._taken:
+            if source.document.parent_id is None:
+                self._became[source.job] = added
+            self._under_way[source.job] -= 1
+
+    def _write_ended(self) -> None:
+        """The jobs whose documents are all finished; files of failed uploads are kept for another try."""
+        ended = [self._taken.pop(one) for one in self._became if one in self._taken and self._under_way[one] <= 0]
+        uploads = {job.id: _result(job, self._became[job.id]) for job in ended if job.kind in QUEUED}
+        gone = [job.id for job in ended if job.id not in uploads or self._became[job.id].outcome == "removed"]
+        if uploads:
+            self._drop(self._settled(uploads.values()))
+        written = self._jobs.change([job for job in uploads.values() if job.id not in gone], self._worker)
+        lost = uploads.keys() - {job.id for job in written} - set(gone)
+        if lost:
+            for job_id in lost.intersection(job.id for job in self._jobs.cancelled(self._worker)):
+                became = self._became[job_id]  # finished in the moment in which it was cancelled
+                if became.document is not None and became.outcome == "added":
+                    self._writer.remove([became.document])
+                gone.append(job_id)
+        self._drop(gone)
+        self._files.unstage(job.id for job in written if job.status == "ready")
+
+    def _drop(self, ids: Sequence[str]) -> None:
+        self._jobs.remove(ids)  # first: bytes without a job are nobody's
+        self._files.unstage(ids)
+
+    def _settled(self, ended: Iterable[Job]) -> list[str]:
+        """Earlier tries that failed, under names of which a later one ends."""
+        last = {(job.collection, job.name): job for job in ended}
+        tries = [(last.get((job.collection, job.name)), job) for job in self._jobs.all().values()]
+        return [
+            job.id for by, job in tries if by is not None and job.status == "failed" and job.created_at < by.created_at
+        ]
 
     # telling
 
@@ -505,16 +537,34 @@ class Intake:
             unwanted=self._unwanted,
         )
 
-    def _leave(self, document: Document, known: Document | None, reason: str) -> None:
-        self._say(Added(document.name, "unchanged", known, reason, document.source))
+    def _leave(self, document: Document, known: Document | None, reason: str, job_id: str = "") -> None:
+        self._end(
+            Added(document.name, "unchanged", known, reason, document.source), NewDocument(document, None, job=job_id)
+        )
 
-    def _refuse(self, source: NewDocument, error: RefdeskError) -> None:
+    def _refuse(self, document: Document, error: RefdeskError, job_id: str = "") -> None:
         """One that was never accepted."""
-        self._fail(source, error, "")
+        self._fail(NewDocument(document, None, job=job_id), error, "")
 
     def _say(self, added: Added) -> None:
         self.results.append(added)
         self._on_added(added)
+
+
+def _ended(job: Job) -> Job:
+    return replace(job, worker="", password=None, seconds_left=None)
+
+
+def _result(job: Job, added: Added) -> Job:
+    """A job as it is when its documents are finished."""
+    document = added.document
+    ended = replace(_ended(job), reason=added.reason, document_id=document.id if document else "")
+    if added.outcome == "failed":
+        return replace(ended, status="failed", outcome="")
+    pages = document.page_count if document else job.pages_total
+    chunks = document.chunk_count if document else job.chunks_total
+    counts: Any = dict(zip(COUNTS, (pages, pages, chunks, chunks), strict=True))
+    return replace(ended, status="ready", outcome=added.outcome, **counts)
 
 
 def _attached(parent: Document, child: AttachedFile) -> Document:

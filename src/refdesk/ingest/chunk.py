@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from refdesk.ingest.split import (
-    CUT_PIECE,
     Atom,
     CountTokens,
     atoms_of,
@@ -36,84 +33,26 @@ from refdesk.ingest.split import (
     tokens_of_parts,
 )
 from refdesk.text import rows
-from refdesk.types import Box, Chunk, Geometry, Kind, Page, Parsed, Range, Sentence, Span
+from refdesk.types import Box, Chunk, Kind, Page, Parsed, Range, Sentence, Span, lines_of
 
-# On which page and in which boxes do these ranges of the text stand? All ranges of a document at once.
-
-Line = tuple[int, int, Box]
+Line = tuple[int, int, Box]  # characters start..end of the document's text, and where they stand
 
 
-def lines_of(geometry: Geometry, ranges: Sequence[Range]) -> list[list[Line]]:
-    """For each range what `geometry.lines_between` gives, computed for all of them in one pass.
-
-    29,000 ranges over 269,000 words (600 pages) take 0.5 s; one by one they take 8 s.
-    """
-    found: list[list[Line]] = [[] for _ in ranges]
-    bounds = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
-    first = np.searchsorted(geometry.end, bounds[:, 0], side="right")
-    last = np.searchsorted(geometry.start, bounds[:, 1], side="left")
-    owners = np.flatnonzero(first < last)
-    if not len(owners):
-        return found
-    first, last = first[owners], last[owners]
-
-    # Number the lines densely; a range touches the lines of its first to its last word.
-    line_begins = np.concatenate(([0], np.flatnonzero(np.diff(geometry.line)) + 1))
-    line_of_word = np.searchsorted(line_begins, np.arange(len(geometry)), side="right") - 1
-    line_ends = np.append(line_begins[1:], len(geometry))
-    first_line = line_of_word[first]
-    counts = line_of_word[last - 1] - first_line + 1
-    pair = np.repeat(np.arange(len(owners)), counts)
-    line = first_line[pair] + np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
-    begin = np.maximum(first[pair], line_begins[line])
-    stop = np.minimum(last[pair], line_ends[line])
-
-    # reduceat over (begin, stop) pairs: every second result is ours. The row added at the end keeps `stop` in range.
-    steps = np.column_stack((begin, stop)).ravel()
-    edges = np.vstack((geometry.edges, geometry.edges[-1:]))
-    low = np.minimum.reduceat(edges[:, :2], steps)[::2].tolist()
-    high = np.maximum.reduceat(edges[:, 2:], steps)[::2].tolist()
-    columns = zip(
-        owners[pair].tolist(),
-        geometry.start[begin].tolist(),
-        geometry.end[stop - 1].tolist(),
-        geometry.page[begin].tolist(),
-        low,
-        high,
-        strict=True,
-    )
-    for owner, start, end, page, (left, top), (right, bottom) in columns:
-        box = Box(page, round(left, 3), round(top, 3), round(right - left, 3), round(bottom - top, 3))
-        found[owner].append((start, end, box))
-    return found
-
-
-class PageFinder:
-    """Which page holds this character? Pages tile the text."""
-
-    def __init__(self, pages: Sequence[Page]) -> None:
-        self._starts = [page.start for page in pages]
-        self._numbers = [page.number for page in pages]
-
-    def page_of(self, position: int) -> int:
-        if not self._starts:
-            return 1
-        # A page without text begins where the next one does: the last of them owns the character.
-        return self._numbers[max(0, bisect_right(self._starts, position) - 1)]
-
-    def cut(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """The range as (start, end, page), cut where a page ends."""
-        parts = []
-        while start < end:
-            following = bisect_right(self._starts, start)
-            stop = min(end, self._starts[following]) if following < len(self._starts) else end
-            parts.append((start, stop, self.page_of(start)))
-            start = stop
-        return parts
+def on_pages(pages: Sequence[Page], start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The range as (start, end, page), cut where a page ends; pages tile the text."""
+    # A page without text begins where the next one does: the last of them owns the character.
+    first = max(0, bisect_right(pages, start, key=lambda page: page.start) - 1)
+    for number in range(first, len(pages)):
+        if pages[number].start >= end:
+            break
+        stop = end if number == len(pages) - 1 else min(end, pages[number].end)
+        if start < stop:
+            yield start, stop, pages[number].number
+        start = stop
 
 
 def spans_of(
-    segment: Range, offset: int, blocks: Sequence[Range], lines: Sequence[Line], pages: PageFinder
+    segment: Range, offset: int, blocks: Sequence[Range], lines: Sequence[Line], pages: Sequence[Page]
 ) -> list[Span]:
     """The spans of one stretch of the text that stands at `offset` of its chunk, in ascending order.
 
@@ -133,7 +72,7 @@ def spans_of(
         while line < len(lines) and lines[line][1] <= start:
             line += 1
         if start < end and not (line < len(lines) and lines[line][0] < end):
-            spans.extend(Span(a + shift, b + shift, a, page) for a, b, page in pages.cut(start, end))
+            spans.extend(Span(a + shift, b + shift, a, page) for a, b, page in on_pages(pages, start, end))
     spans.sort(key=lambda span: span.start)
     return spans
 
@@ -166,6 +105,7 @@ class _ChunkDraft:
     room: int
     overlap: int = 0
     header: Range | None = None
+    tokens: int | None = None  # with the context line; None until counted
 
     def segments(self) -> list[Range]:
         stretch = (self.atoms[0].start, self.atoms[-1].end)
@@ -204,9 +144,7 @@ def chunk(
     for section, context, room in zip(sections, contexts, rooms, strict=True):
         for group, header in groups_of(parsed, section, atoms, limits.minimum):
             drafts.extend(_cut(parsed, group, header, _ChunkDraft((), section.path, context, room), limits))
-    fitted, counts = _fit(parsed.text, drafts, limits, count_tokens)
-    tokens = [count - context_tokens[draft.context] for draft, count in zip(fitted, counts, strict=True)]
-    return _chunks(parsed, document_id, fitted, tokens)
+    return _chunks(parsed, document_id, _fit(parsed.text, drafts, limits, count_tokens), context_tokens)
 
 
 # --- drafts ----------------------------------------------------------------------------------------------------------
@@ -267,67 +205,45 @@ def _overlap(parsed: Parsed, atoms: Sequence[Atom], begin: int, limits: ChunkLim
     return count
 
 
-def _fit(
-    text: str, drafts: Sequence[_ChunkDraft], limits: ChunkLimits, count_tokens: CountTokens
-) -> tuple[list[_ChunkDraft], list[int]]:
+def _fit(text: str, drafts: list[_ChunkDraft], limits: ChunkLimits, count_tokens: CountTokens) -> list[_ChunkDraft]:
     """Counts every draft as it will be embedded, and makes smaller what a tokeniser finds longer than its parts."""
     limit = limits.maximum - SPECIAL_TOKENS
-    waiting = [[draft] for draft in drafts]
-    settled: list[list[tuple[_ChunkDraft, int]]] = [[] for _ in waiting]
-    while any(waiting):
-        flat = [(slot, draft) for slot, queue in enumerate(waiting) for draft in queue]
-        counts = count_tokens([embedded_text(draft.context, draft.text(text)) for _, draft in flat])
-        waiting = [[] for _ in drafts]
-        for (slot, draft), count in zip(flat, counts, strict=True):
-            smaller = _smaller(text, draft, count, limit) if count > limit else None
-            if smaller is None:
-                settled[slot].append((draft, count))
-            else:
-                waiting[slot].extend(smaller)
-    ordered = [
-        pair
-        for slot in settled
-        for pair in sorted(slot, key=lambda pair: (pair[0].atoms[-1].end, pair[0].atoms[0].start))
-    ]
-    return [draft for draft, _ in ordered], [count for _, count in ordered]
+    while new := [draft for draft in drafts if draft.tokens is None]:
+        counts = iter(count_tokens([embedded_text(draft.context, draft.text(text)) for draft in new]))
+        fitted = []
+        for draft in drafts:
+            if draft.tokens is not None:
+                fitted.append(draft)
+                continue
+            tokens = next(counts)
+            fitted.extend((_smaller(text, draft) if tokens > limit else None) or [replace(draft, tokens=tokens)])
+        drafts = fitted
+    return drafts
 
 
-def _smaller(text: str, draft: _ChunkDraft, count: int, limit: int) -> list[_ChunkDraft] | None:
+def _smaller(text: str, draft: _ChunkDraft) -> list[_ChunkDraft] | None:
     """The same atoms in less: without the repeated sentences, cut in two, without the header; None when that is all."""
     if draft.overlap:
         return [replace(draft, atoms=draft.atoms[draft.overlap :], overlap=0)]
     if len(draft.atoms) > 1:
-        room = max(1, min(draft.room - 1, draft.room * limit // count))
-        weights = [atom.tokens for atom in draft.atoms]
-        end = best_breaks(
-            weights,
-            [atom.cut for atom in draft.atoms],
-            [0] * len(weights),
-            target=max(1, sum(weights) // 2),
-            minimum=0,
-            room=room,
-            can_drop=True,
-        )[0]
-        end = end if end < len(weights) else len(weights) // 2
-        return [replace(draft, atoms=draft.atoms[:end]), replace(draft, atoms=draft.atoms[end:])]
+        half = len(draft.atoms) // 2
+        return [replace(draft, atoms=draft.atoms[:half]), replace(draft, atoms=draft.atoms[half:])]
     if draft.header:
         return [replace(draft, header=None)]
     atom = draft.atoms[0]
     if atom.end - atom.start < 2:
         return None
     half = atom.start + middle(text[atom.start : atom.end])
-    tokens = max(1, atom.tokens // 2)
-    first = replace(
-        atom, end=len(text[atom.start : half].rstrip()) + atom.start, tokens=tokens, cut=CUT_PIECE, is_whole=False
-    )
-    second = replace(atom, start=half, tokens=tokens, is_whole=False)
-    return [replace(draft, atoms=(first,)), replace(draft, atoms=(second,))]
+    end = atom.start + len(text[atom.start : half].rstrip())
+    return [replace(draft, atoms=(replace(atom, end=end),)), replace(draft, atoms=(replace(atom, start=half),))]
 
 
 # --- chunks ----------------------------------------------------------------------------------------------------------
 
 
-def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_ChunkDraft], tokens: Sequence[int]) -> list[Chunk]:
+def _chunks(
+    parsed: Parsed, document_id: str, drafts: Sequence[_ChunkDraft], context_tokens: Mapping[str, int]
+) -> list[Chunk]:
     """Places every draft on its pages: spans and sentences, all looked up at once."""
     headers: dict[Range, list[Range]] = {}
     for header in {draft.header for draft in drafts if draft.header}:
@@ -342,21 +258,20 @@ def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_ChunkDraft], tok
     if parsed.geometry is not None:
         located = lines_of(parsed.geometry, [*segments, *units])
     lines, boxes = iter(located[: len(segments)]), iter(located[len(segments) :])
-    pages = PageFinder(parsed.pages)
     blocks = [(block.start, block.end) for block in parsed.blocks]
     ends = [end for _, end in blocks]
     made = []
-    for sequence, (draft, count) in enumerate(zip(drafts, tokens, strict=True), 1):
+    for sequence, draft in enumerate(drafts, 1):
         spans = []
         found = []
         offset = 0
         for segment in draft.segments():
             low, high = bisect_left(ends, segment[0] + 1), bisect_left(ends, segment[1]) + 1
-            spans.extend(spans_of(segment, offset, blocks[low:high], next(lines), pages))
+            spans.extend(spans_of(segment, offset, blocks[low:high], next(lines), parsed.pages))
             atoms = headers[segment] if segment == draft.header else [(atom.start, atom.end) for atom in draft.atoms]
             for start, end in atoms:
                 where = tuple(box for _, _, box in next(boxes))
-                page = where[0].page if where else pages.page_of(start)
+                page = where[0].page if where else next(on_pages(parsed.pages, start, end))[2]
                 found.append(Sentence(start - segment[0] + offset, end - segment[0] + offset, page, where))
             offset += segment[1] - segment[0] + 1
         made.append(
@@ -370,7 +285,7 @@ def _chunks(parsed: Parsed, document_id: str, drafts: Sequence[_ChunkDraft], tok
                 tuple(sorted({span.page for span in spans if span.origin >= draft.atoms[0].start})),
                 tuple(spans),
                 tuple(found),
-                count,
+                (draft.tokens or 0) - context_tokens[draft.context],
                 context=draft.context,
                 image=_image(parsed, draft),
             )

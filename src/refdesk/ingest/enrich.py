@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import log, sqrt
 
 from refdesk.ingest.split import shorten
 from refdesk.text import CJK_CLASS, STOP_WORDS, is_cjk
-from refdesk.types import Chunk, Kind, Range, Sentence
+from refdesk.types import Chunk, Kind, Range
 
 # Is this chunk a glossary, a table of contents or a list of credits? Those are ranked lower.
 
@@ -115,7 +116,6 @@ _SCALE = r"(?:\s?(?:thousand|million|billion|trillion|bn|mn|[MBK])\b)?"
 _NUMBER = r"\d(?:[\d,.]{0,30}\d)?"
 _CAPITAL = r"(?:(?:[A-Z]\.){2,}|[A-ZÀ-ÖØ-ÞĀ-Ž][\w’'&-]*)"
 _PLACE = r"(?:Item|Section|Article|Rule|Form|Part|Exhibit|Note|Table|Figure)\s\d"
-_GAP = r"(?:\x20|\n(?!\n))"  # a name goes on after a line break, not in the next paragraph
 
 # One pass over the text; the first alternative that matches at a place wins, so the more telling shapes come first.
 _ENTITY = re.compile(
@@ -127,7 +127,8 @@ _ENTITY = re.compile(
     rf"|(?P<code>\b(?:ISO|IEC|DIN|EN|RFC|IFRS|IAS|ASC|ASU|SFAS|IEEE|ASTM|NIST)(?:[-/ ][A-Z]{{2,4}})?[- ]?\d[\w.:-]*\b"
     rf"|\b{_PLACE}[\w.-]*(?:\([a-z0-9]{{1,3}}\))*"
     rf"|\b[A-Z]{{1,5}}-?\d{{2,6}}[A-Z]?\b)"
-    rf"|(?P<name>\b{_CAPITAL}(?:{_GAP}(?:(?:of|the|de|van|von|der|den|la|for|and|&)\s){{0,2}}(?!{_PLACE}){_CAPITAL}){{0,6}}))"
+    rf"|(?P<name>\b{_CAPITAL}(?:[ \n](?:(?:of|the|de|van|von|der|den|la|for|and|&)\s){{0,2}}"
+    rf"(?!{_PLACE}){_CAPITAL}){{0,6}}))"
 )
 _ADDRESS = re.compile(
     r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{2,63}){1,5}|(?:https?://|www\.)[^\s<>\"'|)\]]{3,300}"
@@ -145,49 +146,23 @@ def entities_of(text: str, sentences: Sequence[Range], is_common: Callable[[str]
     "The firm Acme Corp paid $3 million in Q2 2023." -> ("Acme Corp", "$3 million", "Q2 2023")
     """
     counts: Counter[str] = Counter()
-    starts = _starts(text, sentences)
     if "@" in text or "://" in text or "www." in text:
         counts.update(address.rstrip(".,;:") for address in _ADDRESS.findall(text))
         text = _ADDRESS.sub(lambda match: " " * len(match.group()), text)
-    position = 0
-    while match := _ENTITY.search(text, position):
-        position = match.end()
-        found = match.group()
-        if match.lastgroup == "name":
+    for part in (part for start, end in sentences for part in text[start:end].split("|")):
+        letter = _FIRST_LETTER.search(part)
+        begin, position = letter.start() if letter else 0, 0
+        while match := _ENTITY.search(part, position):
+            position, found = match.end(), match.group()
+            if match.lastgroup != "name":
+                counts[" ".join(found.split()).rstrip(".,:-")] += 1
+                continue
             first = found.split(None, 1)[0]
             if first.lower() in STOP_WORDS and len(first) < len(found):
                 position = match.start() + len(first)  # "This Form 10-Q": look again behind "This"
-                continue
-            found, position = _until_next_start(found, match.start(), starts)
-            for name in _names(found, match.start() in starts, is_common):
-                counts[name] += 1
-        else:
-            counts[" ".join(found.split()).rstrip(".,:-")] += 1
+            else:
+                counts.update(_names(found, match.start() == begin, is_common))
     return tuple(entity for entity, _ in counts.most_common(MOST))
-
-
-def _until_next_start(found: str, begin: int, starts: set[int]) -> tuple[str, int]:
-    """A name does not reach into the next row or sentence; also says where to go on."""
-    offset = found.find("\n")
-    while offset >= 0:
-        if begin + offset + 1 in starts:
-            return found[:offset], begin + offset
-        offset = found.find("\n", offset + 1)
-    return found, begin + len(found)
-
-
-def _starts(text: str, sentences: Sequence[Range]) -> set[int]:
-    """Where the first word of a sentence or of a cell stands."""
-    starts = set()
-    for start, end in sentences:
-        position = start
-        while 0 <= position < end:
-            letter = _FIRST_LETTER.search(text, position, end)
-            if letter:
-                starts.add(letter.start())
-            bar = text.find("|", position, end)
-            position = bar + 1 if bar >= 0 else -1
-    return starts
 
 
 def _names(found: str, at_start: bool, is_common: Callable[[str], bool]) -> list[str]:
@@ -229,6 +204,7 @@ def _is_single(word: str, at_start: bool, is_common: Callable[[str], bool]) -> b
 
 SUMMARY_LENGTH = 200  # characters
 SHORT_SUMMARY = 90  # a sentence shorter than this leaves room for a second
+FIRST = 1.15  # × what a first sentence scores: it names the topic
 KEYWORDS = 8
 LONGEST_REPEAT = 3  # sentences at the end of a chunk that the next one may begin with
 # Not on Snowball's list, and no keywords either.
@@ -241,28 +217,32 @@ _WORD = re.compile(rf"[{CJK_CLASS}]+|[^\W_{CJK_CLASS}]+(?:[-’'&.][^\W_{CJK_CLA
 
 
 @dataclass(frozen=True, slots=True)
-class _ChunkWords:
-    """The words of one chunk: as written, folded to lower case, and where each begins."""
+class _Line:
+    """A sentence, row or heading of a chunk: its text in one line, its words as written and in small letters."""
 
+    text: str
     surfaces: list[str]
-    lowered: list[str]
-    starts: list[int]
+    words: list[str]
+
+    @staticmethod
+    def of(text: str) -> _Line:
+        surfaces: list[str] = []
+        for word in _WORD.findall(text):
+            is_pairs = len(word) > 2 and is_cjk(word[0])
+            surfaces.extend([word[i : i + 2] for i in range(len(word) - 1)] if is_pairs else [word])
+        return _Line(" ".join(text.split()), surfaces, [surface.lower() for surface in surfaces])
 
 
-def enrich(chunks: Sequence[Chunk], *, title: str, language: str) -> list[Chunk]:
+def enrich(chunks: Sequence[Chunk], *, language: str) -> list[Chunk]:
     """The same chunks with kind, summary, keywords and entities; rarity is judged inside this document.
 
     `language` is an ISO 639-1 code ("" for unknown): English stop words are used for "en" and "", in other languages
     what stands in most chunks counts as one.
     """
-    words = [_words(chunk.text) for chunk in chunks]
-    frequency: Counter[str] = Counter()
-    pairs: Counter[tuple[str, str]] = Counter()
-    forms: Counter[str] = Counter()
-    for found in words:
-        frequency.update(set(found.lowered))
-        pairs.update(zip(found.lowered, found.lowered[1:], strict=False))
-        forms.update(found.surfaces)
+    lines = [[_Line.of(chunk.text[part.start : part.end]) for part in chunk.sentences] for chunk in chunks]
+    frequency = Counter(word for found in lines for word in {word for line in found for word in line.words})
+    pairs = Counter(pair for found in lines for line in found for pair in pairwise(line.words))
+    forms = Counter(surface for found in lines for line in found for surface in line.surfaces)
     stops = _stop_words(frequency, len(chunks), language)
     # + 2: a word seen once in a long document is an oddity, not three times as telling as one seen in five chunks.
     rarity = {word: 0.0 if word in stops else log(1 + len(chunks) / (n + 2)) for word, n in frequency.items()}
@@ -273,35 +253,20 @@ def enrich(chunks: Sequence[Chunk], *, title: str, language: str) -> list[Chunk]
 
     enriched = []
     repeated: frozenset[str] = frozenset()
-    for chunk, found in zip(chunks, words, strict=True):
+    for chunk, found in zip(chunks, lines, strict=True):
         # A sentence repeated from the chunk before sums up that one.
-        new = [part for part in chunk.sentences if chunk.text[part.start : part.end] not in repeated]
-        bodies = [part for part in new or chunk.sentences if not _is_heading(chunk, part)]
-        repeated = frozenset(chunk.text[part.start : part.end] for part in chunk.sentences[-LONGEST_REPEAT:])
+        new = [line for line in found if line.text not in repeated] or found
+        repeated = frozenset(line.text for line in found[-LONGEST_REPEAT:])
         enriched.append(
             replace(
                 chunk,
                 kind=kind_of(chunk),
-                summary=_summary(chunk, bodies, found, rarity),
-                keywords=_keywords(chunk, found, rarity, pairs),
+                summary=_summary(chunk, new, Counter(word for line in found for word in line.words), rarity),
+                keywords=_keywords(found, rarity, pairs),
                 entities=entities_of(chunk.text, [(part.start, part.end) for part in chunk.sentences], is_common),
             )
         )
     return enriched
-
-
-def _words(text: str) -> _ChunkWords:
-    surfaces: list[str] = []
-    starts: list[int] = []
-    for match in _WORD.finditer(text):
-        word = match.group()
-        if len(word) > 2 and is_cjk(word[0]):
-            surfaces.extend(word[i : i + 2] for i in range(len(word) - 1))
-            starts.extend(range(match.start(), match.end() - 1))
-        else:
-            surfaces.append(word)
-            starts.append(match.start())
-    return _ChunkWords(surfaces, [surface.lower() for surface in surfaces], starts)
 
 
 def _stop_words(frequency: Counter[str], chunks: int, language: str) -> frozenset[str]:
@@ -312,23 +277,15 @@ def _stop_words(frequency: Counter[str], chunks: int, language: str) -> frozense
     return frozenset(everywhere | {word for word in frequency if len(word) <= 2 and not is_cjk(word[0])})
 
 
-def _is_heading(chunk: Chunk, part: Sentence) -> bool:
-    return " ".join(chunk.text[part.start : part.end].split()) in chunk.heading_path
-
-
-# --- summary ---------------------------------------------------------------------------------------------------------
-
-
-def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _ChunkWords, rarity: dict[str, float]) -> str:
+def _summary(chunk: Chunk, new: Sequence[_Line], counts: Counter[str], rarity: dict[str, float]) -> str:
     """One or two sentences of the chunk, in their order, in at most 200 characters; a table's header and row count."""
-    texts = [" ".join(chunk.text[part.start : part.end].split()) for part in parts]
-    if not texts:
-        return shorten(" ".join(chunk.text.split()), SUMMARY_LENGTH)
-    if chunk.kind == "table":
+    lines = [line for line in new if line.text not in chunk.heading_path]
+    texts = [line.text for line in lines]
+    if chunk.kind == "table" and texts:
         return _table_summary(texts)
-    if chunk.kind == "code":
-        return shorten(texts[0], SUMMARY_LENGTH)
-    scores = _scores(parts, words, rarity)
+    if chunk.kind == "code" or not texts:
+        return shorten(texts[0] if texts else " ".join(chunk.text.split()), SUMMARY_LENGTH)
+    scores = [_score(line, counts, rarity) * (FIRST if position == 0 else 1) for position, line in enumerate(lines)]
     order = sorted(range(len(texts)), key=lambda index: -scores[index])
     best = order[0]
     if len(texts[best]) > SUMMARY_LENGTH:
@@ -337,30 +294,15 @@ def _summary(chunk: Chunk, parts: Sequence[Sentence], words: _ChunkWords, rarity
     chosen = [best]
     if len(texts[best]) < SHORT_SUMMARY:
         room = SUMMARY_LENGTH - len(texts[best]) - 1
-        second = next((i for i in order if i != best and 20 <= len(texts[i]) <= room), None)
-        if second is not None:
-            chosen = sorted([best, second])
-    return shorten(" ".join(texts[index] for index in chosen), SUMMARY_LENGTH)
+        chosen += [i for i in order if texts[i] != texts[best] and 20 <= len(texts[i]) <= room][:1]
+    return shorten(" ".join(texts[index] for index in sorted(chosen)), SUMMARY_LENGTH)
 
 
-def _scores(parts: Sequence[Sentence], words: _ChunkWords, rarity: dict[str, float]) -> list[float]:
-    """How much of the chunk's weight a sentence carries, for its length; the first sentences count a little more."""
-    counts = Counter(words.lowered)
-    scores = []
-    cursor = 0
-    for position, part in enumerate(parts):
-        while cursor < len(words.starts) and words.starts[cursor] < part.start:
-            cursor += 1
-        first = cursor
-        while cursor < len(words.starts) and words.starts[cursor] < part.end:
-            cursor += 1
-        terms = dict.fromkeys(words.lowered[first:cursor])  # in order: sums of floats depend on it
-        # tf · idf of the chunk's own terms, each saturated so that one repeated name does not decide alone.
-        total = sum(rarity[term] * counts[term] / (counts[term] + 1.5) for term in terms)
-        length = cursor - first
-        score = total / sqrt(length + 6) if length >= 4 else 0.1 * total / sqrt(length + 6)
-        scores.append(score * (1.15 if position == 0 else 1.05 if position == 1 else 1.0))
-    return scores
+def _score(line: _Line, counts: Counter[str], rarity: dict[str, float]) -> float:
+    """How much of the chunk's weight a sentence carries, for its length; one repeated name does not decide alone."""
+    terms = dict.fromkeys(line.words)  # in order: sums of floats depend on it
+    total = sum(rarity[term] * counts[term] / (counts[term] + 1.5) for term in terms)
+    return total / sqrt(len(line.words) + 6) * (1 if len(line.words) >= 4 else 0.1)
 
 
 def _table_summary(texts: Sequence[str]) -> str:
@@ -372,49 +314,28 @@ def _table_summary(texts: Sequence[str]) -> str:
     return shorten(lead, SUMMARY_LENGTH - len(ending)) + ending
 
 
-# --- keywords --------------------------------------------------------------------------------------------------------
-
-
-def _keywords(
-    chunk: Chunk, words: _ChunkWords, rarity: dict[str, float], pairs: Counter[tuple[str, str]]
-) -> tuple[str, ...]:
+def _keywords(lines: Sequence[_Line], rarity: dict[str, float], pairs: Counter[tuple[str, str]]) -> tuple[str, ...]:
     """The words and frequent pairs of words that are frequent here and rare elsewhere, as they are written."""
-    surfaces: dict[str, str] = {}
-    for surface, lowered in zip(words.surfaces, words.lowered, strict=True):
-        if lowered not in surfaces or surface == lowered:
-            surfaces[lowered] = surface
-    scores: dict[str, float] = {}
-    for word, count in Counter(words.lowered).items():
-        if rarity[word] and len(word) > (1 if is_cjk(word[0]) else 2) and not word[0].isdigit():
-            scores[word] = rarity[word] * (1 + log(count))
-    text = chunk.text
-    inside: dict[tuple[str, str], str] = {}
-    here: Counter[tuple[str, str]] = Counter()
-    for index in range(len(words.lowered) - 1):
-        pair = (words.lowered[index], words.lowered[index + 1])
-        if pairs[pair] < 3 or pair[0] not in scores or pair[1] not in scores or is_cjk(pair[0][0]):
-            continue
-        end = words.starts[index + 1] + len(pair[1])
-        between = text[words.starts[index] + len(words.surfaces[index]) : words.starts[index + 1]]
-        if between.isspace() and "\n\n" not in between:
-            here[pair] += 1
-            inside.setdefault(pair, " ".join(text[words.starts[index] : end].split()))
-    phrases = {inside[pair]: pair for pair in here}
-    ranked: list[tuple[float, str, tuple[str, ...]]] = [
-        (score, surfaces[word], (word,)) for word, score in scores.items()
-    ]
-    ranked.extend(
-        ((scores[pair[0]] + scores[pair[1]]) * 0.6 * (1 + log(here[pair])), phrase, pair)
-        for phrase, pair in phrases.items()
-    )
-    ranked.sort(key=lambda entry: -entry[0])
+    shown: dict[tuple[str, ...], str] = {}  # in small letters where it is written so anywhere in the chunk
+    counts: Counter[tuple[str, ...]] = Counter()
+    for line in lines:
+        for surface, word in zip(line.surfaces, line.words, strict=True):
+            if rarity[word] and len(word) > (1 if is_cjk(word[0]) else 2) and not word[0].isdigit():
+                counts[word,] += 1
+                shown[word,] = surface if surface == word else shown.get((word,), surface)
+        for surfaces, pair in zip(pairwise(line.surfaces), pairwise(line.words), strict=True):
+            phrase = " ".join(surfaces)
+            if pairs[pair] >= 3 and (pair[0],) in counts and (pair[1],) in counts and phrase in line.text:
+                counts[pair] += 1
+                shown.setdefault(pair, phrase)
+    weight = {1: 1.0, 2: 0.6}  # a pair has the rarity of both its words
+    scores = {
+        key: sum(map(rarity.__getitem__, key)) * weight[len(key)] * (1 + log(count)) for key, count in counts.items()
+    }
     chosen: list[str] = []
     used: set[str] = set()
-    for _, surface, parts in ranked:
-        if any(part in used for part in parts):
-            continue
-        used.update(parts)
-        chosen.append(surface)
-        if len(chosen) == KEYWORDS:
-            break
+    for key in sorted(scores, key=lambda key: -scores[key]):
+        if used.isdisjoint(key) and len(chosen) < KEYWORDS:
+            used.update(key)
+            chosen.append(shown[key])
     return tuple(chosen)

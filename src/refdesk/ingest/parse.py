@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import cast
 
 import numpy as np
@@ -17,115 +17,44 @@ import numpy as np
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, RefdeskError, TooLarge, UnsupportedFormat
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.text import decode, wide_encoding
+from refdesk.text import asset_lines
 from refdesk.types import Parsed
 
 Parser = Callable[[bytes, ParseOptions], Parsed]
 
-# Format -> (its module in refdesk.parsers, imported when the format is first met; what people call it).
+# Format -> (its parser in refdesk.parsers, imported when the format is first met; what people call it).
 FORMATS = {
-    "pdf": ("pdf", "PDF file"),
-    "image": ("image", "image"),
-    "docx": ("docx", "Word document"),
-    "pptx": ("pptx", "PowerPoint presentation"),
-    "xlsx": ("xlsx", "Excel workbook"),
-    "csv": ("csv", "CSV file"),
-    "tsv": ("csv", "TSV file"),
-    "html": ("html", "web page"),
-    "markdown": ("markdown", "Markdown file"),
-    "text": ("text", "text file"),
-    "eml": ("mail", "mail"),
-    "epub": ("epub", "e-book"),
+    "pdf": ("pdf:parse", "PDF file"),
+    "image": ("image:parse", "image"),
+    "docx": ("docx:parse", "Word document"),
+    "pptx": ("pptx:parse", "PowerPoint presentation"),
+    "xlsx": ("sheets:parse", "Excel workbook"),
+    "csv": ("sheets:parse_csv", "CSV file"),
+    "tsv": ("sheets:parse_csv", "TSV file"),
+    "html": ("html:parse", "web page"),
+    "markdown": ("html:parse_markdown", "Markdown file"),
+    "text": ("text:parse", "text file"),
+    "eml": ("mail:parse", "mail"),
+    "epub": ("epub:parse", "e-book"),
 }
 
 # What is this file? Decided by its content; the name only settles what content cannot (Markdown or plain text).
 
 HEAD = 1 << 16  # bytes looked at; the beginning decides
 
-# (offset, bytes that stand there, format id or the type in words); the first that fits wins.
-IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-          b"\x00\x00\x00\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51")  # fmt: skip
-SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
-    *((0, magic, "=image") for magic in IMAGES),
-    (4, b"ftypavif", "=image"),
-    (4, b"ftypheic", "a HEIC photo"),
-    (4, b"ftypheix", "a HEIC photo"),
-    (4, b"ftypmif1", "a HEIF photo"),
-    (4, b"ftypM4A", "an audio file (M4A)"),
-    (4, b"ftypqt", "a video (QuickTime)"),
-    (4, b"ftyp", "a video (MP4)"),
-    (4, b"moov", "a video (QuickTime)"),
-    (0, b"8BPS", "a Photoshop image"),
-    (0, b"{\\rtf", "a Rich Text (RTF) document"),
-    (0, b"%!PS", "a PostScript file"),
-    (0, b"\xc5\xd0\xd3\xc6", "a PostScript picture (EPS)"),
-    (0, b"\x1f\x8b", "a gzip archive"),
-    (0, b"BZh", "a bzip2 archive"),
-    (0, b"\xfd7zXZ\x00", "an XZ archive"),
-    (0, b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
-    (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
-    (0, b"Rar!\x1a\x07", "a RAR archive"),
-    (257, b"ustar", "a tar archive"),
-    (0, b"MSCF", "a Windows cabinet archive"),
-    (0, b"\x7fELF", "a program (ELF)"),
-    (0, b"\xca\xfe\xba\xbe", "a program (Java class or macOS)"),
-    (0, b"\xcf\xfa\xed\xfe", "a program (macOS)"),
-    (0, b"\xfe\xed\xfa", "a program (macOS)"),
-    (0, b"\x00asm", "a WebAssembly program"),
-    (0, b"ID3", "an audio file (MP3)"),
-    *((0, magic, "an audio file (MP3)") for magic in (b"\xff\xfb", b"\xff\xf3")),
-    (0, b"\xff\xf1", "an audio file (AAC)"),
-    (0, b"fLaC", "an audio file (FLAC)"),
-    (0, b"OggS", "an audio or video file (Ogg)"),
-    (0, b"MThd", "a music file (MIDI)"),
-    (0, b"\x1aE\xdf\xa3", "a video (Matroska or WebM)"),
-    (0, b"FLV\x01", "a video (Flash)"),
-    (0, b"\x00\x00\x01\xba", "a video (MPEG)"),
-    (0, b"\x00\x00\x01\xb3", "a video (MPEG)"),
-    (0, b"0&\xb2u\x8ef\xcf\x11", "an audio or video file (Windows Media)"),
-    (0, b"\x00\x01\x00\x00\x00", "a font (TrueType)"),
-    (0, b"OTTO\x00", "a font (OpenType)"),
-    (0, b"ttcf\x00", "a font collection"),
-    (0, b"wOFF", "a web font"),
-    (0, b"wOF2", "a web font"),
-    (0, b"SQLite format 3\x00", "an SQLite database"),
-    (0, b"PAR1", "a Parquet table"),
-    (0, b"ARROW1", "an Arrow table"),
-    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 data file"),
-    (0, b"\x93NUMPY", "a NumPy array"),
-    (0, b"AT&TFORM", "a DjVu document"),
-    (60, b"BOOKMOBI", "a Kindle (MOBI) e-book"),
-    (0, b"\x00\x00\x01\x00", "an icon"),
-    (0, b"!BDN", "an Outlook mailbox (PST)"),
+SIGNATURES = tuple(
+    (int(place), bytes.fromhex(magic), kind)
+    for place, magic, kind in (line.split(" ", 2) for line in asset_lines("file_types", "signatures"))
 )
-RIFF = {b"WAVE": "an audio file (WAV)", b"AVI ": "a video (AVI)", b"WEBP": "=image"}
 
+
+def _pairs(section: str) -> dict[str, str]:
+    """A beginning or a name, and the format id ("=pdf") or the type in words that it tells."""
+    return dict(line.split(" = ", 1) for line in asset_lines("file_types", section))
+
+
+RIFF, OLE_STREAMS, OPEN_DOCUMENT, ZIP_PARTS = (_pairs(name) for name in ("riff", "ole", "opendocument", "zip"))
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-OLE_STREAMS = (  # names of streams, written in UTF-16 in the directory of the file
-    ("__substg1.0_", "an Outlook message (MSG)"),
-    ("WordDocument", "a Word 97–2003 document"),
-    ("PowerPoint Document", "a PowerPoint 97–2003 presentation"),
-    ("Workbook", "an Excel 97–2003 workbook"),
-    ("Book", "an Excel 5 workbook"),
-    ("VisioDocument", "a Visio drawing"),
-)
-OPEN_DOCUMENT = {
-    "text": "an OpenDocument text (ODT)",
-    "spreadsheet": "an OpenDocument spreadsheet (ODS)",
-    "presentation": "an OpenDocument presentation (ODP)",
-    "graphics": "an OpenDocument drawing (ODG)",
-}
-ZIP_PARTS = (  # (beginning of a part's name, format id or type in words)
-    ("xl/workbook.bin", "an Excel binary workbook (XLSB)"),
-    ("word/", "=docx"),
-    ("ppt/", "=pptx"),
-    ("xl/", "=xlsx"),
-    ("visio/", "a Visio drawing"),
-    ("META-INF/container.xml", "=epub"),
-    ("Index/Document.iwa", "an Apple iWork document"),
-    ("Index.zip", "an Apple iWork document"),
-    ("AndroidManifest.xml", "an Android app"),
-    ("META-INF/MANIFEST.MF", "a Java archive"),
-)
 
 MARKDOWN_NAMES = (".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd", ".rmd")
 HTML_NAMES = (".html", ".htm", ".xhtml", ".shtml")
@@ -157,8 +86,8 @@ def sniff(data: bytes, name: str = "") -> str:
         return _known(_ole_type(data))
     if head.startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and (b"startxref" in data or b"endobj" in data)):
         return "pdf"
-    if head.startswith(b"RIFF") and head[8:12] in RIFF:
-        return _known(RIFF[head[8:12]])
+    if head.startswith(b"RIFF") and (kind := RIFF.get(head[8:12].decode("latin-1"))):
+        return _known(kind)
     if head.startswith(b"BM") and len(head) > 14 and head[6:10] == b"\x00\x00\x00\x00":
         return "image"
     if head.startswith(b"MZ") and b"\x00" in head[:64]:
@@ -206,7 +135,7 @@ def _zip_type(data: bytes) -> str:
             small = "mimetype" in names and archive.getinfo("mimetype").file_size < 200
             mimetype = archive.read("mimetype").decode("ascii", "replace") if small else ""
     except Exception as error:  # zipfile raises many kinds on damaged files
-        for part, kind in ZIP_PARTS:
+        for part, kind in ZIP_PARTS.items():
             if kind.startswith("=") and part.encode() in data[: 1 << 20]:
                 raise BrokenFile(f"this {kind[1:].upper()} file is cut off or damaged") from error
         raise BrokenFile("this ZIP-based file is cut off or damaged") from error
@@ -215,7 +144,9 @@ def _zip_type(data: bytes) -> str:
     if "opendocument" in mimetype:
         kinds = (words for key, words in OPEN_DOCUMENT.items() if f"opendocument.{key}" in mimetype)
         return next(kinds, "an OpenDocument file")
-    return next((kind for part, kind in ZIP_PARTS if any(name.startswith(part) for name in names)), "a ZIP archive")
+    return next(
+        (kind for part, kind in ZIP_PARTS.items() if any(name.startswith(part) for name in names)), "a ZIP archive"
+    )
 
 
 def _ole_type(data: bytes) -> str:
@@ -224,7 +155,7 @@ def _ole_type(data: bytes) -> str:
         raise NeedsPassword(
             "this Office file is encrypted with a password", hint="save it without a password and add that"
         )
-    kinds = (kind for stream, kind in OLE_STREAMS if stream.encode("utf-16-le") in data)
+    kinds = (kind for stream, kind in OLE_STREAMS.items() if stream.encode("utf-16-le") in data)
     return next(kinds, "an Office 97–2003 file")
 
 
@@ -319,8 +250,8 @@ def parse(data: bytes, name: str, options: ParseOptions, format: str | None = No
     'Hello'
     """
     format = format or sniff(data, name)
-    module, kind = FORMATS[format]
-    parser = cast(Parser, import_module(f"refdesk.parsers.{module}").parse)
+    place, kind = FORMATS[format]
+    parser = cast(Parser, resolve_name(f"refdesk.parsers.{place}"))
     try:
         parsed = _cleaned(parser(data, options))
     except RefdeskError:

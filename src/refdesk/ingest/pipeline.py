@@ -99,12 +99,13 @@ _TICK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to take in, and the task that prepares it, as the workers understand it."""
+    """A document to take in, the task that prepares it, as the workers understand it, and the job it is part of."""
 
     document: Document
     task: Any
     modified: float = 0.0
     size: int = 0
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Job:
+class _Step:
     """What a ticket stands for: the preparing of a source, or the embedding of these (document, chunk number)s."""
 
     source: NewDocument | None = None
@@ -168,7 +169,7 @@ class _Job:
 class Pipeline:
     """One add: `run()` takes every source in and returns when all are stored, have failed or are not wanted any more.
 
-    `unwanted` is asked all the while, and names documents by where they come from.
+    `unwanted` is asked all the while, and names jobs that were cancelled.
     """
 
     def __init__(
@@ -190,7 +191,7 @@ class Pipeline:
         self._file_time_limit_s = file_time_limit_s
         self._unwanted = unwanted
         self._sources: deque[NewDocument] = deque()
-        self._jobs: dict[int, _Job] = {}
+        self._jobs: dict[int, _Step] = {}
         self._waiting: deque[tuple[_Open, int]] = deque()
         self._opened: dict[int, _Open] = {}  # parsed and not yet stored, by identity
         self._whole: list[_Open] = []
@@ -216,19 +217,19 @@ class Pipeline:
             nothing_to_parse = not self._sources and all(job.source is None for job in self._jobs.values())
             if len(self._waiting) >= EMBED_BATCH or (self._waiting and nothing_to_parse):
                 places = [self._waiting.popleft() for _ in range(min(EMBED_BATCH, len(self._waiting)))]
-                self._embed(_Job(places=places))
+                self._embed(_Step(places=places))
             elif self._sources and len(self._waiting) < BACKLOG:
                 source = self._sources.popleft()
                 self._sink.begin(source)
-                self._submit(_Job(source=source), source.task, self._time_limit_s, self._file_time_limit_s)
+                self._submit(_Step(source=source), source.task, self._time_limit_s, self._file_time_limit_s)
             else:
                 return
 
-    def _embed(self, job: _Job) -> None:
+    def _embed(self, job: _Step) -> None:
         task = self._embed_task(tuple(opened.prepared.chunks[number] for opened, number in job.places))
         self._submit(job, task, EMBED_TIME_LIMIT_S)
 
-    def _submit(self, job: _Job, task: Any, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
+    def _submit(self, job: _Step, task: Any, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
         ticket = self._tally.next_ticket()
         self._jobs[ticket] = job
         self._workers.submit(ticket, task, time_limit_s=time_limit_s, file_time_limit_s=file_time_limit_s)
@@ -263,14 +264,14 @@ class Pipeline:
         if not count:
             self._whole.append(opened)
 
-    def _fail(self, ticket: int, job: _Job, error: RefdeskError) -> None:
+    def _fail(self, ticket: int, job: _Step, error: RefdeskError) -> None:
         """One document failed, or a batch of chunks did: then every document in it has."""
         if isinstance(error, LibraryError):  # a full disk is no fault of this document, and no other will fare better
             raise error
         self._tally.stopped(ticket)
         if job.source is None and isinstance(error, DocumentError) and not job.is_second_try:
             # A worker that dies over chunks of many documents was ended from outside; none of them is to blame.
-            self._embed(_Job(places=job.places, is_second_try=True))
+            self._embed(_Step(places=job.places, is_second_try=True))
             return
         if job.source is not None:
             lost = [job.source]
@@ -296,15 +297,15 @@ class Pipeline:
         """Whatever is being done for these; all others go on."""
         if not unwanted:
             return
-        left = [source for source in self._sources if source.document.source in unwanted]
-        self._sources = deque(source for source in self._sources if source.document.source not in unwanted)
+        left = [source for source in self._sources if source.job in unwanted]
+        self._sources = deque(source for source in self._sources if source.job not in unwanted)
         for ticket, job in list(self._jobs.items()):
-            if job.source is not None and job.source.document.source in unwanted:
+            if job.source is not None and job.source.job in unwanted:
                 self._workers.cancel(ticket)
                 self._tally.stopped(ticket)
                 del self._jobs[ticket]
                 left.append(job.source)
-        closed = {key: opened for key, opened in self._opened.items() if opened.source.document.source in unwanted}
+        closed = {key: opened for key, opened in self._opened.items() if opened.source.job in unwanted}
         self._close(closed)
         parsed = [opened.source for opened in closed.values()]
         for source in left + parsed:
@@ -377,17 +378,17 @@ class _ProgressCounts:
             self._documents_total += 1
             self._time_left.coming(_kind(source), source.size)
 
-    def _files(self, jobs: dict[int, _Job], opened: Iterable[_Open]) -> Iterator[FileProgress]:
-        """Of those that came from somewhere; an attachment is part of its mail."""
-        for ticket, job in jobs.items():
-            if job.source is not None and job.source.document.source:
-                yield FileProgress(job.source.document.source, *self._pages_now.get(ticket, (0, 0)))
+    def _files(self, steps: dict[int, _Step], opened: Iterable[_Open]) -> Iterator[FileProgress]:
+        """Of those that jobs name; an attachment is part of its mail."""
+        for ticket, step in steps.items():
+            if step.source is not None and _is_named(step.source):
+                yield FileProgress(step.source.job, *self._pages_now.get(ticket, (0, 0)))
         for document in opened:
-            if document.source.document.source:
+            if _is_named(document.source):
                 pages, chunks = len(document.prepared.pages), len(document.prepared.chunks)
-                yield FileProgress(document.source.document.source, pages, pages, chunks - document.missing, chunks)
+                yield FileProgress(document.source.job, pages, pages, chunks - document.missing, chunks)
 
-    def progress(self, jobs: dict[int, _Job], opened: Iterable[_Open]) -> Progress:
+    def progress(self, jobs: dict[int, _Step], opened: Iterable[_Open]) -> Progress:
         seconds = time.monotonic() - self._started
         done_pages = self._pages_before + sum(done for done, _ in self._pages_now.values())
         total_pages = self._pages_before + sum(total for _, total in self._pages_now.values())
@@ -407,6 +408,10 @@ class _ProgressCounts:
             working_on=tuple(names),
             files=tuple(self._files(jobs, opened)),
         )
+
+
+def _is_named(source: NewDocument) -> bool:
+    return bool(source.job) and source.document.parent_id is None
 
 
 def _kind(source: NewDocument) -> str:

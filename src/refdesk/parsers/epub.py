@@ -5,12 +5,10 @@ from __future__ import annotations
 import posixpath
 from urllib.parse import unquote
 
-from lxml import etree
-
 from refdesk.errors import BrokenFile, NeedsPassword
 from refdesk.parsers import html
 from refdesk.parsers.build import Builder, ParseOptions, one_line
-from refdesk.parsers.office import Archive, Element
+from refdesk.parsers.office import Archive, Element, parse_xml
 from refdesk.parsers.text import decode
 from refdesk.types import Parsed
 
@@ -22,7 +20,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     archive = Archive(data, options, allow_doctype=True)
     _refuse_protected(archive)
     package_path = _package_path(archive)
-    package = _xml(archive.read(package_path))
+    package = parse_xml(archive.read(package_path), recover=True)
     folder = posixpath.dirname(package_path)
     manifest = {item.get("id"): item for item in package.iter("{*}item")}
     builder = Builder()
@@ -43,7 +41,7 @@ def _write_page(builder: Builder, text: str, is_toc: bool) -> None:
         return
     root, complete = html.read_tree(text)
     if is_toc:
-        lines = [one_line("".join(link.itertext())) for link in root.iter("a")]
+        lines = [one_line(link.text_content()) for link in root.iter("a")]
         builder.page("Contents")
         builder.block("toc", "\n".join(line for line in lines if line))
     elif not complete:
@@ -57,7 +55,7 @@ def _write_page(builder: Builder, text: str, is_toc: bool) -> None:
 def _refuse_protected(archive: Archive) -> None:
     if not archive.has("META-INF/encryption.xml"):
         return
-    for method in _xml(archive.read("META-INF/encryption.xml")).iter("{*}EncryptionMethod"):
+    for method in parse_xml(archive.read("META-INF/encryption.xml"), recover=True).iter("{*}EncryptionMethod"):
         if (method.get("Algorithm") or "") not in FONT_METHODS:
             raise NeedsPassword(
                 "this e-book is protected against copying (DRM), so its text cannot be read",
@@ -67,7 +65,7 @@ def _refuse_protected(archive: Archive) -> None:
 
 def _package_path(archive: Archive) -> str:
     if archive.has("META-INF/container.xml"):
-        for rootfile in _xml(archive.read("META-INF/container.xml")).iter("{*}rootfile"):
+        for rootfile in parse_xml(archive.read("META-INF/container.xml"), recover=True).iter("{*}rootfile"):
             path = unquote(rootfile.get("full-path") or "")
             if archive.has(path):
                 return path
@@ -75,14 +73,6 @@ def _package_path(archive: Archive) -> str:
     if package is None:
         raise BrokenFile("the e-book has no list of its chapters")
     return package
-
-
-def _xml(data: bytes) -> Element:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True, load_dtd=False)
-    root = etree.fromstring(data, parser)
-    if root is None:
-        raise BrokenFile("a part of the e-book is not valid XML")
-    return root
 
 
 def _dublin(package: Element, name: str) -> str:

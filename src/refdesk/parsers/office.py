@@ -28,7 +28,10 @@ SUSPICIOUS_RATIO = 200  # XML rarely packs better than 1:50; a deflate bomb reac
 SUSPICIOUS_BYTES = 50_000_000  # below this even the highest ratio does no harm
 LOCAL_HEADER = 30  # bytes before the name of a part (APPNOTE 4.3.7)
 PROLOG_BYTES = 1 << 16  # the root element of an honest part begins within its first kilobyte
-PROLOG = {b"<?": b"?>", b"<!--": b"-->"}  # what may stand before it: opening and closing
+# A byte order mark, declarations, comments; then perhaps a document type.
+PROLOG = re.compile(
+    rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?+(?:\s++|<\?.*?(?:\?>|\Z)|<!--.*?(?:-->|\Z))*+(<!DOCTYPE[^>]*+)?", re.S | re.I
+)
 
 MAX_PIXELS = 40_000_000  # a scan of A3 at 400 dpi; larger pictures are bombs or posters
 MAX_SIDE = 2000  # pixels; what a reader's screen shows
@@ -129,18 +132,14 @@ def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, options: ParseOpti
 
 def _check_prolog(name: str, head: bytes, *, allow_doctype: bool) -> None:
     """Refuses a document type declaration, which only attacks need in Office files, before any library sees it."""
-    text = head
-    for mark in (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"):
-        text = text.removeprefix(mark)
-    if b"\x00" in text[:64]:  # UTF-16 and UTF-32 prologs are plain ASCII with zeros between
-        text = text.replace(b"\x00", b"")
-    text = text.lstrip(b" \t\r\n")
-    while opening := next((mark for mark in PROLOG if text.startswith(mark)), None):
-        text = text.partition(PROLOG[opening])[2].lstrip(b" \t\r\n")  # nothing is left of one that does not end
-    if text[:9].upper() == b"<!DOCTYPE":
-        if not allow_doctype or b"[" in text.partition(b">")[0]:
+    text = (
+        head.replace(b"\x00", b"") if b"\x00" in head[:64] else head
+    )  # UTF-16 and UTF-32 are ASCII with zeros between
+    prolog = PROLOG.match(text)
+    if prolog and (declared := prolog.group(1)) is not None:
+        if not allow_doctype or b"[" in declared:
             raise HostileFile(f"the part {name} declares XML entities, which honest files of this kind never do")
-    elif not text and len(head) >= PROLOG_BYTES:
+    elif prolog and prolog.end() == len(text) and len(head) >= PROLOG_BYTES:
         raise HostileFile(f"the part {name} hides its beginning behind a very long comment")
 
 
@@ -148,12 +147,15 @@ def _megabytes(size: int) -> str:
     return f"{max(1, round(size / 1_000_000)):,} MB"
 
 
-def parse_xml(data: bytes) -> Element:
-    """The root of a part; a damaged one is a broken file."""
+def parse_xml(data: bytes, *, recover: bool = False) -> Element:
+    """The root of a part; a damaged one is a broken file, or is read as far as it goes."""
     try:
-        return etree.fromstring(data, etree.XMLParser(**SAFE))
+        root = etree.fromstring(data, etree.XMLParser(recover=recover, **SAFE))
     except etree.XMLSyntaxError as error:
         raise BrokenFile("a part of the file is not valid XML") from error
+    if root is None:
+        raise BrokenFile("a part of the file is not valid XML")
+    return root
 
 
 def main_part(archive: Archive, usual: str) -> str:

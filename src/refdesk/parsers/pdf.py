@@ -10,7 +10,6 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BytesIO
 from string import ascii_lowercase
 from typing import Any
 
@@ -55,7 +54,7 @@ _BAD_TITLE = re.compile(
     r"|\(?anonymous\)?$|document\d*$|[\W\d_]*$)",  # the last: an accession number, "0001018724-18-000005"
     re.I,
 )
-_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
+_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?")
 
 # "Figure 3: …", "Fig. 2 The wall", not "Figure 3 shows".
 CAPTION = re.compile(
@@ -98,10 +97,9 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
             raise EmptyDocument("this PDF has no pages")
         if count > options.max_pages:
             raise TooLarge(f"this PDF has {count:,} pages; the limit is {options.max_pages:,}")
-        reader = _PageReader(document, data, options)
+        reader = _PageReader(document, options)
         pages = [reader.read(index) for index in range(count)]
-        metadata = _metadata(document)
-        title = _metadata_title(document)
+        title, metadata = _metadata(document)
     if not any(page.content.runs for page in pages):
         if reader.scans:
             raise EmptyDocument("this PDF holds scanned pages without text", hint=OCR_HINT)
@@ -139,12 +137,11 @@ def _open(data: bytes, options: ParseOptions) -> Iterator[PdfDocument]:
 class _PageReader:
     """Reads pages one by one and counts what went wrong."""
 
-    def __init__(self, document: PdfDocument, data: bytes, options: ParseOptions) -> None:
+    def __init__(self, document: PdfDocument, options: ParseOptions) -> None:
         self._document = document
         self._options = options
         self._count = len(document)
         self._figure_bytes = 0
-        self._units = _user_units(document) if b"/UserUnit" in data else {}
         self.scans = 0
         self.unreadable = 0
         self.broken = 0
@@ -186,10 +183,8 @@ class _PageReader:
                 self._figure_bytes += attach_figures(
                     page, frame, drawn, content.runs[0], content.words, self._figure_bytes
                 )
-            unit = self._units.get(index, 1.0)
             label = _label(self._document, index)
-            width, height = frame.width * unit, frame.height * unit
-            return PageDraft(index + 1, width, height, content, frame, drawn.lines, label, ocr)
+            return PageDraft(index + 1, frame.width, frame.height, content, frame, drawn.lines, label, ocr)
         finally:
             page.close()
 
@@ -261,33 +256,17 @@ def _label(document: PdfDocument, index: int) -> str:
     return "" if label == str(index + 1) else label
 
 
-def _metadata_title(document: PdfDocument) -> str:
-    title = " ".join(str(document.get_metadata_value("Title") or "").replace("\x00", "").split())
-    return "" if _BAD_TITLE.match(title) or COVER.match(title) or len(title) > 300 else title
-
-
-def _metadata(document: PdfDocument) -> dict[str, str]:
-    found = {}
-    for key, name in (("Author", "author"), ("Subject", "subject")):
-        value = " ".join(str(document.get_metadata_value(key) or "").replace("\x00", "").split())
-        if value:
-            found[name] = value[:500]
-    date = _DATE.match(str(document.get_metadata_value("CreationDate") or ""))
+def _metadata(document: PdfDocument) -> tuple[str, dict[str, str]]:
+    """The title, where it is no file name or the like, and author, subject and date."""
+    values = {key: one_line(str(value).replace("\x00", "")) for key, value in document.get_metadata_dict().items()}
+    title = values.get("Title", "")
+    if _BAD_TITLE.match(title) or COVER.match(title) or len(title) > 300:
+        title = ""
+    found = {"author": values.get("Author", "")[:500], "subject": values.get("Subject", "")[:500]}
+    date = _DATE.match(values.get("CreationDate", ""))
     if date and 1 <= int(date.group(2) or 1) <= 12 and 1 <= int(date.group(3) or 1) <= 31:
         found["created"] = f"{date.group(1)}-{date.group(2) or '01'}-{date.group(3) or '01'}"
-    return found
-
-
-def _user_units(document: Any) -> dict[int, float]:
-    """UserUnit by page, which pdfium does not tell; it is read from what pdfium saves, which has no password."""
-    from pypdf import PdfReader
-
-    try:
-        document.save(saved := BytesIO(), flags=pdfium.FPDF_REMOVE_SECURITY)
-        pages = PdfReader(saved).pages
-        return {index: unit for index, page in enumerate(pages) if (unit := float(page.user_unit)) > 0}
-    except Exception:
-        return {}
+    return title, {key: value for key, value in found.items() if value}
 
 
 # --- figures: the picture above or below a line that begins "Figure 3" ------------------------------------------------

@@ -192,7 +192,6 @@ def _size_classes(sizes: list[float]) -> dict[float, float]:
 
 _BULLET = re.compile(r"^[•●○▪■◦‣⁃∙·➢✓❖◆\uf0b7\uf0a7]\s*\S|^[–—*\-]\s+\S")
 _NUMBERED = re.compile(r"^(\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|\([ivxIVX]{1,4}\)|\[\d{1,3}\])\s+\S")
-_ENTRY = re.compile(r"[\W\d]*+[^\W\d].* \d{1,4}$")
 
 _CODE = re.compile(r"[{}<>=;$#\\]|\(\)|^(import|def|class|return|for|if|while|sudo|pip)\b")
 
@@ -289,7 +288,6 @@ def _region_drafts(region: Region, body: float) -> list[BlockDraft]:
             drafts[-1].groups += draft.groups
         else:
             drafts.append(draft)
-    drafts = _join_contents(drafts)
     for draft, below in zip(drafts, [*drafts[1:], None], strict=True):
         one_item = draft.kind == "list" and len(draft.groups) == 1
         if (one_item and _NUMBERED.match(draft.first.text)) or (below is not None and _names_columns(draft, below)):
@@ -351,21 +349,6 @@ def _draft(group: list[TextLine] | PageTable, body: float) -> BlockDraft:
     if looks_like_heading(group, body):
         return BlockDraft("heading", [group])
     return BlockDraft("list" if is_item(first.text) else "text", [group])
-
-
-def _join_contents(drafts: list[BlockDraft]) -> list[BlockDraft]:
-    """A line with a page number between contents entries is one too: a chapter's title without dots."""
-    joined: list[BlockDraft] = []
-    for position, draft in enumerate(drafts):
-        before = joined[-1].kind if joined else ""
-        after = drafts[position + 1].kind if position + 1 < len(drafts) else ""
-        if draft.kind in ("text", "list", "heading") and "toc" in (before, after) and _ENTRY.match(draft.last.text):
-            draft = BlockDraft("toc", [[line] for line in draft.lines], right=draft.right)
-        if draft.kind == "toc" and before == "toc":
-            joined[-1].groups += draft.groups
-        else:
-            joined.append(draft)
-    return joined
 
 
 def _names_columns(draft: BlockDraft, below: BlockDraft) -> bool:

@@ -430,8 +430,7 @@ def _repeated(edges: list[_Edge], pages: int, numbers: set[int]) -> set[int]:
             continue
         # Chapter titles alternate with the book's title, so every third page of their stretch is enough.
         if len(on) >= 0.3 * (on[-1] - on[0] + 1):
-            kept = _title_among(same)
-            doomed.update({id(edge.run): edge for edge in same if edge is not kept})
+            doomed.update({id(edge.run): edge for edge in same})
     # A row of several runs goes only as a whole and if it stands apart: else it is the header of a table.
     every = doomed.keys() | numbers
     going = {key: edge for key, edge in doomed.items() if edge.alone or _goes_whole(edge, every, numbers)}
@@ -470,12 +469,6 @@ def _numbers_hold(edges: list[_Edge]) -> bool:
         if distinct > max(1, 0.34 * len(edges)) and offsets.most_common(1)[0][1] < 0.6 * len(edges):
             return False
     return True
-
-
-def _title_among(edges: list[_Edge]) -> _Edge | None:
-    """A bold line below the outermost row may be the title of a part, repeated on its pages: its first stays."""
-    first = min(edges, key=lambda edge: edge.page)
-    return first if first.run.bold and first.alone and not any(edge.outermost for edge in edges) else None
 
 
 def _goes_whole(edge: _Edge, doomed: set[int], numbers: set[int]) -> bool:

@@ -71,26 +71,22 @@ class Frame:
     def display(self, boxes: Floats) -> Floats:
         """(n, 4) left, top, right, bottom in page space (y upwards) -> the same on the displayed page (y downwards)."""
         left, top, right, bottom = boxes.T
-        if self.rotation == 0:
-            columns = (left - self.left, self.top - top, right - self.left, self.top - bottom)
-        elif self.rotation == 1:
-            columns = (bottom - self.bottom, left - self.left, top - self.bottom, right - self.left)
-        elif self.rotation == 2:
-            columns = (self.right - right, bottom - self.bottom, self.right - left, top - self.bottom)
-        else:
-            columns = (self.top - top, self.right - right, self.top - bottom, self.right - left)
-        return np.stack(columns, axis=1)
+        shown = np.stack((left - self.left, self.top - top, right - self.left, self.top - bottom), axis=1)
+        return _turned(shown, self.rotation, self.right - self.left, self.top - self.bottom)
 
     def upright(self, boxes: Floats, turn: int) -> Floats:
         """Displayed boxes, turned so that text written at `turn` quarter turns clockwise reads from left to right."""
-        left, top, right, bottom = boxes.T
-        if turn == 0:
-            return boxes
-        if turn == 1:
-            return np.stack((top, self.width - right, bottom, self.width - left), axis=1)
-        if turn == 2:
-            return np.stack((self.width - right, self.height - bottom, self.width - left, self.height - top), axis=1)
-        return np.stack((self.height - bottom, left, self.height - top, right), axis=1)
+        return _turned(boxes, -turn, self.width, self.height)
+
+
+def _turned(boxes: Floats, turns: int, width: float, height: float) -> Floats:
+    """Boxes on a sheet of this size after so many quarter turns clockwise."""
+    left, top, right, bottom = boxes.T
+    if turns % 4 == 1:
+        return np.stack((height - bottom, left, height - top, right), axis=1)
+    if turns % 4 == 2:
+        return np.stack((width - right, height - bottom, width - left, height - top), axis=1)
+    return np.stack((top, width - right, bottom, width - left), axis=1) if turns % 4 else boxes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -156,7 +157,7 @@ def _cells(row: Row, words: Words) -> _Cells:
         if cells:
             previous = cells[-1][-1]
             gap = max(run.left - previous.right, previous.left - run.right)
-            near = gap < 0.6 * run.size
+            near = gap < 0.6 * run.size and text not in _OPENERS
             closes = text in _CLOSERS and gap < 3 * run.size
             if near or texts[-1] in _OPENERS or closes:
                 cells[-1].append(run)
@@ -236,7 +237,60 @@ def _borderless(rows: list[_Cells], words: Words) -> PageTable | None:
     if numeric < 0.4 * total and not _regular(tabular):
         return None
     bounds = _bounds([run for cells in rows for run in cells.row])
-    return PageTable([cells.cells for cells in rows], _header_rows(rows), *bounds, _column_edges(tabular), False, words)
+    return PageTable(
+        _in_columns([cells.cells for cells in rows]), _header_rows(rows), *bounds, _column_edges(tabular), False, words
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Column:
+    left: float
+    right: float
+    cells: list[tuple[int, Row]]  # (row, cell)
+
+    @property
+    def rows(self) -> set[int]:
+        return {row for row, _ in self.cells}
+
+    def overlaps(self, left: float, right: float) -> bool:
+        shared = min(self.right, right) - max(self.left, left)
+        return shared > min(2.0, 0.2 * min(self.right - self.left, right - left))
+
+    def join(self, other: _Column) -> None:
+        self.left, self.right = min(self.left, other.left), max(self.right, other.right)
+        self.cells += other.cells
+
+
+def _in_columns(rows: list[list[Row]]) -> list[list[Cell]]:
+    """The cells of each row under their columns, an empty one where a row has none.
+
+    Narrow cells come first: what overlaps is one column, but a cell over two that stand side by side in some row spans
+    them, and is put into the first.
+    """
+    columns: list[_Column] = []
+    spanning: list[tuple[_Column, int, Row]] = []
+    cells = [(index, cell) for index, row in enumerate(rows) for cell in row]
+    for index, cell in sorted(cells, key=lambda entry: entry[1][-1].right - entry[1][0].left):
+        left, right = cell[0].left, max(cell[-1].right, cell[0].left + 1)
+        hits = [column for column in columns if column.overlaps(left, right)]
+        if any(a.rows & b.rows for a, b in itertools.combinations(hits, 2)):
+            spanning.append((min(hits, key=lambda column: column.left), index, cell))
+            continue
+        column = _Column(left, right, [(index, cell)])
+        for hit in hits:
+            column.join(hit)
+            columns.remove(hit)
+            spanning = [(column if owner is hit else owner, row, spanned) for owner, row, spanned in spanning]
+        columns.append(column)
+    columns.sort(key=lambda column: column.left)
+    placed: list[list[Cell]] = [[[] for _ in columns] for _ in rows]
+    for number, column in enumerate(columns):
+        for index, cell in column.cells:
+            placed[index][number] += cell
+        for owner, index, cell in spanning:
+            if owner is column:
+                placed[index][number] += cell
+    return placed
 
 
 def _looks_financial(rows: list[_Cells]) -> bool:
@@ -429,22 +483,25 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
     if not inside or len(lefts) < 2:
         return runs
     rows: list[list[Cell]] = []
-    filled = 0
     boxes = np.array(cells)
     placed: dict[int, list[WordRun]] = {}
     for run in inside:
         for part in _parts(run, boxes, words):
             placed.setdefault(part[0], []).append(part[1])
+    filled = len(placed)
     for row_top in tops:
-        row: list[Cell] = []
-        for index in sorted(
-            (i for i, cell in enumerate(cells) if round(cell[1], 1) == row_top), key=lambda i: cells[i][0]
-        ):
-            lines = [run for level in group_rows(placed.get(index, [])) for run in level]
-            filled += bool(lines)
-            row.append(lines)
+        row: list[Cell] = [[] for _ in lefts]
+        for index in [i for i in placed if round(cells[i][1], 1) == row_top]:
+            levels = group_rows(placed[index])
+            first, last = bisect_right(lefts, cells[index][0] + 1) - 1, bisect_left(lefts, cells[index][2] - 1) - 1
+            # A row that is ruled above and below only: its runs go under the columns of the other rows.
+            is_open = last > first and any(len(level) > 1 for level in levels)
+            for run in itertools.chain(*levels):
+                column = bisect_right(lefts, (run.left + run.right) / 2) - 1 if is_open else first
+                row[min(max(column, first), last)].append(run)
         if any(row):
-            rows.append(row)
+            rows += _without_rules(row, words)
+    rows = _used_columns(rows)
     if filled < 0.3 * len(cells) or filled < 4:
         return runs
     # A frame that holds most of the text in one cell is decoration or a form: its text flows.
@@ -457,6 +514,27 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
     letters = sum(run.letters for run in inside)
     item = WordRun(0, 0, left, top, right, bottom, inside[0].size, letters, table=table)
     return [*outside, item]
+
+
+def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
+    """Several rows where no rules stand between them: numbers one below the other in a cell are never one value."""
+    stacks = [group_rows(cell) for cell in row]
+    stacks = [stack for stack in stacks if len(stack) > 1 and all(_is_amount(text_of(level, words)) for level in stack)]
+    if not stacks or sum(len(group_rows(cell)) > 1 for cell in row) < 2:
+        return [row]
+    heights = [level[0].middle for level in max(stacks, key=len)]
+    rows: list[list[Cell]] = [[[] for _ in row] for _ in heights]
+    for column, cell in enumerate(row):
+        for run in cell:
+            nearest = min(range(len(heights)), key=lambda index: abs(heights[index] - run.middle))
+            rows[nearest][column].append(run)
+    return rows
+
+
+def _used_columns(rows: list[list[Cell]]) -> list[list[Cell]]:
+    """The rows without columns that are empty in all of them."""
+    used = [column for column in range(len(rows[0])) if any(row[column] for row in rows)] if rows else []
+    return [[row[column] for column in used] for row in rows]
 
 
 def _parts(run: WordRun, boxes: Any, words: Words) -> list[tuple[int, WordRun]]:
@@ -488,4 +566,4 @@ def _header(rows: list[list[Cell]], words: Words) -> int:
     """The first row, unless it holds amounts itself; below one merged cell over the columns, the second row too."""
     filled = [text for cell in rows[0] if (text := text_of(cell, words))]
     amounts = [text for text in filled if _NUMBER.match(text) and len(text) != 4]
-    return 0 if len(amounts) > len(filled) / 3 else 2 if len(rows[0]) == 1 else 1
+    return 0 if len(amounts) > len(filled) / 3 else 2 if len(filled) == 1 else 1

@@ -6,21 +6,23 @@ left out or put otherwise, the request sent again, and the parameter remembered 
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import orjson
 
-from refdesk.answer import Usage
+from refdesk.answer import Turn, Usage
 from refdesk.errors import ProviderInterrupted, ProviderRefused, ProviderUnavailable
-from refdesk.models import ModelInfo, estimate, model_info, rough_tokens
+from refdesk.models import ModelInfo, estimate, model_info
 from refdesk.ports import Piece, Request
 from refdesk.providers.wire import Endpoint, Event, error_in_stream, events
+from refdesk.text import rough_tokens
 
 THINKING_TOKENS = 4096  # on top of what is asked for: hidden thoughts count as written
 TOO_LONG, TOO_SLOW = "too_long", "too_slow"  # why we have ended an answer; a provider's own limit is "length"
@@ -157,6 +159,26 @@ def rough_usage(request: Request, text: str) -> Usage:
     return Usage(rough_tokens(prompt), rough_tokens(text), calls=1)
 
 
+def _content(turn: Turn, packed: Callable[[str, str], dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Words alone as every server takes them; with pictures, part by part."""
+    if not turn.images:
+        return turn.content
+    return [
+        {"type": "text", "text": part}
+        if isinstance(part, str)
+        else packed(part.media_type, base64.b64encode(part.data).decode())
+        for part in turn.parts
+    ]
+
+
+def _openai_image(media_type: str, data: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
+
+
+def _anthropic_image(media_type: str, data: str) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
 # --- OpenAI and all who speak as it does
 
 INSTRUCTION = "Answer with one JSON object of this JSON schema and with nothing else:"
@@ -179,7 +201,7 @@ class OpenAILLM(WireLLM):
             "model": info.model,
             "messages": [
                 *([{"role": "system", "content": system}] if system else []),
-                *({"role": turn.role, "content": turn.content} for turn in request.messages),
+                *({"role": turn.role, "content": _content(turn, _openai_image)} for turn in request.messages),
             ],
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -273,13 +295,13 @@ class AnthropicLLM(WireLLM):
     def payload(self, request: Request, unsupported: Parameters = frozenset()) -> dict[str, Any]:
         """`top_p` is never sent: the newer models refuse it beside a temperature."""
         info = self.info
-        turns = [turn for turn in request.messages if turn.content.strip()]  # empty ones are refused
+        turns = [turn for turn in request.messages if turn.content.strip() or turn.images]  # empty ones are refused
         while turns and turns[0].role != "user":
             turns = turns[1:]
         body: dict[str, Any] = {
             "model": info.model,
             "max_tokens": (request.max_tokens or MOST_TOKENS) + (THINKING_TOKENS if info.thinks else 0),
-            "messages": [{"role": turn.role, "content": turn.content} for turn in turns],
+            "messages": [{"role": turn.role, "content": _content(turn, _anthropic_image)} for turn in turns],
             "stream": True,
         }
         if request.system:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 from filelock import FileLock
 from sqlalchemy import (
     Connection,
-    CursorResult,
     Delete,
     Dialect,
     Engine,
@@ -27,15 +27,17 @@ from sqlalchemy import (
     Update,
     create_engine,
     event,
+    insert,
     inspect,
+    select,
     text,
 )
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool
 
 from refdesk.disk import DATABASE, FILE, library_files, size_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
-from refdesk.store.schema import metadata
+from refdesk.store.schema import chunks, entities, images, metadata
 
 ADVICE = (
     "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
@@ -74,7 +76,7 @@ def open_database(path: Path) -> Engine:
     with suppress(OSError):  # what SQLite makes beside it has the same rights; where it cannot be made, SQLite says why
         path.touch(mode=FILE)
     try:
-        if _version(engine) != HEAD:
+        if not _is_current(engine):
             # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
             with FileLock(str(path.with_name("writer.lock")), mode=FILE):
                 version = _version(engine)
@@ -82,6 +84,7 @@ def open_database(path: Path) -> Engine:
                     check_database(path, is_blank=True)
                 if version != HEAD:
                     _migrate(engine, version, path)
+                add_missing_tables(engine)
     except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
         engine.dispose()
         reading = _open_to_read(path) if _cannot_be_written(error) else None
@@ -125,7 +128,7 @@ def _open_to_read(path: Path) -> Engine | None:
 
     engine = _engine(path, connect)
     try:
-        if _version(engine) == HEAD:
+        if _is_current(engine):
             logger.warning("%s is open for reading only: its disk is full or cannot be written", path.parent)
             return engine
     except DatabaseError:
@@ -247,6 +250,40 @@ def _version(engine: Engine) -> str | None:
         return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
+def _is_current(engine: Engine) -> bool:
+    with engine.connect() as connection:
+        return _version(engine) == HEAD and not _missing_tables(connection)
+
+
+def _missing_tables(connection: Connection) -> set[str]:
+    return set(metadata.tables) - set(inspect(connection).get_table_names())
+
+
+def add_missing_tables(engine: Engine) -> None:
+    """Libraries of the weeks before 0.1.0 have fewer; what a chunk names and shows was then part of its details."""
+    with writing(engine).begin() as connection:
+        missing = _missing_tables(connection)
+        metadata.create_all(connection)
+        if "entities" not in missing:
+            return
+        rows = connection.execute(select(chunks.c.id, chunks.c.document_key, chunks.c.first_page, chunks.c.details))
+        for some in rows.partitions(4096):
+            details = {row.id: orjson.loads(row.details) for row in some}
+            named = [
+                {"chunk_id": chunk_id, "place": place, "name": name}
+                for chunk_id, more in details.items()
+                for place, name in enumerate(more.get("entities", ()))
+            ]
+            shown = [
+                {"chunk_id": row.id, "document_key": row.document_key, "page": row.first_page, "file": file}
+                for row in some
+                if (file := details[row.id].get("image"))
+            ]
+            for table, values in ((entities, named), (images, shown)):
+                if values:
+                    connection.execute(insert(table), values)
+
+
 def _migrate(engine: Engine, version: str | None, path: Path) -> None:
     """A new library is made as the schema says; one of an earlier release is brought there."""
     from alembic import command  # imported here: opening an up-to-date library must stay fast
@@ -340,9 +377,16 @@ class SqlStatement:
         self._columns = None if columns is None else list(columns)
         self._written: dict[str, tuple[str, Mapping[str, Any], Sequence[str] | None]] = {}
 
-    def run(self, connection: Connection, **values: Any) -> CursorResult[Any]:
-        """Within the connection's transaction."""
-        return connection.exec_driver_sql(*self.written(connection.dialect, values))
+    def run(self, connection: Connection, **values: Any) -> Any:
+        """The driver's own cursor, within the connection's transaction: SQLAlchemy's would take as long again."""
+        text, given = self.written(connection.dialect, values)
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(text, given)
+        except connection.dialect.loaded_dbapi.Error as error:  # as SQLAlchemy raises it, without the values
+            base = connection.dialect.loaded_dbapi.Error
+            raise DBAPIError.instance(text, None, error, base, hide_parameters=True) from error
+        return cursor
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Once for each row, in one call of the driver; each row holds every value."""

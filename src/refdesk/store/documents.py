@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,28 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Engine, PoolProxiedConnection, Select, and_, func, or_, select
 
 from refdesk.errors import LibraryDamaged
-from refdesk.records import LibraryState, PageText
+from refdesk.records import LexicalEntry, LibraryState, PageText
 from refdesk.store import rows as codec
 from refdesk.store.database import OwnConnections, file_of
 from refdesk.store.rows import within
-from refdesk.store.schema import chunks, documents, pages, vectors
+from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
-from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Everything, Page, Range, Scope
+from refdesk.types import EVERYTHING, Access, Chunk, Document, Everything, Page, Range, Scope
 
-_CHUNK_FIELDS = ("id", "sequence", "kind", "token_count", "text", "context", "summary", "details")
-_CHUNK_COLUMNS = [chunks.c[name] for name in _CHUNK_FIELDS]
 _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-_CHUNKS = f"SELECT document_key, {', '.join(_CHUNK_FIELDS)} FROM chunks"
+_CHUNKS = " ".join(str(select(chunks.c.document_key, *codec.CHUNK_COLUMNS)).split())
+_ENTRY = [chunks.c[name] for name in ("id", "kind", "first_page", "last_page", "context", "text")]
+_ENTRIES = (
+    f"SELECT {', '.join(map(str, (*_ENTRY, *documents.c)))}"
+    " FROM (SELECT * FROM chunks WHERE id > ? ORDER BY id LIMIT 4096) AS chunks"  # read before any document is
+    " JOIN documents ON documents.key = chunks.document_key ORDER BY chunks.id"
+)
+_PLACES = (
+    "WITH wanted (document, sequence) AS (VALUES {}) SELECT chunks.id FROM wanted"
+    " JOIN documents ON documents.id = wanted.document"
+    " JOIN chunks ON chunks.document_key = documents.key AND chunks.sequence = wanted.sequence"
+)
 _LANGUAGES = (
     "SELECT language, count(*) FROM documents WHERE status = 'ready' AND language != ''"
     " GROUP BY language ORDER BY count(*) DESC, language"
@@ -174,12 +184,6 @@ class SqlDocuments:
         query = select(documents).where(documents.c.parent_id == parent_id).order_by(documents.c.key)
         return self._select(query)
 
-    def unfinished(self) -> list[tuple[Document, str]]:
-        accepted = or_(documents.c.status.in_(UNFINISHED), documents.c.owner != "")
-        query = select(documents).where(accepted).order_by(documents.c.key)
-        with self.engine.connect() as connection:
-            return [(codec.unpack_document(row), row["owner"]) for row in connection.execute(query).mappings()]
-
     def page(
         self,
         scope: Scope,
@@ -223,13 +227,11 @@ class SqlDocuments:
         )
 
     def has_figure(self, image: str, access: Access) -> bool:
-        holds = func.instr(chunks.c.details, f'"image":"{image}"'.encode()) > 0
-        found = select(chunks.c.id).join(documents, documents.c.key == chunks.c.document_key)
+        found = select(images.c.chunk_id).join(documents, documents.c.key == images.c.document_key)
         scope = Scope(access=access if access is EVERYTHING else tuple(access))
-        conditions = [*document_conditions(scope), documents.c.status == "ready"]
+        found = found.where(images.c.file == image, documents.c.status == "ready", *document_conditions(scope))
         with self.engine.connect() as connection:
-            rows = connection.execute(found.where(chunks.c.kind == "figure", holds, *conditions).limit(1))
-            return rows.first() is not None
+            return connection.execute(found.limit(1)).first() is not None
 
     def _select(self, query: Select[Any]) -> list[Document]:
         with self.engine.connect() as connection:
@@ -254,7 +256,7 @@ class SqlDocuments:
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
         query = (
-            select(*_CHUNK_COLUMNS)
+            select(*codec.CHUNK_COLUMNS)
             .join(documents, documents.c.key == chunks.c.document_key)
             .where(documents.c.id == document_id)
             .order_by(chunks.c.sequence)
@@ -269,13 +271,23 @@ class SqlDocuments:
             self._read, self._read_generation = {}, generation
         known = self._read
         missing = [chunk_id for chunk_id in ids if chunk_id not in known]
-        rows = self._quick_in(f"{_CHUNKS} WHERE id", missing)
+        rows = self._quick_in(f"{_CHUNKS} WHERE chunks.id", missing)
         owners = self._documents_by_key({row[0] for row in rows}, generation)
         for row in rows:
             document = owners.get(row[0])
             if document is not None and document.status == "ready":
                 known[row[1]] = (codec.unpack_chunk(row[1:], document.id), document)
         return {chunk_id: known[chunk_id] for chunk_id in ids if chunk_id in known}
+
+    def chunks_at(self, places: Collection[tuple[str, int]], generation: int) -> dict[tuple[str, int], Chunk]:
+        wanted = [place for place in places if place[1] > 0]
+        if not wanted:
+            return {}
+        wanted += wanted[-1:] * (_room(len(wanted)) - len(wanted))
+        statement = _PLACES.format(",".join(["(?, ?)"] * len(wanted)))
+        found = self._quick(statement, list(chain.from_iterable(wanted)))
+        chunks = (chunk for chunk, _ in self.hydrate({chunk_id for (chunk_id,) in found}, generation).values())
+        return {(chunk.document_id, chunk.sequence): chunk for chunk in chunks}
 
     def _documents_by_key(self, keys: set[int], generation: int) -> dict[int, Document]:
         if generation != self._known_generation:
@@ -332,7 +344,7 @@ class SqlDocuments:
 
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         query = (
-            select(chunks.c.document_key, *_CHUNK_COLUMNS)
+            select(chunks.c.document_key, *codec.CHUNK_COLUMNS)
             .join(documents, documents.c.key == chunks.c.document_key)
             .where(documents.c.status == "ready")
             .order_by(chunks.c.id)
@@ -344,6 +356,15 @@ class SqlDocuments:
                 for row in rows:
                     document = owners[row[0]]
                     yield document, codec.unpack_chunk(row[1:], document.id)
+
+    def entries_after(self, after: int) -> Iterator[LexicalEntry]:
+        while rows := self._quick(_ENTRIES, (after,)):
+            # Read with its chunks: what is remembered of a document may be of an older version.
+            width = len(_ENTRY)
+            owners = {key: _document(row) for key, row in {row[width]: row[width:] for row in rows}.items()}
+            for row in rows:
+                yield codec.lexical_entry(owners[row[width]], *row[:width])
+            after = rows[-1][0]
 
     def counts(self, space: str) -> dict[str, int]:
         with self.engine.connect() as connection:
@@ -366,14 +387,14 @@ class SqlDocuments:
         wanted: dict[str, str] = {}
         is_ready = documents.c.status == "ready"
         added = (documents.c.source != "") | documents.c.parent_id.is_not(None)
-        figures = select(chunks.c.details, documents.c.name).join(documents, documents.c.key == chunks.c.document_key)
+        figures = select(images.c.file, documents.c.name).join(documents, documents.c.key == images.c.document_key)
         with self.engine.connect() as connection:
             for content_hash, name in connection.execute(
                 select(documents.c.content_hash, documents.c.name).where(is_ready, added)
             ):
                 wanted.setdefault(content_hash, name)
-            for details, name in connection.execute(figures.where(chunks.c.kind == "figure", is_ready)):
-                wanted.setdefault(orjson.loads(details)["image"] or "", f"a figure of {name}")
+            for file, name in connection.execute(figures.where(is_ready)):
+                wanted.setdefault(file, f"a figure of {name}")
         wanted.pop("", None)
         return wanted
 
@@ -382,7 +403,9 @@ def library_state(rows: Iterable[Any]) -> LibraryState:
     """From the rows of the table `state`."""
     values: dict[str, str] = dict(rows)
     generation, epoch, lexical = (int(values.get(name, 0)) for name in ("generation", "epoch", "lexical"))
-    return LibraryState(generation, epoch, values.get("space", ""), lexical)
+    # Before it was written down, every chunk was in the lexical index.
+    folded = int(values.get("folded") or int(values.get("next_chunk", 1)) - 1)
+    return LibraryState(generation, epoch, values.get("space", ""), lexical, folded)
 
 
 def document_conditions(scope: Scope) -> list[Any]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from refdesk.disk import damage
 from refdesk.ports import Embedder
 from refdesk.records import Damage, LexicalEntry
-from refdesk.store.rows import lexical_entry
 from refdesk.store_ports import ChunkStore, Files, IndexWriter, Jobs, LibraryWriter
 from refdesk.types import Finding
 
@@ -56,11 +56,8 @@ class Maintenance:
 
     def _entries(self, total: int, report: Report) -> Iterator[list[LexicalEntry]]:
         done = 0
-        for batch in _batches(self._chunks.all_chunks(), _BATCH * 8):
-            yield [
-                lexical_entry(document, document.id, chunk.id, chunk.kind, chunk.pages, chunk.context, chunk.text)
-                for document, chunk in batch
-            ]
+        for batch in _batches(self._chunks.entries_after(0), _BATCH * 8):
+            yield batch
             done += len(batch)
             report(done, total)
 
@@ -77,7 +74,7 @@ class Maintenance:
         with self._writer.locked(repair=False):
             return list(self._findings())
 
-    def check_files(self, uploads: Jobs) -> list[Finding]:
+    def check_files(self, jobs: Jobs) -> list[Finding]:
         """Compares originals and uploads with their hashes; reads all of them, and nobody waits for it."""
         damaged = damaged_originals(self._chunks, self._files)
         if damaged:  # one that was replaced or removed meanwhile is no damage
@@ -85,7 +82,7 @@ class Maintenance:
                 damaged = damaged_originals(self._chunks, self._files)
         return [
             _finding("originals", damaged, "add those files again, or restore a backup with `refdesk restore FILE`"),
-            _finding("uploads", uploads.damaged(), "upload those files again"),
+            _finding("uploads", damaged_uploads(jobs, self._files), "upload those files again"),
         ]
 
     def _findings(self) -> Iterator[Finding]:
@@ -127,6 +124,14 @@ def damaged_originals(chunks: ChunkStore, files: Files) -> list[Damage]:
     """Of documents and of the pictures cut out of them; a text that a program added has no original."""
     found = [(name, files.damage(content_hash)) for content_hash, name in chunks.wanted_files().items()]
     return [Damage(name, what) for name, what in found if what]
+
+
+def damaged_uploads(jobs: Jobs, files: Files) -> list[Damage]:
+    """Those that wait to be added, or may be tried again, and cannot be."""
+    waiting = [job for job in jobs.all().values() if job.status != "ready"]
+    found = [(job, damage(files.staged(job.id), job.content_hash)) for job in waiting]
+    left = jobs.all()  # one that was added meanwhile is no damage
+    return [Damage(job.name, what) for job, what in found if what and left.get(job.id, job).status == job.status]
 
 
 def _finding(title: str, damaged: Sequence[Damage], advice: str) -> Finding:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from refdesk.errors import NotFound, UsageError
 from refdesk.ports import Embedded
-from refdesk.records import LibraryState, Move, PageText, lies_within
-from refdesk.store.rows import lexical_entry, now
+from refdesk.records import LexicalEntry, LibraryState, Move, PageText, lies_within
+from refdesk.store.rows import lexical_entries, now
 from refdesk.store_ports import WHOLE_LIBRARY, Files, IndexWriter, Ready, other_embedder
 from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Geometry, Outcome, Range, Scope, Status
 
@@ -129,9 +129,6 @@ class MemoryDocuments:
     def children(self, parent_id: str) -> list[Document]:
         return [one.document for one in self.rows.values() if one.document.parent_id == parent_id]
 
-    def unfinished(self) -> list[tuple[Document, str]]:
-        return [(one.document, one.owner) for one in self.rows.values() if one.is_unfinished]
-
     def pages(self, document_id: str, number: int | None = None) -> list[PageText]:
         row = self.rows.get(document_id)
         return [one for one in row.pages if number is None or one.page.number == number] if row else []
@@ -150,7 +147,7 @@ class MemoryDocuments:
     # chunks
 
     def state(self) -> LibraryState:
-        return LibraryState(self.generation, self.epoch, self.space, self.lexical)
+        return LibraryState(self.generation, self.epoch, self.space, self.lexical, self.next_chunk - 1)
 
     check = state
 
@@ -168,12 +165,21 @@ class MemoryDocuments:
         known = {chunk.id: (chunk, document) for document, chunk in self.all_chunks()}
         return {chunk_id: known[chunk_id] for chunk_id in ids if chunk_id in known}
 
+    def chunks_at(self, places: Collection[tuple[str, int]], generation: int) -> dict[tuple[str, int], Chunk]:
+        known = {(document.id, chunk.sequence): chunk for document, chunk in self.all_chunks()}
+        return {place: known[place] for place in places if place in known}
+
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         with self.lock:
             ready = [one for one in self.rows.values() if one.document.status == "ready"]
             yield from sorted(
                 ((one.document, chunk) for one in ready for chunk in one.chunks), key=lambda pair: pair[1].id
             )
+
+    def entries_after(self, after: int) -> Iterator[LexicalEntry]:
+        for document, chunk in self.all_chunks():
+            if chunk.id > after:
+                yield from lexical_entries(document, [chunk], chunk.id)
 
     def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
         first, last = scope.pages or (0, 0)
@@ -332,11 +338,7 @@ class MemoryWriter:
         document, first = row.document, self._documents.next_chunk
         row.chunks = [replace(one, id=first + place, document_id=document.id) for place, one in enumerate(chunks)]
         self._documents.next_chunk += len(chunks)
-        entries = [
-            lexical_entry(document, document.id, one.id, one.kind, one.pages, one.context, one.text)
-            for one in row.chunks
-        ]
-        self._index.write(entries, gone)
+        self._index.write(lexical_entries(document, row.chunks, first), gone)
 
     def _keep_children(self, parent: Document, ready: Ready) -> None:
         known = {one.name: self._documents.rows[one.id] for one in self._documents.children(parent.id)}

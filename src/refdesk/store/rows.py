@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
@@ -17,7 +18,7 @@ from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, 
 from refdesk.errors import NotFound
 from refdesk.records import LexicalEntry
 from refdesk.store.database import SqlStatement
-from refdesk.store.schema import chunks, documents, dropped, pages, state
+from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, state
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Prepared, Sentence, Span
 
@@ -36,8 +37,6 @@ def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]
         "spans": [[s.start, s.end, s.origin, s.page, None if s.box is None else _pack_box(s.box)] for s in chunk.spans],
         "sentences": [[s.start, s.end, s.page, [[b.page, *_pack_box(b)] for b in s.boxes]] for s in chunk.sentences],
         "keywords": chunk.keywords,
-        "entities": chunk.entities,
-        "image": chunk.image,
     }
     return {
         "id": chunk_id,
@@ -52,6 +51,20 @@ def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]
         "summary": chunk.summary,
         "details": orjson.dumps(details),
     }
+
+
+def pack_entities(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
+    return [
+        {"chunk_id": chunk_id, "place": place, "name": name, "kind": ""} for place, name in enumerate(chunk.entities)
+    ]
+
+
+def pack_image(chunk: Chunk, chunk_id: int, document_key: int) -> list[dict[str, Any]]:
+    if chunk.image is None:
+        return []
+    place = chunk.boxes[0] if chunk.boxes else (chunk.page, None, None, None, None)
+    row = {"chunk_id": chunk_id, "document_key": document_key, "file": chunk.image}
+    return [row | dict(zip(Box._fields, place, strict=True))]
 
 
 class Rows(Sequence[_T]):
@@ -110,9 +123,17 @@ def _sentence(row: list[Any]) -> Sentence:
     return Sentence(start, end, page, tuple(map(Box._make, boxes)))
 
 
+_NAMES = select(func.json_group_array(entities.c.name)).where(entities.c.chunk_id == chunks.c.id)
+CHUNK_COLUMNS = (
+    *(chunks.c[name] for name in ("id", "sequence", "kind", "token_count", "text", "context", "summary", "details")),
+    _NAMES.correlate(chunks).scalar_subquery().label("entities"),  # one read for both
+    select(images.c.file).where(images.c.chunk_id == chunks.c.id).correlate(chunks).scalar_subquery().label("image"),
+)
+
+
 def unpack_chunk(row: Any, document_id: str) -> Chunk:
-    """A row of (id, sequence, kind, token_count, text, context, summary, details)."""
-    chunk_id, sequence, kind, token_count, text, context, summary, details = row
+    """A row of `CHUNK_COLUMNS`."""
+    chunk_id, sequence, kind, token_count, text, context, summary, details, names, image = row
     more = orjson.loads(details)
     return Chunk(
         document_id=document_id,
@@ -127,8 +148,8 @@ def unpack_chunk(row: Any, document_id: str) -> Chunk:
         context=context,
         summary=summary,
         keywords=tuple(more["keywords"]),
-        entities=tuple(more["entities"]),
-        image=more["image"],
+        entities=tuple(orjson.loads(names)) if names != "[]" else (),
+        image=image,
         id=chunk_id,
     )
 
@@ -142,6 +163,8 @@ _PLAIN = [one.name for one in fields(Document) if one.name not in _PACKED]
 
 
 def unpack_document(row: Any) -> Document:
+    """From a mapping, or a row of any kind, that has every column."""
+    row = row if isinstance(row, Mapping) else row._asdict()
     metadata, notes = orjson.loads(row["metadata"]), tuple(orjson.loads(row["notes"]))
     return Document(**{name: row[name] for name in _PLAIN}, metadata=metadata, notes=notes)
 
@@ -239,6 +262,9 @@ def document_values(document: Document, modified: float) -> dict[str, Any]:
     }
 
 
+DocumentRow = namedtuple("DocumentRow", [column.name for column in documents.c])  # type: ignore[misc]
+
+
 def find(connection: Connection, document: Document) -> Any:
     """The row that stands for the same thing: the same file, the same attachment, or the same name of a text."""
     if document.id:
@@ -249,7 +275,8 @@ def find(connection: Connection, document: Document) -> Any:
         found = _FILE.run(connection, collection=document.collection, source=document.source)
     else:
         found = _TEXT.run(connection, collection=document.collection, source="", name=document.name)
-    return found.first()
+    row = found.fetchone()
+    return None if row is None else DocumentRow._make(row)
 
 
 def in_place(row: Any, prepared: Prepared) -> Prepared:
@@ -279,7 +306,7 @@ def upsert(
     for emptying in _EMPTY:
         emptying.run(connection, of=row.key)
     _REPLACE.run(connection, replaced=row.key, **values)
-    stored = unpack_document(values | {name: row._mapping[name] for name in _KEPT_COLUMNS})
+    stored = unpack_document(values | {name: getattr(row, name) for name in _KEPT_COLUMNS})
     return int(row.key), stored, "replaced" if row.status == "ready" else "added"
 
 
@@ -351,16 +378,16 @@ class Kept:
 def kept_files(connection: Connection, keys: Sequence[int] | None = None) -> Kept:
     """What these documents need; without keys, what all do."""
     added = select(documents.c.content_hash, documents.c.format)
-    cut_out = select(chunks.c.details).where(chunks.c.kind == "figure")
+    cut_out = select(images.c.file)
     originals: set[str] = set()
     pictures: set[str] = set()
     for some in [None] if keys is None else [keys[at : at + _SOME] for at in range(0, len(keys), _SOME)]:
         these = added if some is None else added.where(documents.c.key.in_(some))
         for content_hash, format in connection.execute(these):
             (pictures if format == "image" else originals).add(content_hash)
-        figures = cut_out if some is None else cut_out.where(chunks.c.document_key.in_(some))
-        pictures.update(orjson.loads(details)["image"] or "" for details in connection.execute(figures).scalars())
-    return Kept(frozenset(originals - {""}), frozenset(pictures - {""}))
+        figures = cut_out if some is None else cut_out.where(images.c.document_key.in_(some))
+        pictures.update(connection.execute(figures).scalars())
+    return Kept(frozenset(originals - {""}), frozenset(pictures))
 
 
 def unused(connection: Connection, before: Kept) -> set[str]:
@@ -370,8 +397,8 @@ def unused(connection: Connection, before: Kept) -> set[str]:
     for at in range(0, len(hashes), _SOME):
         used = select(documents.c.content_hash).where(documents.c.content_hash.in_(hashes[at : at + _SOME]))
         left.difference_update(connection.execute(used).scalars())
-    if left & before.pictures:  # the same picture may have been cut out of another document: all have to be looked at
-        left -= kept_files(connection).pictures
+        cut_out = select(images.c.file).where(images.c.file.in_(hashes[at : at + _SOME]))
+        left.difference_update(connection.execute(cut_out).scalars())
     return left
 
 
@@ -379,22 +406,23 @@ def by_key(connection: Connection, key: int) -> Document:
     return unpack_document(connection.execute(select(documents).where(documents.c.key == key)).mappings().one())
 
 
-def entries(prepared: Prepared, document_id: str, start: int) -> Iterator[LexicalEntry]:
-    document = prepared.document
-    for place, chunk in enumerate(prepared.chunks):
-        yield lexical_entry(document, document_id, start + place, chunk.kind, chunk.pages, chunk.context, chunk.text)
+def lexical_entries(document: Document, made: Sequence[Chunk], start: int) -> Iterator[LexicalEntry]:
+    """A document's chunks for the lexical index, numbered from `start`."""
+    for chunk_id, chunk in enumerate(made, start):
+        first, last = min(chunk.pages), max(chunk.pages)
+        yield lexical_entry(document, chunk_id, chunk.kind, first, last, chunk.context, chunk.text)
 
 
 def lexical_entry(
-    document: Document, document_id: str, chunk_id: int, kind: str, on: Sequence[int], context: str, text: str
+    document: Document, chunk_id: int, kind: str, first_page: int, last_page: int, context: str, text: str
 ) -> LexicalEntry:
     return LexicalEntry(
         chunk_id=chunk_id,
-        document_id=document_id,
+        document_id=document.id,
         collection=document.collection,
         kind=kind,
-        first_page=min(on),
-        last_page=max(on),
+        first_page=first_page,
+        last_page=last_page,
         date=document.date,
         metadata=tuple(document.metadata.items()),
         terms=terms(f"{context}\n{text}", document.language),
@@ -408,7 +436,8 @@ def set_state(connection: Connection, name: str, value: str) -> None:
 
 def state_text(connection: Connection, name: str) -> str:
     """A value that is kept; "" before it was."""
-    return str(_STATE.run(connection, of=name).scalar() or "")
+    found = _STATE.run(connection, of=name).fetchone()
+    return str(found[0]) if found else ""
 
 
 def state_number(connection: Connection, name: str) -> int:

@@ -28,7 +28,7 @@ _Key = BigInteger().with_variant(Integer(), "sqlite")
 state = Table(
     "state",
     metadata,
-    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space, settings, cache, keys
+    Column("name", String(40), primary_key=True),  # generation, epoch, next_chunk, space, settings, cache, keys, jobs
     Column("value", Text, nullable=False),
 )
 
@@ -97,11 +97,53 @@ chunks = Table(
     Column("text", Text, nullable=False),
     Column("context", Text, nullable=False),
     Column("summary", Text, nullable=False),
-    Column(
-        "details", LargeBinary, nullable=False
-    ),  # JSON: heading path, pages, spans, sentences, keywords, entities, image
+    Column("details", LargeBinary, nullable=False),  # JSON: heading path, pages, spans, sentences, keywords
     Index("chunks_by_document", "document_key", "sequence"),
     Index("chunks_by_kind", "kind"),
+)
+
+# What a chunk names, in the order of its text.
+entities = Table(
+    "entities",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("kind", String(40), nullable=False, server_default=""),  # "": nobody has told yet
+    PrimaryKeyConstraint("chunk_id", "place"),
+    Index("entities_by_name", "name"),
+    sqlite_with_rowid=False,
+)
+
+# What a chunk says of two of them; nothing reads relations out of chunks yet.
+relations = Table(
+    "relations",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("predicate", Text, nullable=False),
+    Column("object", Text, nullable=False),
+    PrimaryKeyConstraint("chunk_id", "place"),
+    Index("relations_by_subject", "subject"),
+    Index("relations_by_object", "object"),
+    sqlite_with_rowid=False,
+)
+
+# Figures that were cut out of a page; a chunk of kind figure has one.
+images = Table(
+    "images",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    Column("page", Integer, nullable=False),
+    Column("x", Float),  # its box in per cent of the page; None of formats without pages
+    Column("y", Float),
+    Column("width", Float),
+    Column("height", Float),
+    Column("file", String(64), nullable=False),  # the hash of its content
+    Index("images_by_document", "document_key"),
+    Index("images_by_file", "file"),
 )
 
 vectors = Table(
@@ -125,6 +167,39 @@ dropped = Table(
     Column("first_chunk", BigInteger, primary_key=True, autoincrement=False),
     Column("last_chunk", BigInteger, nullable=False),
     Column("purged", Integer, nullable=False, default=0),  # 1: gone from the lexical index too
+)
+
+# What is to be added, by whom, and how far it has come; a row of the kind `run` is a process at work, and its lease.
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(80), primary_key=True),
+    Column("kind", String(12), nullable=False),
+    Column("status", String(12), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("collection", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("document_id", String(32), nullable=False),
+    Column("content_hash", String(64), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("metadata", Text, nullable=False),  # JSON
+    Column("password", Text),  # until the file was read
+    Column("owner", String(80), nullable=False),  # the id of a key; "" is who sits at the machine
+    Column("worker", String(80), nullable=False),  # the id of the run that has taken it; "" when it is free
+    Column("lease_until", Float, nullable=False),  # of a run, in seconds since 1970
+    Column("attempts", Integer, nullable=False),
+    Column("pages_done", Integer, nullable=False),
+    Column("pages_total", Integer, nullable=False),
+    Column("chunks_done", Integer, nullable=False),
+    Column("chunks_total", Integer, nullable=False),
+    Column("seconds_left", Float),
+    Column("outcome", String(12), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("updated_at", String(32), nullable=False),
+    Index("jobs_by_kind", "kind", "status", "created_at"),
+    Index("jobs_by_worker", "worker"),
 )
 
 # --- what asking remembers -------------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
 """The one writer: how a document becomes visible, and how it goes, so that a kill at any point does no harm.
 
-    1. reserve ids, and list them as dropped      (transaction; nobody sees them)
-    2. write them to the lexical index            (its own durable commit)
-    3. rows of the document, ids taken off the list, replaced ids put on it, generation + 1   (transaction)
-    4. purge what is on the list from the lexical index
+    1. rows of the document, replaced ids put on the list of dropped ones, generation + 1   (transaction)
+    2. within it, when many chunks are in SQL alone: all of them into the lexical index      (its own durable commit),
+       and the last of their ids noted as `folded`
+    3. purge what is on the list from the lexical index
 
-Killed before 3: the ids are still listed, and the next writer purges them. Killed after 3: the document is there whole.
-Vectors need no step of their own: readers take them from SQL.
+Readers take vectors, and the terms of chunks after the folded ones, from SQL, and of the lexical index no later ids.
+Killed within 1 or 2: nobody finds what was written there, and the next fold overwrites it. Killed after: it is there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, bindparam, delete, insert, literal, select, update
+from sqlalchemy import Connection, Engine, delete, insert, literal, select, update
 from sqlalchemy.exc import DatabaseError
 
 from refdesk.disk import FILE, explain
@@ -36,14 +36,12 @@ from refdesk.store.rows import (
     by_key,
     document_values,
     drop_chunks,
-    drop_ids,
-    entries,
     family,
     find,
     in_place,
     keep_children,
     kept_files,
-    lexical_entry,
+    lexical_entries,
     now,
     remove_family,
     row_of,
@@ -53,7 +51,7 @@ from refdesk.store.rows import (
     unused,
     upsert,
 )
-from refdesk.store.schema import chunks, documents, dropped, pages, vectors
+from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, relations, vectors
 from refdesk.store_ports import Files, IndexWriter, Ready, other_embedder
 from refdesk.types import UNFINISHED, Chunk, Document, Outcome
 
@@ -144,13 +142,6 @@ def _is_taken(collection: str, name: str) -> UsageError:
     return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name for one")
 
 
-def moved_entries(row: Any, found: Sequence[Chunk], collection: str, start: int) -> Iterator[LexicalEntry]:
-    """A document's chunks for the lexical index, in their new collection and numbered from `start`."""
-    document: Document = codec.unpack_document({**row._mapping, "collection": collection})
-    for place, chunk in enumerate(found):
-        yield lexical_entry(document, document.id, start + place, chunk.kind, chunk.pages, chunk.context, chunk.text)
-
-
 def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
     """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
     # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
@@ -158,15 +149,13 @@ def move_rows(connection: Connection, row: Any, collection: str, start: int) -> 
     values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
     if row.last_chunk >= row.first_chunk:
         shift = start - row.first_chunk
-        own = chunks.c.id.between(row.first_chunk, row.last_chunk)
-        columns = [column for column in chunks.c if column.name != "id"]
-        copied = select(chunks.c.id + literal(shift), *columns).where(own)
-        connection.execute(insert(chunks).from_select(["id", *(column.name for column in columns)], copied))
-        held = vectors.c.chunk_id.between(row.first_chunk, row.last_chunk)
-        names = ["space", "chunk_id", "vector", "sentences"]
-        shifted = select(vectors.c.space, vectors.c.chunk_id + literal(shift), vectors.c.vector, vectors.c.sentences)
-        connection.execute(insert(vectors).from_select(names, shifted.where(held)))
-        connection.execute(delete(chunks).where(own))  # and with them their vectors
+        for table in (chunks, vectors, entities, relations, images):
+            number = chunks.c.id if table is chunks else table.c.chunk_id
+            others = [column for column in table.c if column is not number]
+            copied = select(number + literal(shift), *others).where(number.between(row.first_chunk, row.last_chunk))
+            connection.execute(insert(table).from_select([number, *others], copied))
+        # And with them what belongs to them.
+        connection.execute(delete(chunks).where(chunks.c.id.between(row.first_chunk, row.last_chunk)))
         drop_chunks(connection, row)
         values |= {"first_chunk": start, "last_chunk": row.last_chunk + shift}
     _change(connection, row, **values)
@@ -178,8 +167,9 @@ def _change(connection: Connection, row: Any, **values: Any) -> None:
 
 # What a store runs, whatever the number of its documents.
 _PAGES, _CHUNKS, _VECTORS = SqlStatement(insert(pages)), SqlStatement(insert(chunks)), SqlStatement(insert(vectors))
-_UNDROP = SqlStatement(delete(dropped).where(dropped.c.first_chunk == bindparam("first")))
+_ENTITIES, _IMAGES = SqlStatement(insert(entities)), SqlStatement(insert(images))
 
+LAST_ID = 2**53  # greater than any
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
 Item = TypeVar("Item")
 LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
@@ -273,18 +263,17 @@ class SqlWriter:
                     known |= {"modified": modified, "size": document.size, "source": document.source}
                 _change(connection, row, **known)
             kept = find(connection, document)
-        return codec.unpack_document(kept._mapping)
+        return codec.unpack_document(kept)
 
     def store(self, batch: Sequence[Ready]) -> list[tuple[Document, Outcome]]:
         if not batch:
             return []
         with self.locked():
-            total = sum(len(ready.prepared.chunks) for ready in batch)
-            first = self._reserve(total)
-            starts = accumulate((len(ready.prepared.chunks) for ready in batch), initial=first)
-            numbered = list(zip(batch, starts, strict=False))
             self._keep_files(batch)
             with self._engine.begin() as connection:
+                first = self._number(connection, sum(len(ready.prepared.chunks) for ready in batch))
+                starts = accumulate((len(ready.prepared.chunks) for ready in batch), initial=first)
+                numbered = list(zip(batch, starts, strict=False))
                 # All are looked up before any is written: they are different documents.
                 rows = [find(connection, ready.prepared.document) for ready in batch]
                 before = kept_files(connection, _keys(connection, rows)) | _brought(batch)
@@ -294,10 +283,14 @@ class SqlWriter:
                     for place, (ready, start) in coming.items()
                 }
                 # Rows first, index second, commit last: the index must know the ids the rows were given.
-                self._index.write(
-                    entry
-                    for place, (ready, start) in coming.items()
-                    for entry in entries(ready.prepared, owners[place][1].id, start)
+                self._fold(
+                    connection,
+                    first,
+                    (
+                        entry
+                        for place, (ready, start) in coming.items()
+                        for entry in lexical_entries(owners[place][1], ready.prepared.chunks, start)
+                    ),
                 )
                 self._insert_content(
                     connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
@@ -305,12 +298,10 @@ class SqlWriter:
                 for place, (ready, _) in coming.items():
                     if ready.children or rows[place] is not None:
                         keep_children(connection, owners[place][1].id, ready.children, ready.owner)
-                _UNDROP.run(connection, first=first)
                 bump(connection, "generation")
                 gone = unused(connection, before)
             self._files.remove(gone)
             self._purge()
-            self._index.merge()
         stored: dict[int, tuple[Document, Outcome]] = {
             place: (document, outcome) for place, (_, document, outcome) in owners.items()
         }
@@ -332,7 +323,7 @@ class SqlWriter:
                     bump(connection, "generation")
                     gone = unused(connection, before)
                 self._files.remove(gone)
-                went += [codec.unpack_document(row._mapping) for row in rows]
+                went += [codec.unpack_document(row) for row in rows]
             with suppress(OSError, ValueError, LibraryError):  # they are gone; the next writer takes this step too
                 self._purge()
         return went
@@ -358,31 +349,37 @@ class SqlWriter:
                 self._move(some)
             if going:
                 self._purge()
-                self._index.merge()
             with self._engine.connect() as connection:
-                return [codec.unpack_document(row_of(connection, one.document_id)._mapping) for one in moves]
+                return [codec.unpack_document(row_of(connection, one.document_id)) for one in moves]
 
     def _move(self, going: Sequence[Departure]) -> None:
         relatives = [(row, one.to.collection) for one in going for row in one.rows]
         sizes = [row.last_chunk - row.first_chunk + 1 for row, _ in relatives]
-        first = self._reserve(sum(sizes))
-        placed = [
-            (row, collection, start)
-            for (row, collection), start in zip(relatives, accumulate(sizes, initial=first), strict=False)
-        ]
         with self._engine.begin() as connection:
+            first = self._number(connection, sum(sizes))
+            placed = [
+                (row, collection, start)
+                for (row, collection), start in zip(relatives, accumulate(sizes, initial=first), strict=False)
+            ]
             # Rows first, index second, commit last, as in a store.
             for row, collection, start in placed:
                 move_rows(connection, row, collection, start)
             for one in going:
                 if one.to.name:
                     _change(connection, one.rows[0], name=one.to.name)
-            self._index.write(
-                entry
-                for row, collection, start in placed
-                for entry in moved_entries(row, self._documents.chunks_of(row.id), collection, start)
+            self._fold(
+                connection,
+                first,
+                (
+                    entry
+                    for row, collection, start in placed
+                    for entry in lexical_entries(
+                        replace(codec.unpack_document(row), collection=collection),
+                        self._documents.chunks_of(row.id),
+                        start,
+                    )
+                ),
             )
-            connection.execute(delete(dropped).where(dropped.c.first_chunk == first))
             bump(connection, "generation")
 
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
@@ -401,6 +398,7 @@ class SqlWriter:
         with self.locked(repair=False), self._engine.begin() as connection:
             set_state(connection, "space", space)
             set_state(connection, "lexical", str(lexical))
+            set_state(connection, "folded", str(state_number(connection, "next_chunk") - 1))
             connection.execute(delete(vectors).where(vectors.c.space != space))
             connection.execute(update(dropped).values(purged=1))
             bump(connection, "epoch")
@@ -424,15 +422,34 @@ class SqlWriter:
         elif space != self._space:
             raise other_embedder(space, self._space)
 
-    def _reserve(self, count: int) -> int:
-        """The first of so many new ids, which nobody finds until they are taken off the list of dropped ones."""
-        with self._engine.begin() as connection:
-            self._claim_space(connection)
-            first = state_number(connection, "next_chunk") or 1
-            set_state(connection, "next_chunk", str(first + count))
-            if count:
-                drop_ids(connection, first, first + count - 1)
+    def _number(self, connection: Connection, count: int) -> int:
+        """The first of so many new ids."""
+        self._claim_space(connection)
+        first = state_number(connection, "next_chunk") or 1
+        if not state_text(connection, "folded"):  # a new library, or one in which every chunk was indexed at once
+            set_state(connection, "folded", str(first - 1))
+        set_state(connection, "next_chunk", str(first + count))
         return first
+
+    def _fold(self, connection: Connection, first: int, new: Iterable[LexicalEntry]) -> None:
+        """Brings the terms of the chunks from `first` on, and of those in SQL alone, into the lexical index.
+
+        Few of them wait there for more: see `LocalIndex`.
+        """
+        folded, last = state_number(connection, "folded"), state_number(connection, "next_chunk") - 1
+        if last - folded <= self._index.tail_room:
+            return
+        later = dropped.c.first_chunk > folded
+        gone = connection.execute(select(dropped.c.first_chunk, dropped.c.last_chunk).where(later)).all()
+        waiting = (
+            entry
+            for entry in (self._documents.entries_after(folded) if first > folded + 1 else ())
+            if not any(begin <= entry.chunk_id <= end for begin, end in gone)
+        )
+        # What a killed writer has left there goes first.
+        self._index.write(chain(waiting, new), drop=[(folded + 1, LAST_ID)])
+        connection.execute(update(dropped).where(later).values(purged=1))
+        set_state(connection, "folded", str(last))
 
     def _keep_files(self, batch: Sequence[Ready]) -> None:
         for ready in batch:
@@ -446,6 +463,8 @@ class SqlWriter:
         page_rows: list[dict[str, Any]] = []
         chunk_rows: list[dict[str, Any]] = []
         vector_rows: list[dict[str, Any]] = []
+        entity_rows: list[dict[str, Any]] = []
+        image_rows: list[dict[str, Any]] = []
         for ready, key, start in batch:
             prepared = ready.prepared
             page_rows += [
@@ -463,15 +482,21 @@ class SqlWriter:
                 }
                 for page in prepared.pages
             ]
-            chunk_rows += [codec.pack_chunk(chunk, start + i, key) for i, chunk in enumerate(prepared.chunks)]
+            for chunk_id, chunk in enumerate(prepared.chunks, start):
+                chunk_rows.append(codec.pack_chunk(chunk, chunk_id, key))
+                entity_rows += codec.pack_entities(chunk, chunk_id)
+                image_rows += codec.pack_image(chunk, chunk_id, key)
             vector_rows += [_vector_row(self._space, start + i, one) for i, one in enumerate(ready.embedded)]
         _PAGES.run_many(connection, page_rows)
         _CHUNKS.run_many(connection, chunk_rows)
         _VECTORS.run_many(connection, vector_rows)
+        _ENTITIES.run_many(connection, entity_rows)
+        _IMAGES.run_many(connection, image_rows)
 
     def _purge(self) -> None:
-        """Takes every id on the list out of the lexical index."""
-        ranges = self._documents.dropped(unpurged=True)
+        """Takes every id on the list out of the lexical index, which holds none after the folded ones."""
+        folded = self._documents.state().folded
+        ranges = [(first, last) for first, last in self._documents.dropped(unpurged=True) if first <= folded]
         if ranges:
             self._index.write((), drop=ranges)
             with self._engine.begin() as connection:

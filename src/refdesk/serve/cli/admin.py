@@ -264,7 +264,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
         yield Finding("unfinished", True, f"{waiting} documents are unfinished: `refdesk add --resume` finishes them")
     try:
         yield from desk.maintenance.check()
-        yield from desk.maintenance.check_files(desk.spool)
+        yield from desk.maintenance.check_files(desk.jobs)
     except RefdeskError as error:
         yield Finding("indexes", False, str(error), error.hint)
 

@@ -112,7 +112,7 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
     caller.require("add")
     with ExitStack() as stack:
         settings = await in_thread(lambda: desk.settings)
-        form = await receive(request, desk.spool, stack, settings.max_upload_mb)
+        form = await receive(request, queue.receiving, stack, settings.max_upload_mb)
         if not form.files:
             raise UsageError("there is no file in the form", hint="put files in the field 'files'")
         collection = _place(caller, form.fields.get("collection", ""))
@@ -123,7 +123,7 @@ async def upload(request: Request, desk: Library, queue: Queue, caller: Who) -> 
             new = new_upload(
                 one.upload_id, one.name, collection, caller, size=one.size, metadata=metadata, password=password
             )
-            accepted.append(await asyncio.to_thread(desk.spool.accept, new, one.file))
+            accepted.append(await asyncio.to_thread(queue.accept, new, one.file))
     queue.wake()
     return reply({"uploads": [upload_json(one) for one in accepted]}, 202)
 
@@ -135,14 +135,14 @@ async def upload_url(desk: Library, queue: Queue, caller: Who, body: UrlIn) -> R
     collection = _place(caller, body.collection)
     settings = await in_thread(lambda: desk.settings)
     url = checked_url(body.url).geturl()
-    with desk.spool.receiving() as (upload_id, file):
+    with queue.receiving() as (upload_id, file):
         most, networks = settings.max_upload_mb << 20, checked_networks(settings.fetch_networks)
         fetched = await fetch(url, file, most_bytes=most, networks=networks)
         metadata = {"url": fetched.url} | checked_metadata(body.metadata)
         new = new_upload(
             upload_id, fetched.name, collection, caller, size=fetched.size, metadata=metadata, url=fetched.url
         )
-        accepted = await asyncio.to_thread(desk.spool.accept, new, file)
+        accepted = await asyncio.to_thread(queue.accept, new, file)
     queue.wake()
     return reply({"uploads": [upload_json(accepted)]}, 202)
 

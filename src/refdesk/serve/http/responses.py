@@ -13,9 +13,9 @@ from typing_extensions import TypedDict  # typing's own is not read by pydantic 
 from refdesk import access
 from refdesk.answer import Answer, Cached, Citation, Claim, Confidence, Role, Source, Sufficiency, Verification
 from refdesk.prompts import NOT_IN_DOCUMENTS
-from refdesk.types import Box, Document, Kind, Method, Upload
+from refdesk.types import INTERNAL, Box, Document, Job, Kind, Method
 
-SHAPES: dict[str, Any] = {"Answer": Answer, "Document": Document, "Upload": Upload}
+SHAPES: dict[str, Any] = {"Answer": Answer, "Document": Document, "Upload": Job}
 Value = bool | int | float | str
 Share = float | None  # from 0 to 1
 
@@ -60,11 +60,11 @@ PageText = shape(
 )
 Collection = shape("Collection", name=str, documents=int, may_edit=bool)
 CollectionList = shape("CollectionList", collections=many(Collection))
-UploadList = shape("UploadList", uploads=many(Upload))
+UploadList = shape("UploadList", uploads=many(Job))
 FailedExample = shape("FailedExample", name=str, reason=str)
 AddedExamples = shape(
     "AddedExamples",
-    **{"added": int, "failed": many(FailedExample), "waiting": int, "collection": str, "uploads": many(Upload)},
+    **{"added": int, "failed": many(FailedExample), "waiting": int, "collection": str, "uploads": many(Job)},
 )
 
 # Asking and searching
@@ -304,7 +304,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "KeptAnswer": {"feedback": many(Feedback)},
 }
 # Where a document lies on the server and whose upload it was are nobody else's business.
-HIDDEN: dict[str, tuple[str, ...]] = {"Document": ("source",), "Upload": ("owner", "password", "content_hash")}
+HIDDEN: dict[str, tuple[str, ...]] = {"Document": ("source",), "Upload": ("owner", *INTERNAL)}
 
 # What a field means, by its name or by its component and name.
 MEANINGS: dict[str, str] = {

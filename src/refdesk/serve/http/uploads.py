@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import IO, Annotated, Any, Protocol
+from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from python_multipart.exceptions import FormParserError
@@ -24,7 +24,7 @@ from refdesk.serve.http.requests import RetryIn, UploadId
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads
 from refdesk.trace import in_thread
-from refdesk.types import Upload
+from refdesk.types import Job
 
 FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
 EVENTS = returns_events(upload="Upload", error="ErrorEvent")
@@ -52,7 +52,7 @@ async def _uploads(request: Request) -> Uploads:
 Queue = Annotated[Uploads, Depends(_uploads)]
 
 
-def upload_json(upload: Upload) -> dict[str, Any]:
+def upload_json(upload: Job) -> dict[str, Any]:
     """As callers see it: whose key it was is nobody else's business."""
     found = upload.to_dict() | {"upload_id": upload.id}
     del found["owner"]
@@ -101,24 +101,19 @@ def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     return reply({"deleted": queue.forget(upload_id, caller).id})
 
 
-# How does a form with files come in? Piece by piece, straight to the spool: never whole in memory, never a path.
+# How does a form with files come in? Piece by piece, straight to where they wait: never whole in memory, never a path.
 
 MOST_FILES = 1000  # in one request
 MOST_FIELDS = 100
 LONGEST_FIELD = 100_000  # bytes
 MOST_BESIDE = 8 << 20  # bytes of a form that are in no file: its fields, headers, and what stands around them
 GATHER = 1 << 20  # bytes that are handed to the thread that writes, at a time
-
-
-class Spooling(Protocol):
-    """Where files go: an id, and a file that is gone after the block unless it was accepted."""
-
-    def receiving(self) -> AbstractContextManager[tuple[str, IO[bytes]]]: ...
+Receiving = Callable[[], AbstractContextManager[tuple[str, IO[bytes]]]]  # an id, and a file that goes if not accepted
 
 
 @dataclass(slots=True)
 class Received:
-    """A file of the form, in the spool and not accepted yet."""
+    """A file of the form, not accepted yet."""
 
     upload_id: str
     name: str
@@ -129,13 +124,13 @@ class Received:
 class Form:
     """What has come so far; `feed` is called in a thread, one piece after the other."""
 
-    def __init__(self, spool: Spooling, stack: ExitStack, content_type: str, most_mb: int) -> None:
+    def __init__(self, receiving: Receiving, stack: ExitStack, content_type: str, most_mb: int) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
             raise UsageError("send files as multipart/form-data", hint="put them in the field 'files'")
         self.fields: dict[str, str] = {}
         self.files: list[Received] = []
-        self._spool, self._stack, self._most_mb = spool, stack, most_mb
+        self._receiving, self._stack, self._most_mb = receiving, stack, most_mb
         self._is_whole = False
         self._parts = self._beside = 0
         self._header = [bytearray(), bytearray()]
@@ -189,7 +184,7 @@ class Form:
             return
         if len(self.files) >= MOST_FILES:
             raise TooLarge(f"a request may have {MOST_FILES:,} files", hint="send the rest in another request")
-        upload_id, file = self._stack.enter_context(self._spool.receiving())
+        upload_id, file = self._stack.enter_context(self._receiving())
         name = options[b"filename"].decode("utf-8", "replace").replace("%22", '"')  # as browsers write a quote
         self._file = Received(upload_id, name, file)
 
@@ -221,9 +216,9 @@ class Form:
         self._is_whole = True
 
 
-async def receive(request: Request, spool: Spooling, stack: ExitStack, most_mb: int) -> Form:
+async def receive(request: Request, receiving: Receiving, stack: ExitStack, most_mb: int) -> Form:
     """Reads a request's form; whatever of it is not accepted goes when the stack is closed."""
-    form = Form(spool, stack, request.headers.get("content-type", ""), most_mb)
+    form = Form(receiving, stack, request.headers.get("content-type", ""), most_mb)
     gathered = bytearray()
     stream = request.stream()
     try:
