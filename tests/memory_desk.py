@@ -41,6 +41,10 @@ KINDS = ("sql", "memory")
 EMBEDDER = OnnxEmbedder()
 
 
+async def _no_models_to_close() -> None:
+    """There is none."""
+
+
 class MemoryDesk(CallerDesk):
     def __init__(self) -> None:
         self.settings_store = MemorySettings(Settings().changed(SETTINGS))
@@ -77,7 +81,7 @@ class MemoryDesk(CallerDesk):
             self.feedback,
             self.maintenance.compact,
             self.settings_store.current,
-            NoModels().aclose,
+            _no_models_to_close,
         )
         super().__init__(parts, LOCAL)
 
