@@ -31,9 +31,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # What takes longest begins first: the tests of a file stay together, and nobody waits for the last of the long ones.
 LONGEST = (
-    *("golden", "page_interruptions", "page_ask", "page_rest", "http_documents", "adding", "cli", "http_serve"),
-    *("processes", "page_looks", "page_documents", "page_focus", "http_streams", "crash", "mcp", "restore", "moving"),
-    *("cli_text", "page_places", "http_figures", "failing_models", "uploads", "uploads_queue", "cli_ask", "docs"),
+    *("quality", "patterns", "processes", "http_documents", "page_interruptions", "page_documents", "golden", "adding"),
+    *("cli", "uploads", "page_ask", "mcp", "http_serve", "page_looks", "page_rest", "http_figures", "http_streams"),
+    *("cli_text", "page_places", "failing_models", "restore", "moving", "cli_ask", "page_focus", "crash", "trim"),
 )
 
 

@@ -33,22 +33,58 @@ _server.set_forkserver_preload(
 )
 
 
+class ForkedProcess:
+    """The part of `subprocess.Popen` that tests use."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], out: Path, error: Path) -> None:
+        self.args = ["refdesk", *arguments]
+        # A daemon ends with the tests, whatever becomes of them.
+        self._process = _server.Process(
+            target=_command, args=(arguments, dict(environment), Path.cwd(), out, error), daemon=True
+        )
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
 def run(arguments: Sequence[str], environment: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryDirectory() as folder:
-        process = _server.Process(target=_command, args=(arguments, dict(environment), Path.cwd(), Path(folder)))
-        process.start()
-        process.join(seconds)
-        if process.exitcode is None:
+        out, error = Path(folder, "out"), Path(folder, "error")
+        process = ForkedProcess(arguments, environment, out, error)
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
             process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(["refdesk", *arguments], seconds)
-        out, error = (Path(folder, name).read_text(encoding="utf-8") for name in ("out", "error"))
-        return subprocess.CompletedProcess(["refdesk", *arguments], process.exitcode, out, error)
+            raise
+        said = [path.read_text(encoding="utf-8") for path in (out, error)]
+        return subprocess.CompletedProcess(process.args, code, *said)
 
 
-def _command(arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, folder: Path) -> None:
-    for number, name in ((1, "out"), (2, "error")):
-        with (folder / name).open("wb") as file:
+def _command(arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, out: Path, error: Path) -> None:
+    for number, path in ((1, out), (2, error)):
+        with path.open("wb") as file:
             os.dup2(file.fileno(), number)
     os.chdir(cwd)
     os.environ.clear()

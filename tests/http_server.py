@@ -28,6 +28,7 @@ import httpx2
 import uvicorn
 from fastapi import FastAPI
 
+from forked import ForkedProcess
 from refdesk import Refdesk
 from refdesk.serve.http.app import create_app
 from refdesk.serve.http.limits import BoundedProtocol
@@ -35,6 +36,7 @@ from timing import PATIENCE_S
 
 REFDESK = Path(sys.executable).with_name("refdesk")
 Event = tuple[str, Any, str]  # name, data, id
+Process = ForkedProcess | subprocess.Popen[bytes]
 _logs: dict[int, IO[str]] = {}  # of the processes, by their ids
 
 
@@ -45,7 +47,7 @@ class Server:
     url: str
     client: httpx2.Client
     app: FastAPI | None = None
-    process: subprocess.Popen[str] | None = None
+    process: Process | None = None
 
     def log_at_end(self, seconds: float = 120.0) -> str:
         """What the process said on standard error, once it has ended."""
@@ -140,29 +142,29 @@ def served(library: Path, *arguments: str, port: int = 0, **environment: str) ->
             raise
 
 
-def start_serve(library: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+def start_serve(library: Path, *arguments: str, **environment: str) -> Process:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
-    # Not a pipe, which nobody reads and which then is full; closed with the process of the tests.
-    log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-    process = subprocess.Popen(
-        [str(REFDESK), "--library", str(library), "serve", *arguments],
-        env={**inherited, **environment},
-        stdout=subprocess.DEVNULL,
-        stderr=log,
-        text=True,
-    )
+    command = ["--library", str(library), "serve", *arguments]
+    # Not a pipe, which nobody reads and which then is full.
+    log = tempfile.NamedTemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed with the process of the tests
+    if "--workers" not in arguments:
+        process: Process = ForkedProcess(command, {**inherited, **environment}, Path(os.devnull), Path(log.name))
+    else:  # which start theirs from the program that was started
+        process = subprocess.Popen(
+            [str(REFDESK), *command], env={**inherited, **environment}, stdout=subprocess.DEVNULL, stderr=log
+        )
     _logs[process.pid] = log
     return process
 
 
-def said_by(process: subprocess.Popen[str]) -> str:
+def said_by(process: Process) -> str:
     """What a process of `start_serve` has said on standard error."""
     log = _logs[process.pid]
     log.seek(0)
     return log.read()
 
 
-def wait_for(url: str, process: subprocess.Popen[str], seconds: float = PATIENCE_S) -> float:
+def wait_for(url: str, process: Process, seconds: float = PATIENCE_S) -> float:
     """Seconds until the first byte came."""
     began = time.perf_counter()
 

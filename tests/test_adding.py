@@ -31,6 +31,7 @@ from library_samples import (
 )
 from refdesk.errors import UsageError
 from refdesk.types import Added, Progress
+from timing import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "documents"
 COMMAND = "from refdesk.serve.cli.documents import main; main()"
@@ -145,7 +146,7 @@ def test_watch_follows_changes(tmp_path: Path) -> None:
             assert wait_until(lambda: found_by(desk, word(1)) == [])
     finally:
         stop.set()
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert {"note-1.md": "removed"} in rounds
 
@@ -214,7 +215,7 @@ with Refdesk(sys.argv[1]) as desk:
     desk.add(sys.argv[2], on_added=lambda added: os._exit(9))
 """
     process = start(killed, tmp_path / "library", path)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 9
     with open_desk(tmp_path / "library") as desk:
         assert [(d.name, d.status) for d in desk.documents()] == [
@@ -373,7 +374,7 @@ def test_interrupted_add_keeps_what_is_finished(tmp_path: Path) -> None:
     with open_desk(library) as desk:
         assert wait_until(lambda: len(desk.documents(status="ready")) > 0)
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does it
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 130, errors
         assert "Traceback" not in errors and "Stopped" in errors
         assert wait_until(lambda: not left_behind(process.pid))

@@ -32,6 +32,7 @@ from refdesk.store.database import BackgroundWriter, open_database
 from refdesk.store.memory_records import MemoryAnswers
 from refdesk.store.schema import state
 from refdesk.store_ports import AnswerStore
+from timing import PATIENCE_S
 
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
 
@@ -281,7 +282,9 @@ time.sleep(float(sys.argv[2]))
 def test_a_program_that_ends_without_closing_keeps_its_answers(
     engine: Engine, store: AnswerStore, tmp_path: Path
 ) -> None:
-    subprocess.run([sys.executable, "-c", PUTS, str(tmp_path), "0"], check=True, timeout=60, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", PUTS, str(tmp_path), "0"], check=True, timeout=PATIENCE_S, capture_output=True
+    )
     assert store.get("first") is not None
 
 
@@ -291,7 +294,7 @@ def test_a_killed_program_loses_the_last_moment_at_most(engine: Engine, store: A
     assert process.stdout is not None and process.stdout.readline() == b"put\n"
     time.sleep(1.5)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_S)
     assert store.get("first") is not None
 
 

@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 from conftest import DOCUMENTS, REFDESK, run_refdesk
 from refdesk.serve.cli.documents import app
 from refdesk.serve.cli.main import LISTED
+from timing import PATIENCE_S
 
 COMMANDS = (
     "add",
@@ -310,7 +311,7 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path, arguments: list[str])
     running.stdout.close()
     assert running.stderr.read().decode() == ""
     running.stderr.close()
-    running.wait(60)
+    running.wait(PATIENCE_S)
 
 
 # looking after it

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import REFDESK, run_refdesk
+from timing import PATIENCE_S
 
 ODD = "7:x:4, A:100:B, [red]red[/red], [link=http://a.b]c[/link], C:\\[x] :smile: [b]"
 SENTENCE = f"The mooring code of the pilot boat is {ODD} on page\u00a0two of می\u200cخواهم."
@@ -126,6 +127,6 @@ def on_a_terminal(library: Path, *arguments: str) -> str:
         if not part:
             break
         parts.append(part)
-    running.wait(60)
+    running.wait(PATIENCE_S)
     os.close(ours)
     return b"".join(parts).decode()

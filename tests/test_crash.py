@@ -31,6 +31,7 @@ from library_samples import (
     write_notes,
 )
 from refdesk import Refdesk
+from timing import PATIENCE_S
 
 ROUNDS = int(os.environ.get("REFDESK_KILLS", "20"))  # `make slow` has fifty
 NOTES = 32
@@ -182,7 +183,7 @@ def test_killed_between_two_steps(change: str, small_library: Path, tmp_path: Pa
         library = tmp_path / str(number)
         shutil.copytree(small_library, library)
         process = start(DYING, library, json.dumps(point))
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 9, (point, errors)  # 0: the point was never reached
         with open_desk(library) as desk:
             assert_whole(desk)

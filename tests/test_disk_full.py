@@ -26,6 +26,7 @@ from library_samples import (
     write_notes,
 )
 from refdesk.errors import DiskFull, LibraryError
+from timing import PATIENCE_S
 
 BEFORE, AFTER = 10, 150
 ROOM = 700_000  # bytes left: enough to begin with, too little for the rest
@@ -170,7 +171,7 @@ desk.add_text("one", "The buoy zq1v0 was moored.")
 os._exit(9)
 """
     library = small_disk / "library"
-    start(killed, library).communicate(timeout=60)
+    start(killed, library).communicate(timeout=PATIENCE_S)
     assert (library / "library.db-wal").stat().st_size
     (library / "library.db-shm").unlink(missing_ok=True)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)

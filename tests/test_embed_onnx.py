@@ -21,6 +21,7 @@ from refdesk.errors import ModelError
 from refdesk.providers.embed import OnnxEmbedder
 from refdesk.providers.tokens import ASSETS, MODEL_FILE, TOKENIZER_FILE, ShippedTokenizer, well_formed
 from refdesk.types import Chunk, Sentence
+from timing import PATIENCE_S
 
 PINNED = json.loads(Path(__file__).with_name("embedding_vectors.json").read_text(encoding="utf-8"))
 PUMP = "The pump failed in March."
@@ -195,7 +196,7 @@ def test_importing_constructing_and_counting_do_not_load_the_model() -> None:
         "import sys; from refdesk.providers.embed import OnnxEmbedder; one = OnnxEmbedder();"
         "one.count_tokens(['a']); assert not {'tokenizers', 'onnxruntime'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(

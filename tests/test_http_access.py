@@ -12,6 +12,7 @@ import pytest
 
 from http_server import Server, serving
 from refdesk import Refdesk
+from timing import PATIENCE_S
 
 OPEN_NOTE = "The harbour office opens at eight. The lighthouse keeper is called Marten Oyelaran."
 SECRET_NOTE = "The salary of the harbour master is 91,500 crowns. The vault code word is Zephyrine."
@@ -262,7 +263,7 @@ def test_an_empty_list_of_collections_is_not_all_of_them(house: House) -> None:
 def test_who_follows_uploads_is_sent_away_with_his_key(house: House) -> None:
     key, secret = house.desk.keys.add("follower", "reader")
     headers = {"Authorization": f"Bearer {secret}"}
-    with house.server.client.stream("GET", "/api/uploads/events", headers=headers, timeout=10) as response:
+    with house.server.client.stream("GET", "/api/uploads/events", headers=headers, timeout=PATIENCE_S) as response:
         lines = response.iter_lines()
         next(lines)
         house.desk.keys.revoke(key.id)
@@ -273,7 +274,7 @@ def test_who_follows_uploads_is_sent_away_when_his_key_is_changed(house: House) 
     """He comes back as what he is now; an admin who is none any more would go on seeing everyone's."""
     key, secret = house.desk.keys.add("follower", "admin")
     headers = {"Authorization": f"Bearer {secret}"}
-    with house.server.client.stream("GET", "/api/uploads/events", headers=headers, timeout=10) as response:
+    with house.server.client.stream("GET", "/api/uploads/events", headers=headers, timeout=PATIENCE_S) as response:
         lines = response.iter_lines()
         next(lines)
         house.desk.keys.change(key.id, role="reader")

@@ -11,6 +11,7 @@ import pytest
 from http_server import Server, serving
 from refdesk import Refdesk
 from refdesk.serve.http import limits
+from timing import PATIENCE_S
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
 UNKNOWN = "Who won the chess championship in 1972?"
@@ -147,7 +148,7 @@ def test_a_body_that_is_not_sent_as_json(server: Server) -> None:
 def test_a_body_that_does_not_come_is_told_so(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SILENCE_S", 0.2)
     head = b"POST /api/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
         connection.sendall(head)
         heard = b"".join(iter(lambda: connection.recv(4096), b""))
     said = json.loads(heard.partition(b"\r\n\r\n")[2])

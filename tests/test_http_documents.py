@@ -19,6 +19,7 @@ from reportlab.pdfgen.canvas import Canvas
 from http_server import Server, read_events, served, serving
 from library_samples import open_desk, wait_until
 from refdesk import Refdesk
+from timing import PATIENCE_S
 
 NOTE = b"# Pilotage\n\nA pilot boards at the fairway buoy. The fee is 340 crowns."
 
@@ -100,7 +101,7 @@ def test_progress_comes_as_events(server: Server) -> None:
     thread = threading.Thread(target=follow)
     thread.start()
     send(server, ("torn.pdf", b"%PDF-1.7 torn"), ("long.md", b"The gauge stood at nine feet. " * 4000))
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     long = [one for one in seen if one["name"] == "long.md"]
     order = list(dict.fromkeys(one["status"] for one in long))
@@ -411,13 +412,13 @@ def test_a_server_ends_while_someone_follows_the_uploads(tmp_path: Path) -> None
         lines: list[str] = []
 
         def follow() -> None:
-            with httpx2.stream("GET", f"{server.url}/api/uploads/events", timeout=30) as response:
+            with httpx2.stream("GET", f"{server.url}/api/uploads/events", timeout=PATIENCE_S) as response:
                 lines.extend(response.iter_lines())
 
         thread = threading.Thread(target=follow)
         thread.start()
         assert wait_until(lambda: bool(lines))
-    thread.join(30)  # it is told; nobody waits for a reader who would stay for ever
+    thread.join(PATIENCE_S)  # it is told; nobody waits for a reader who would stay for ever
     assert not thread.is_alive() and any("server_stopping" in line for line in lines)
 
 

@@ -13,6 +13,7 @@ import pytest
 from http_server import Server, served, serving
 from refdesk import Refdesk
 from refdesk.serve.http.limits import MOST_BYTES, MOST_HEADERS, BoundedProtocol
+from timing import PATIENCE_S
 
 PIECE = b"a" * 65536
 BUFFERS = 16 << 20  # what both kernels may hold of what was sent and never read
@@ -34,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def sent_until_closed(server: Server, *pieces: bytes, then: bytes, others: bool = False) -> tuple[int, bytes]:
     """Sends the pieces and then one more again and again; how many bytes were taken, and what was answered."""
     count, said = 0, b""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
         try:
             for piece in (*pieces, *repeat(then, 2 * BUFFERS // len(then))):
                 connection.sendall(piece)
@@ -70,7 +71,7 @@ def test_endless_trailers_are_cut_off(server: Server) -> None:
 
 def test_what_is_too_long_or_too_many_is_said(server: Server) -> None:
     for head in (b"X: " + b"a" * MOST_BYTES, b"".join(b"x%d: a\r\n" % one for one in range(MOST_HEADERS + 1))):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
             connection.sendall(BEGUN + head[: MOST_BYTES - len(BEGUN)])
             said = connection.recv(65536)
         assert said.startswith(b"HTTP/1.1 431 ") and b'"code":"headers_too_large"' in said
@@ -87,7 +88,7 @@ def test_what_a_client_may_need_is_taken(server: Server) -> None:
 def test_requests_one_after_the_other_count_each_for_itself(server: Server) -> None:
     one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * (MOST_BYTES // 2) + b"\r\n\r\n"
     last = one.replace(b"X-Long", b"Connection: close\r\nX-Long")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
         connection.sendall(one * 4 + last)
         said = b""
         while part := connection.recv(65536):
@@ -97,9 +98,9 @@ def test_requests_one_after_the_other_count_each_for_itself(server: Server) -> N
 
 def test_a_head_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as desk, serving(desk, protocol=Hasty) as server:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
             connection.sendall(BEGUN)
             assert connection.recv(65536).startswith(b"HTTP/1.1 408 ")
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
             assert connection.recv(65536) == b""  # nothing was asked: closed without a word
         assert server.get("/healthz").status_code == 200

@@ -23,6 +23,7 @@ from refdesk.serve.http import limits as limits_module
 from refdesk.serve.http.guard import Guard
 from refdesk.serve.http.limits import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Limits, duration
 from refdesk.serve.http.uploads import Form
+from timing import PATIENCE_S
 from wire_server import WireServer
 
 ANNA, OTTO = Caller("k1", "anna", "reader"), Caller("k2", "otto", "reader")
@@ -259,7 +260,7 @@ def test_a_body_that_is_too_long(examples: Refdesk) -> None:
                 yield b"x" * 65536
 
         with contextlib.suppress(httpx2.TransportError):  # the server may close it in the middle of the body
-            assert server.post("/api/query", content=unannounced(), timeout=10).status_code == 413
+            assert server.post("/api/query", content=unannounced(), timeout=PATIENCE_S).status_code == 413
         assert server.get("/healthz").status_code == 200
 
 
@@ -268,7 +269,7 @@ def test_a_body_that_does_not_come(examples: Refdesk, monkeypatch: pytest.Monkey
     multipart = "multipart/form-data; boundary=x"
     with serving(examples) as server:
         for path, kind in (("/api/query", "application/json"), ("/api/documents", multipart)):
-            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
                 head = (
                     f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 99\r\n\r\n{{"
                 )

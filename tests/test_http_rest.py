@@ -24,6 +24,7 @@ from refdesk import Refdesk, Settings
 from refdesk.errors import AskError, DiskFull, LibraryDamaged, LibraryError, ModelError, RefdeskError
 from refdesk.serve.http.observe import JsonLines, _forget_the_dead
 from refdesk.serve.uploads import Uploads
+from timing import PATIENCE_S
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
 
@@ -230,7 +231,7 @@ def test_the_log_has_the_request_and_not_the_question(
         assert any(getattr(record, "question", "") == QUESTION for record in caplog.records)
 
 
-def _until(holds: Callable[[], object], seconds: float = 5.0) -> bool:
+def _until(holds: Callable[[], object], seconds: float = PATIENCE_S) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if holds():

@@ -122,7 +122,9 @@ def test_connections_that_come_at_once_are_dealt_out(two_workers: tuple[Server, 
     lines = ["GET /readyz HTTP/1.1", "Host: localhost", f"Authorization: Bearer {key}", "Connection: close", ""]
     with ExitStack() as stack:
         _processes(server, key, 2)
-        many = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 30)) for _ in range(100)]
+        many = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)) for _ in range(100)
+        ]
         for one in many:
             one.sendall("\r\n".join([*lines, ""]).encode())
         answers = [b"".join(iter(partial(one.recv, 65536), b"")) for one in many]

@@ -12,6 +12,7 @@ import pytest
 from http_server import Event, Server, read_events, serving
 from refdesk import Refdesk
 from refdesk.serve.http import sse
+from timing import PATIENCE_S
 from wire_server import WireServer
 
 TALK = "stopping"
@@ -108,7 +109,7 @@ def test_a_second_reader_follows_a_conversation_that_has_just_begun(server: Serv
         other.start()
         go_on.set()
         own = list(reading)
-        other.join(60)
+        other.join(PATIENCE_S)
     assert own[-1][0] == "done" and others[-1] == own[-1] and first in others
     assert len(model.requests) == 1 and messages(server)["running"] is None
 

@@ -98,7 +98,7 @@ def test_two_readers_of_one_stream(server: Server, model: WireServer) -> None:
         other = threading.Thread(target=lambda: others.extend(server.events("/api/chat/stream", BODY, last=first[2])))
         other.start()
         own = list(reading)
-        other.join(30)
+        other.join(PATIENCE_S)
     assert others == own
 
 
@@ -176,7 +176,7 @@ def test_what_a_killed_worker_had_open_is_not_counted_on(own_folder: Path, model
 
 def _open_streams(server: Server) -> float | None:
     try:
-        text = httpx2.get(f"{server.url}/metrics", timeout=5).text
+        text = httpx2.get(f"{server.url}/metrics", timeout=PATIENCE_S).text
     except httpx2.TransportError:
         return None  # of a worker that is starting
     return float(next(line.split()[-1] for line in text.splitlines() if line.startswith("refdesk_streams_open")))

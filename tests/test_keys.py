@@ -22,7 +22,7 @@ from refdesk.errors import NotFound
 from refdesk.store import keys as adapter
 from refdesk.store.database import PreparedReader, SqlStatement
 from refdesk.types import EVERYTHING
-from timing import statements, while_written
+from timing import PATIENCE_S, statements, while_written
 
 
 @pytest.fixture(params=KINDS)
@@ -270,7 +270,7 @@ class Held(PreparedReader):
         found = super().rows(statement, **values)
         if threading.current_thread() is self.stops and "digest" in statement.written(self.engine.dialect, values)[0]:
             self.has_read.set()
-            assert self.goes_on.wait(30)
+            assert self.goes_on.wait(PATIENCE_S)
         return found
 
 
@@ -300,11 +300,11 @@ def test_a_slow_thread_does_not_bring_back_a_revoked_key(desk: Refdesk) -> None:
     def let_the_slow_one_finish() -> None:
         if threading.current_thread() is not slow:
             reader.goes_on.set()
-            slow.join(30)
+            slow.join(PATIENCE_S)
 
     store._lock = Lingering(let_the_slow_one_finish)  # type: ignore[assignment]
     slow.start()
-    assert reader.has_read.wait(30)
+    assert reader.has_read.wait(PATIENCE_S)
     desk.keys.revoke("Anna")
     assert store.verify(secret) is None, "what this thread has read itself"
     assert [one.id if one else None for one in slow_said] == [key.id], "it asked before the key was revoked"

@@ -371,8 +371,8 @@ def test_time_out_to_the_first_word_and_between_words(server: WireServer, wire: 
 
 @BOTH
 def test_a_slow_stream_is_no_time_out(server: WireServer, wire: str) -> None:
-    server.say("a b c d e f", delay=0.4)
-    assert text_of(collect(make(server, wire, timeout_s=1.8))) == "a b c d e f"
+    server.say("a b c d e f", delay=0.7)
+    assert text_of(collect(make(server, wire, timeout_s=3.5))) == "a b c d e f"
 
 
 @pytest.mark.parametrize("sign", [b": keep-alive\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'])
@@ -386,8 +386,8 @@ def test_keep_alives_are_no_sign_of_life(server: WireServer, sign: bytes) -> Non
 def test_thoughts_are_a_sign_of_life(server: WireServer) -> None:
     thought = b'data: {"choices": [{"delta": {"reasoning": "hm"}}]}\n\n'
     answer = b'data: {"choices": [{"delta": {"content": "yes"}, "finish_reason": "stop"}]}\n\n'
-    server.raw(*[thought] * 5, answer, delay=0.4)
-    assert text_of(collect(make(server, timeout_s=1.8))) == "yes"
+    server.raw(*[thought] * 5, answer, delay=0.7)
+    assert text_of(collect(make(server, timeout_s=3.5))) == "yes"
 
 
 @BOTH

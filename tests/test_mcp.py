@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from conftest import REFDESK
 from refdesk import Refdesk
+from timing import PATIENCE_S
 
 QUESTION = "Within how many days are invoices payable?"
 Work = Callable[[Client], Awaitable[Any]]
@@ -49,14 +50,14 @@ def served(folder: Path, *options: str) -> Iterator[str]:
         yield said.split(" on ")[1].split(". Press Ctrl-C")[0]
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE_S)
 
 
 def over_http(address: str, work: Work, key: str = "") -> Any:
     async def run() -> Any:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
             Client(streamable_http_client(address, http_client=http), read_timeout_seconds=60) as client,
         ):
             return await work(client)
@@ -173,7 +174,7 @@ def test_standard_output_carries_the_protocol_and_nothing_else(own_folder: Path)
     messages = [json.loads(process.stdout.readline()) for _ in range(2)]
     assert [one["id"] for one in messages] == [1, 2]
     assert "[1]" in messages[1]["result"]["structuredContent"]["answer"]
-    rest, complaints = process.communicate(timeout=20)
+    rest, complaints = process.communicate(timeout=PATIENCE_S)
     assert rest == "" and complaints == "" and process.returncode == 0
 
 
@@ -216,7 +217,7 @@ def test_with_keys_http_needs_one_and_sees_what_it_may(own_folder: Path) -> None
 
 def test_on_the_network_it_needs_a_key_and_at_home_no_web_page_reaches_it(own_folder: Path) -> None:
     arguments = [str(REFDESK), "--library", str(own_folder), "mcp", "--http", "0", "--host", "0.0.0.0"]
-    refused = subprocess.run(arguments, env=environment(), capture_output=True, text=True, timeout=60)
+    refused = subprocess.run(arguments, env=environment(), capture_output=True, text=True, timeout=PATIENCE_S)
     assert refused.returncode == 2 and "there is no key" in refused.stderr
     with served(own_folder) as address:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

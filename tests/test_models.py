@@ -14,7 +14,7 @@ from refdesk.config import Config, load_config
 from refdesk.errors import ProviderUnavailable, UsageError
 from refdesk.models import PROVIDERS, estimate, model_info, size_in_billions, split_name
 from refdesk.ports import Request
-from refdesk.providers.directory import make_models
+from refdesk.providers.directory import ChainedModels, make_models
 from refdesk.settings import Settings
 from wire_server import WireServer
 
@@ -163,25 +163,30 @@ def config(tmp_path: Path, **environment: str) -> Config:
     return load_config(tmp_path, environment)
 
 
+def names_of(models: ChainedModels) -> dict[str, str]:
+    """`{"answer": "openai:gpt-4o", …}`, with those that stand in behind " → "."""
+    return {role: " → ".join(model.name for model in chain.models) for role, chain in models.chains.items()}
+
+
 def test_none_named_none_made(tmp_path: Path) -> None:
     keys = {key: "sk-lying-about" for one in PROVIDERS.values() for key in one.key_variables}
     models = make_models(config(tmp_path, **keys), Settings())
-    assert models.names() == {}
+    assert names_of(models) == {}
     assert models.role("answer") is None
 
 
 def test_switched_off_none_made(tmp_path: Path) -> None:
     settings = Settings().changed({"llm.enabled": False, "llm.verifier": "nobody:x"})
-    assert make_models(config(tmp_path, **OPENAI), settings).names() == {}
+    assert names_of(make_models(config(tmp_path, **OPENAI), settings)) == {}
 
 
 def test_the_answering_model_also_routes_and_summarises_but_never_judges_itself(tmp_path: Path) -> None:
-    names = make_models(config(tmp_path, **OPENAI), Settings()).names()
+    names = names_of(make_models(config(tmp_path, **OPENAI), Settings()))
     assert names == {"answer": "openai:gpt-4o", "router": "openai:gpt-4o", "summariser": "openai:gpt-4o"}
 
 
 def test_a_small_model_is_not_trusted_with_routing(tmp_path: Path) -> None:
-    names = make_models(config(tmp_path, REFDESK_LLM="ollama:llama3.2:3b"), Settings()).names()
+    names = names_of(make_models(config(tmp_path, REFDESK_LLM="ollama:llama3.2:3b"), Settings()))
     assert set(names) == {"answer", "summariser"}
 
 
@@ -193,7 +198,7 @@ def test_each_role_has_its_own(tmp_path: Path) -> None:
         "REFDESK_LLM_SUMMARISER": "ollama:qwen2.5",
         "REFDESK_LLM_FALLBACKS": "ollama:qwen2.5, openai:gpt-4o-mini,",
     }
-    assert make_models(config(tmp_path, **environment), Settings()).names() == {
+    assert names_of(make_models(config(tmp_path, **environment), Settings())) == {
         "answer": "openai:gpt-4o → ollama:qwen2.5 → openai:gpt-4o-mini",
         "router": "ollama:llama3.2",
         "verifier": "openai:gpt-4o",
@@ -204,12 +209,12 @@ def test_each_role_has_its_own(tmp_path: Path) -> None:
 
 def test_settings_win_over_the_environment(tmp_path: Path) -> None:
     settings = Settings().changed({"llm.answer": "ollama:qwen2.5:14b", "llm.fallbacks": "vllm:x"})
-    names = make_models(config(tmp_path, **OPENAI), settings).names()
+    names = names_of(make_models(config(tmp_path, **OPENAI), settings))
     assert names["answer"] == "ollama:qwen2.5:14b → vllm:x"
 
 
 def test_fallbacks_alone_name_no_answering_model(tmp_path: Path) -> None:
-    assert make_models(config(tmp_path, REFDESK_LLM_FALLBACKS="ollama:x"), Settings()).names() == {}
+    assert names_of(make_models(config(tmp_path, REFDESK_LLM_FALLBACKS="ollama:x"), Settings())) == {}
 
 
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
@@ -220,12 +225,12 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
     assert made.problems == (
         "anthropic:claude-sonnet-4-5 cannot be used: anthropic needs an API key, and ANTHROPIC_API_KEY is not set.",
     )
-    assert made.names() == {"verifier": "vllm:x"}, "the others are made all the same"
+    assert names_of(made) == {"verifier": "vllm:x"}, "the others are made all the same"
 
 
 def test_an_unknown_provider_in_the_settings(tmp_path: Path) -> None:
     made = make_models(config(tmp_path), Settings().changed({"llm.answer": "nobody:x", "llm.fallbacks": "vllm:y"}))
-    assert made.names() == {"answer": "vllm:y"}
+    assert names_of(made) == {"answer": "vllm:y"}
     assert "nobody:x cannot be used: the provider 'nobody' is not known" in made.problems[0]
 
 

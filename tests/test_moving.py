@@ -32,6 +32,7 @@ from refdesk.errors import NotFound
 from refdesk.records import Move
 from refdesk.store import writer
 from refdesk.store.schema import documents
+from timing import PATIENCE_S
 
 METHODS: tuple[Any, ...] = ("bm25", "dense", "hybrid", "rrf")
 
@@ -403,7 +404,7 @@ def test_killed_between_two_steps(desk: Refdesk, tmp_path: Path) -> None:
         library = tmp_path / str(number)
         shutil.copytree(desk.folder, library)
         process = start(DYING, library, json.dumps(point))
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 9, (point, errors)  # 0: the point was never reached
         with open_desk(library) as again:
             here = again.document("text 1").collection
@@ -425,7 +426,7 @@ def test_killed_between_two_documents_of_one_name(desk: Refdesk) -> None:
     desk.add_text("x", f"The buoy {word(9)} was moored.", collection="a/old")
     desk.close()
     process = start(DYING_BETWEEN, desk.folder)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 9, errors
     with open_desk(desk.folder) as again:
         assert (places(again, 8), places(again, 9)) == ({"a"}, {"a/old/old"})

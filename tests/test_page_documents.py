@@ -15,6 +15,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from browser import ask, browsing, edges, tab
 from http_server import Server, serving
+from library_samples import open_desk
 from refdesk import Refdesk
 
 DOCUMENTS = Path(__file__).parent.parent / "examples" / "documents"
@@ -144,7 +145,7 @@ def test_leafing_through_a_pdf(page: Page) -> None:
 
 
 def test_an_empty_library_begins_with_the_examples(browser: Browser, tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk, serving(desk) as server, tab(browser, server.url) as page:
+    with open_desk(tmp_path / "library") as desk, serving(desk) as server, tab(browser, server.url) as page:
         expect(page.locator(".offer")).to_have_count(3)
         page.get_by_role("button", name="Add the example documents").click()
         expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()

@@ -305,7 +305,7 @@ def test_a_server_that_stops_and_comes_back(browser: Browser, examples_folder: P
             page.goto(server.url)
             put(page, "Tell me about the anchor until you stop")
             server.process.send_signal(signal.SIGINT)  # type: ignore[union-attr]
-            server.process.wait(20)  # type: ignore[union-attr]
+            server.process.wait(PATIENCE_S)  # type: ignore[union-attr]
         expect(page.get_by_role("alert")).to_be_visible()
         expect(page.locator(".answer")).to_contain_text("The anchor")  # what had come stays there
         with served(tmp_path / "library", port=port, **model.openai_env()):

@@ -28,6 +28,7 @@ from library_samples import (
 from refdesk.errors import ParserDied, ParseTimeout
 from refdesk.ingest.workers import PrepareTask, Setup, WorkerPool
 from refdesk.types import Document, Progress
+from timing import PATIENCE_S
 from upload_samples import hand_in, work_off
 
 OPENING = """
@@ -167,7 +168,7 @@ with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
         desk.add_texts([(f"text {number}", "Anchor, anchor, anchor and again anchor.") for number in range(150)])
         desk.add_text("kept", "Among many other things an anchor is named here, in a much longer sentence than those.")
         process = start(killed, library)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 9
         assert [hit.document.name for hit in desk.search("anchor", method="bm25", k=1)] == ["kept"]
         assert [hit.document.name for hit in desk.search("anchor", k=10)] == ["kept"]

@@ -206,9 +206,6 @@ class Models(Protocol):
     def for_question(self) -> Models:
         """The same models for one question: however often one of them fails it, that counts once."""
 
-    async def aclose(self) -> None:
-        """Closes the connections that the running event loop has kept."""
-
 
 class NoModels:
     """The `Models` of a library without a model: answers are quoted from the documents."""
@@ -220,9 +217,6 @@ class NoModels:
 
     def for_question(self) -> NoModels:
         return self
-
-    async def aclose(self) -> None:
-        """There is nothing to close."""
 
 
 class Cache(Protocol):

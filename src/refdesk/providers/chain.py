@@ -16,29 +16,19 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from refdesk.answer import Usage
 from refdesk.errors import ProviderEmpty, ProviderError, ProviderInterrupted, ProviderUnavailable
 from refdesk.models import estimate
-from refdesk.ports import LLM, Piece, Request
-from refdesk.providers.llm import rough_usage
+from refdesk.ports import Piece, Request
+from refdesk.providers.llm import WireLLM, rough_usage
 from refdesk.providers.wire import LONGEST_WAIT_S, wait_before
-
-
-class Model(LLM, Protocol):
-    """A model at an address, `api.openai.com`: the same name elsewhere is another one."""
-
-    @property
-    def address(self) -> str: ...
-
-    def stream(self, request: Request) -> AsyncGenerator[Piece, None]: ...
 
 
 class Breaker:
     """Whether a model may be called: after `most` failures in a row not for `seconds`, then by one caller at a time.
 
-    A failure is that of a whole call, after its last try; those of one question count once (`counting_into`).
+    A failure is that of a whole call, after its last try; those of one question count once (`ChainedLLM.counted`).
     """
 
     def __init__(self, most: int = 5, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -73,17 +63,12 @@ class Breaker:
         with self._lock:
             self._is_probed = False
 
-    @property
-    def is_open(self) -> bool:
-        with self._lock:
-            return self._failures >= self.most
 
-
-_breakers: dict[tuple[str, str], Breaker] = {}  # of this process
+_breakers: dict[tuple[str, str], Breaker] = {}  # of this process, by name and address: elsewhere it is another model
 _breakers_lock = threading.Lock()
 
 
-def breaker_of(model: Model, most: int, seconds: float) -> Breaker:
+def breaker_of(model: WireLLM, most: int, seconds: float) -> Breaker:
     """The one breaker this process has for a model; it takes on the newest settings."""
     with _breakers_lock:
         breaker = _breakers.setdefault((model.name, model.address), Breaker(most, seconds))
@@ -91,11 +76,9 @@ def breaker_of(model: Model, most: int, seconds: float) -> Breaker:
         return breaker
 
 
-def reset_breaker(model: Model) -> None:
+def reset_breaker(model: WireLLM) -> None:
     """Somebody has seen it answer: it need not wait for its time to pass."""
-    with _breakers_lock:
-        breaker = _breakers.get((model.name, model.address))
-    if breaker is not None:
+    if breaker := _breakers.get((model.name, model.address)):
         breaker.succeeded()
 
 
@@ -111,7 +94,7 @@ class ChainedLLM:
     model that was given up. A breaker whose id is in `counted` has heard of the question already.
     """
 
-    models: Sequence[Model]
+    models: Sequence[WireLLM]
     tries: int = 3
     breaker_failures: int = 5
     breaker_seconds: float = 60.0
@@ -159,7 +142,7 @@ class ChainedLLM:
         failure.spent = lost if lost.calls else None
         raise failure
 
-    async def _tried(self, model: Model, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
+    async def _tried(self, model: WireLLM, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
         """One model with its tries; raises when they are used up, at once when it refuses or breaks off."""
         breaker = breaker_of(model, self.breaker_failures, self.breaker_seconds)
         if not breaker.allows():
@@ -181,7 +164,7 @@ class ChainedLLM:
         finally:
             tell()
 
-    async def _attempts(self, model: Model, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
+    async def _attempts(self, model: WireLLM, request: Request, is_last: bool) -> AsyncGenerator[Piece, None]:
         for attempt in range(1, self.tries + 1):
             try:
                 async with aclosing(model.stream(request)) as pieces:

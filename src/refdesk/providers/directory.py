@@ -174,14 +174,6 @@ class ChainedModels:
         heard: dict[str, Any] = {"on_event": on_event, "on_failure": on_failure}
         return chain and replace(chain, **{name: heard_by for name, heard_by in heard.items() if heard_by})
 
-    def names(self) -> dict[str, str]:
-        """`{"answer": "openai:gpt-4o", …}`, with those that stand in behind " → "."""
-        return {role: " → ".join(model.name for model in chain.models) for role, chain in self.chains.items()}
-
-    async def aclose(self) -> None:
-        """Closes the connections that the running event loop has kept."""
-        await close_client()
-
 
 def make_models(config: Config, settings: Settings) -> ChainedModels:
     """Makes what is named and calls no one; a name or a missing key that cannot work is in `problems`.

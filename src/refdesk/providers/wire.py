@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -95,7 +95,7 @@ async def events(
     The time-out counts to the first event and from event to event; comments and pings are no sign that it goes on.
     """
     deadline = time.monotonic() + endpoint.timeout_s
-    async with _answered(endpoint, path, headers, payload) as response:
+    async with aclosing(await _answer(endpoint, path, headers, payload)) as response:
         if "json" in response.headers.get("content-type", ""):  # a server that does not stream
             body = await _body(endpoint, response, deadline - time.monotonic())
             yield Event("whole", body.decode("utf-8", "replace"))
@@ -138,7 +138,7 @@ async def _streamed(endpoint: Endpoint, response: httpx2.Response, deadline: flo
 async def get(endpoint: Endpoint, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
     """(status, body) within the endpoint's time-out."""
     deadline = time.monotonic() + endpoint.timeout_s
-    async with _answered(endpoint, path, headers, None) as response:
+    async with aclosing(await _answer(endpoint, path, headers, None)) as response:
         return response.status_code, await _body(endpoint, response, deadline - time.monotonic())
 
 
@@ -147,17 +147,16 @@ def post(endpoint: Endpoint, path: str, headers: Mapping[str, str], payload: Map
 
     async def ask() -> bytes:
         deadline = time.monotonic() + endpoint.timeout_s
-        async with _answered(endpoint, path, headers, payload) as response:
+        async with aclosing(await _answer(endpoint, path, headers, payload)) as response:
             return await _body(endpoint, response, deadline - time.monotonic())
 
     return asyncio.run_coroutine_threadsafe(ask(), _own_loop()).result()
 
 
-@asynccontextmanager
-async def _answered(
+async def _answer(
     endpoint: Endpoint, path: str, headers: Mapping[str, str], payload: Mapping[str, Any] | None
-) -> AsyncGenerator[httpx2.Response, None]:
-    """The answer to a POST, or without a payload to a GET, before its body is read; a POST that fails raises."""
+) -> httpx2.Response:
+    """The answer to a POST, or without a payload to a GET, its body still to be read; a POST that fails raises."""
     import httpx2
 
     method, content = ("GET", None) if payload is None else ("POST", orjson.dumps(payload))
@@ -170,15 +169,13 @@ async def _answered(
         raise ProviderUnavailable(endpoint.problem(f"said nothing for {endpoint.timeout_s:g} s")) from error
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:  # ValueError: a key that is no header
         raise _unreachable(endpoint, error) from error
-    try:
-        if payload is not None and response.status_code != 200:
-            reason = b""
-            with suppress(ProviderError):
-                reason = await _body(endpoint, response, CONNECT_S, LONGEST_ERROR)
-            raise _status_error(endpoint, response, reason)
-        yield response
-    finally:
-        await response.aclose()
+    if payload is None or response.status_code == 200:
+        return response
+    async with aclosing(response):
+        reason = b""
+        with suppress(ProviderError):
+            reason = await _body(endpoint, response, CONNECT_S, LONGEST_ERROR)
+        raise _status_error(endpoint, response, reason)
 
 
 async def _body(endpoint: Endpoint, response: httpx2.Response, within_s: float, most: int = LONGEST_BODY) -> bytes:
