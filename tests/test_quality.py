@@ -17,14 +17,16 @@ from refdesk import Answer, Refdesk
 
 QUESTIONS = Path(__file__).parent / "quality_questions.json"
 FIGURES = Path(__file__).parent / "quality_figures.json"
-SET: dict[str, list[str] | list[list[str]]] = json.loads(QUESTIONS.read_text(encoding="utf-8"))
+SET = json.loads(QUESTIONS.read_text(encoding="utf-8"))
+ANSWERABLE: list[tuple[str, str]] = SET["answerable"]  # with a pattern of what is right
+UNANSWERABLE: list[str] = SET["unanswerable"]
 NEAR = 0.004  # of a mean: one number less in a hundred
 
 
 @pytest.fixture(scope="module")
 def answered(examples: Refdesk) -> dict[str, Answer]:
-    texts = [*(question for question, _ in SET["answerable"]), *SET["unanswerable"]]
-    return {text: examples.ask_sync(text, cache=False) for text in texts if isinstance(text, str)}
+    texts = [*(question for question, _ in ANSWERABLE), *UNANSWERABLE]
+    return {text: examples.ask_sync(text, cache=False) for text in texts}
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +37,8 @@ def scores(examples: Refdesk, answered: dict[str, Answer]) -> float:
 
 def measured(answered: dict[str, Answer]) -> dict[str, float]:
     """Counts, and the means of what says how sure the program is."""
-    answers = [(answered[question], wanted) for question, wanted in SET["answerable"]]
-    refused = [answered[question] for question in SET["unanswerable"] if isinstance(question, str)]
+    answers = [(answered[question], wanted) for question, wanted in ANSWERABLE]
+    refused = [answered[question] for question in UNANSWERABLE]
     given = [(answer, wanted) for answer, wanted in answers if answer.is_answered]
     right = [answer for answer, wanted in given if re.search(wanted, answer.content)]
     first = [answer for answer, wanted in given if re.search(wanted, answer.claims[0].text)]
@@ -82,8 +84,8 @@ def test_answers_are_as_good_as_they_were(answered: dict[str, Answer], scores: f
 
 
 def test_the_figures_are_good_enough(answered: dict[str, Answer]) -> None:
-    now, asked = measured(answered), len(SET["answerable"])
+    now, asked = measured(answered), len(ANSWERABLE)
     assert now["right"] >= 0.85 * asked and now["answerable, refused"] <= 0.09 * asked
-    assert now["unanswerable, refused"] >= 0.85 * len(SET["unanswerable"])
+    assert now["unanswerable, refused"] >= 0.85 * len(UNANSWERABLE)
     assert now["sure and right"] >= 0.93 * now["sure"]
     assert now["sentences"] <= 1.9 * asked

@@ -74,7 +74,7 @@ def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSent
     """Those that may stand; for a fact only as far down as one of them can be chosen."""
     found: list[ScoredSentence] = []
     for one in ranked:
-        if found and query.intent == "factual" and one.score < found[0].score - NEAR - FURTHER:
+        if found and query.intent == "factual" and one.score < found[0].score - FURTHER:
             break
         if can_stand(one):
             found.append(one)
@@ -115,7 +115,7 @@ def _factual(
     it stands in the same document and answers almost as well, so that either may be meant; or another document gives
     another value of the same thing. A row of a table is joined only by what holds the same words of the question.
     """
-    first, *others = _of_kind(ranked)
+    first, *others = ranked
     held = frozenset(query.terms) & read(first.text).terms
     chosen = [first]
     side: Side | None = None  # read where there is something to compare it with
@@ -138,13 +138,6 @@ def _factual(
 def _ends(one: ScoredSentence) -> bool:
     """Is it whole? A line of running text without an end is a title, a label or a scrap."""
     return one.chunk.kind != "text" or one.text.strip()[-1:] in ENDS
-
-
-def _of_kind(ranked: Sequence[ScoredSentence]) -> Sequence[ScoredSentence]:
-    """Without the sentences that hold nothing of the kind asked for, where one that does is near the best."""
-    if ranked[0].fit > 0 or not any(one.fit > 0 and one.score > ranked[0].score - NEAR for one in ranked):
-        return ranked
-    return [one for one in ranked if one.fit > 0]
 
 
 def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> bool:

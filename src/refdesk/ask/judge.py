@@ -248,7 +248,7 @@ def _left_open(query: Query, relevance: Relevance, held: SentenceWords) -> tuple
 # How sure may a reader be? Relevance times grounding, calibrated on data, with the reason in plain words.
 
 HIGH, MEDIUM = 0.85, 0.5  # "high" is right at least so often
-HOLDS = 0.5  # how well a quote must hold a thing of the kind asked for (sought.py) to be sure of it
+HOLDS = 0.5  # how well a quote must hold a thing of the kind asked for to be sure of it
 # What a claim with this verdict is worth; an unsupported one may still be true, a contradicted one is not.
 WORTH: Mapping[Verdict, float] = {"supported": 1.0, "partly": 0.6, "unsupported": 0.2, "contradicted": 0.0}
 
