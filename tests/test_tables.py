@@ -10,7 +10,8 @@ from pptx.util import Inches
 
 from format_samples import read, saved
 from pdf_samples import Sheet
-from refdesk.parsers.pdf import ParseOptions, parse
+from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.pdf import parse
 from refdesk.types import Parsed, boxes_between, cells_of
 
 Found = tuple[str, int, int, int, int]  # text, row, column, rows, columns
