@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from forked import ForkedProcess
 from library_samples import (
     ADDING,
     SETTINGS,
@@ -30,13 +31,6 @@ from refdesk.ingest.workers import PrepareTask, Setup, WorkerPool
 from refdesk.types import Document, Progress
 from timing import PATIENCE_S
 from upload_samples import hand_in, work_off
-
-OPENING = """
-import sys
-from refdesk import Refdesk
-with Refdesk(sys.argv[1]) as desk:
-    print(len(desk.documents()), len(desk.search("buoy")))
-"""
 
 REPLACING = f"""
 import sys
@@ -61,8 +55,11 @@ with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
 
 def test_many_processes_open_a_new_library_at_once(tmp_path: Path) -> None:
     for turn in range(2):
-        opening = [start(OPENING, tmp_path / f"library {turn}") for _ in range(6)]
-        assert [finish(process) for process in opening] == ["0 0\n"] * 6
+        logs = [tmp_path / f"{turn}-{number}" for number in range(6)]
+        command = ["--library", str(tmp_path / f"library {turn}"), "search", "buoy"]
+        opening = [ForkedProcess(command, os.environ, log, log.with_suffix(".error")) for log in logs]
+        codes = [process.wait(PATIENCE_S) for process in opening]
+        assert codes == [3] * 6, [log.read_text() + log.with_suffix(".error").read_text() for log in logs]
 
 
 def test_two_add_different_folders(tmp_path: Path) -> None:
