@@ -318,7 +318,7 @@ def test_a_form_of_endless_parts(tmp_path: Path, piece: bytes) -> None:
 
 def test_a_form_with_much_beside_its_files(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack, pytest.raises(TooLarge, match="8 MB beside"):
-        form = Form(AttachedFile(tmp_path), stack, "multipart/form-data; boundary=x", 1)
+        form = Form(AttachedFile(tmp_path).receiving, stack, "multipart/form-data; boundary=x", 1)
         form.feed(part(0, "files", b"1") + b"--x--\r\n")
         for _ in range(20):  # what follows the end
             form.feed(b"y" * (1 << 20))
@@ -327,7 +327,7 @@ def test_a_form_with_much_beside_its_files(tmp_path: Path) -> None:
 def test_a_form_of_many_files_holds_few_of_them_open(tmp_path: Path) -> None:
     """A process may have 256 or 1,024 open, and connections are among them."""
     with contextlib.ExitStack() as stack:
-        form = Form(AttachedFile(tmp_path), stack, "multipart/form-data; boundary=x", 1)
+        form = Form(AttachedFile(tmp_path).receiving, stack, "multipart/form-data; boundary=x", 1)
         for number in range(200):
             form.feed(part(number, "files", b"1"))
         assert sum(not one.file.closed for one in form.files) <= 1
