@@ -61,7 +61,8 @@ def bounded(receive: Receive, most: float = LONGEST_BODY) -> Receive:
         left -= len(message.get("body", b""))
         is_whole = not message.get("more_body", False)
         if left < 0:
-            raise HTTPException(413, f"a request can have at most {LONGEST_BODY >> 20} MB; upload larger files as documents")
+            most_mb = LONGEST_BODY >> 20
+            raise HTTPException(413, f"a request can have at most {most_mb} MB; upload larger files as documents")
         return message
 
     return receiving
