@@ -414,7 +414,7 @@ def test_whoever_sets_the_limits_is_not_locked_out_by_them(tmp_path: Path) -> No
             assert change(1) == 200
             assert [server.get("/api/documents", key=admin).status_code for _ in range(2)] == [200, 429]
             refused = server.get("/api/documents", key=admin).json()
-            assert "its 1 request of the hour" in refused["message"] and "minutes" in refused["hint"]
+            assert "its 1 request for this hour" in refused["message"] and "minutes" in refused["hint"]
             for path in ("/api/settings", "/api/me", "/api/settings", "/api/me"):
                 assert server.get(path, key=admin).status_code == 200
             assert server.client.post("/api/session", json={"key": admin}).status_code == 200, "on the page"

@@ -94,7 +94,7 @@ def test_how_long_that_is(seconds: float, words: str) -> None:
 def test_one_is_one() -> None:
     limits, one = Limits(), Settings().changed({"serve.requests_per_hour": 1, "serve.concurrent_asks": 1})
     limits.count(ANNA, one)
-    with pytest.raises(TooManyRequests, match="its 1 request of the hour"):
+    with pytest.raises(TooManyRequests, match="its 1 request for this hour"):
         limits.count(ANNA, one)
     limits.begin(ANNA, one)
     with pytest.raises(TooManyRequests, match=r"^a question of this key is being answered already$"):

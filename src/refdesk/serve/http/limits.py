@@ -61,7 +61,8 @@ def bounded(receive: Receive, most: float = LONGEST_BODY) -> Receive:
         left -= len(message.get("body", b""))
         is_whole = not message.get("more_body", False)
         if left < 0:
-            raise HTTPException(413, f"a request may have {LONGEST_BODY >> 20} MB; upload larger files as documents")
+            most_mb = LONGEST_BODY >> 20
+            raise HTTPException(413, f"a request can have at most {most_mb} MB; upload larger files as documents")
         return message
 
     return receiving
@@ -104,7 +105,7 @@ class Limits:
                 # Until enough of the hour before has faded, or else until this hour is over.
                 fading = (recent - most + 1) / earlier * HOUR_S if earlier else math.inf
                 wait = min(fading, HOUR_S - (now - began))
-                message = f"this key has made its {most:,} request{'s' * (most != 1)} of the hour"
+                message = f"this key has used its {most:,} request{'s' * (most != 1)} for this hour"
                 raise TooManyRequests(message, hint=f"try again in {duration(wait)}", retry_after_s=wait)
             database.execute("REPLACE INTO requests VALUES (?, ?, ?, ?)", (caller.id, began, count + 1, earlier))
 

@@ -40,7 +40,7 @@ FAILURES: Mapping[int, tuple[str, str, str]] = {
     ),
     404: ("It does not exist, or not for this caller", "not_found", "there is no document 'price-list.pdf'"),
     408: ("The body did not arrive", "request_timeout", "nothing arrived for 60 seconds"),
-    413: ("Too large", "too_large", "a request may have 4 MB; upload larger files as documents"),
+    413: ("Too large", "too_large", "a request can have at most 4 MB; upload larger files as documents"),
     415: ("This type of file is not supported", "unsupported_format", "this type of file is not supported"),
     422: (
         "An unknown field, or a document that cannot be read",
@@ -50,7 +50,7 @@ FAILURES: Mapping[int, tuple[str, str, str]] = {
     429: (
         "A limit of this key is reached; Retry-After says when to try again",
         "too_many_requests",
-        "this key has made its 1,000 requests of the hour",
+        "this key has used its 1,000 requests for this hour",
     ),
     500: ("A bug; the log has the request's id", "internal_error", "something went wrong on the server"),
     501: ("An optional part is not installed", "extra_missing", "this needs refdesk[rerank]"),

@@ -258,6 +258,8 @@ class FollowedStream(Stream):
         self._shared.run("UPDATE streams SET is_stopped = 1 WHERE id = ?", self.id)
         while (found := self._shared.find(self.id)) is not None and not found["is_done"]:
             await asyncio.sleep(LOOK_S)
+        self._read()
+        await super().stopped()
 
 
 class Streams:
