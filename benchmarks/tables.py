@@ -4,7 +4,8 @@ Data: the European half of the ICDAR 2013 table competition (`tables/icdar2013_e
 the true cells of their tables. Counted as there (Göbel et al., ICDAR 2013): every cell that holds something has a
 relation to the nearest one that does on its right, in each of its rows, and to the nearest one below, in each of its
 columns. Relations are (text, text, direction), without white space and marks; precision and recall of a document are
-over all its tables, so that a table that is none costs precision. Rules are tuned on the documents with an odd number.
+over all its tables, so that a table that is none costs precision. Rules are tuned on the documents with an odd number,
+but 008 and 012 were looked at too, so the even half is no clean test.
 Bar: mean F1 of the documents at least .93, none under .5.
 """
 
@@ -119,8 +120,8 @@ def main() -> None:
     figures = []
     for label, chosen in (
         ("all documents", counts),
-        ("odd numbers (rules are tuned on them)", {n: c for n, c in counts.items() if int(n[3:6]) % 2}),
-        ("even numbers", {n: c for n, c in counts.items() if int(n[3:6]) % 2 == 0}),
+        ("odd numbers (tuned on)", {n: c for n, c in counts.items() if int(n[3:6]) % 2}),
+        ("even numbers (008 and 012 were looked at)", {n: c for n, c in counts.items() if int(n[3:6]) % 2 == 0}),
     ):
         every = [f1(*count) for count in chosen.values()]
         mean, low = sum(every) / len(every), sum(value < 0.5 for value in every)
