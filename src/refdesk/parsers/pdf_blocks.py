@@ -19,7 +19,7 @@ from refdesk.parsers.build import CELL, SEPARATOR, one_line
 from refdesk.parsers.pdf_layout import SENTENCE_END, drop_furniture, reading_order
 from refdesk.parsers.pdf_page import CJK, Floats, PageDraft, WordRun, Words, text_of
 from refdesk.parsers.pdf_tables import (
-    Cell,
+    CellRuns,
     Item,
     PageTable,
     TextLine,
@@ -31,7 +31,7 @@ from refdesk.parsers.pdf_tables import (
 from refdesk.types import Block, Geometry, Kind, Page, Parsed
 
 Region = list[Item]  # the lines and tables of one column
-DraftRow = tuple[list[Cell], Words, int]  # the cells of a row, the words they point at, the page
+DraftRow = tuple[list[CellRuns], Words, int]  # the cells of a row, the words they point at, the page
 
 # What US filings print larger than the company's name.
 COVER = re.compile(r"^(united states|securities and exchange|washington, d|form \d)", re.I)
@@ -250,7 +250,7 @@ def compose(pages: list[list[Region]], body: float) -> list[BlockDraft]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _TextColumn:
     left: float
     right: float
     pitch: float
@@ -260,7 +260,7 @@ class _Column:
         return max(self.right - self.left, 1.0)
 
 
-def _column(lines: list[TextLine], body: float) -> _Column:
+def _column(lines: list[TextLine], body: float) -> _TextColumn:
     lefts = sorted(line.left for line in lines)
     rights = sorted(line.right for line in lines)
     pitches = sorted(
@@ -269,12 +269,12 @@ def _column(lines: list[TextLine], body: float) -> _Column:
         if 0.5 * upper.size < lower.bottom - upper.bottom < 3.5 * upper.size and abs(upper.size - lower.size) < 1
     )
     pitch = pitches[int(0.4 * len(pitches))] if pitches else 1.25 * body
-    return _Column(lefts[len(lefts) // 10], rights[-1 - len(rights) // 10], pitch)
+    return _TextColumn(lefts[len(lefts) // 10], rights[-1 - len(rights) // 10], pitch)
 
 
 def _region_drafts(region: Region, body: float) -> list[BlockDraft]:
     lines = [item for item in region if isinstance(item, TextLine)]
-    column = _column(lines, body) if lines else _Column(0, 1, body)
+    column = _column(lines, body) if lines else _TextColumn(0, 1, body)
     groups: list[list[TextLine] | PageTable] = []
     for item in region:
         if isinstance(item, PageTable):
@@ -299,7 +299,7 @@ def _region_drafts(region: Region, body: float) -> list[BlockDraft]:
     return drafts
 
 
-def _begins(group: list[TextLine], line: TextLine, column: _Column, body: float) -> bool:
+def _begins(group: list[TextLine], line: TextLine, column: _TextColumn, body: float) -> bool:
     """Does a new paragraph begin with this line?"""
     previous, first = group[-1], group[0]
     if line.contents or previous.contents or line.figure is not None:
@@ -525,7 +525,7 @@ class TextWriter:
             self.raw(" " * min(40, round((line.left - left) / width)) if width > 0 else "")
             self._runs(line)
 
-    def row(self, number: int, cells: list[Cell], words: Words, page: int) -> Iterator[tuple[int, ...]]:
+    def row(self, number: int, cells: list[CellRuns], words: Words, page: int) -> Iterator[tuple[int, ...]]:
         """One row of a table; runs level with one another share a line, so that the row has one box."""
         level: float | None = None
         for place, cell in enumerate(cells):

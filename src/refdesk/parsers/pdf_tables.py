@@ -17,7 +17,7 @@ from refdesk.parsers.pdf_layout import Region, Row, group_rows
 from refdesk.parsers.pdf_page import CURRENCIES, Box4, Floats, WordRun, Words, text_of
 
 
-class Cell(list[WordRun]):
+class CellRuns(list[WordRun]):
     """The lines of a cell, top to bottom; nothing where a row has none in this column."""
 
     rows = 1
@@ -43,7 +43,7 @@ _CLOSERS = frozenset({")", "%", ")%", "pp", "bps", "x", "*", "(1)", "(2)", "(a)"
 class PageTable:
     """Rows of cells; `edges` are the left and right edges of the columns, to know a continuation on the next page."""
 
-    rows: list[list[Cell]]
+    rows: list[list[CellRuns]]
     header_rows: int
     left: float
     top: float
@@ -248,7 +248,7 @@ def _borderless(rows: list[_Cells], words: Words) -> PageTable | None:
 
 
 @dataclass(slots=True, eq=False)
-class _Column:
+class _TableColumn:
     left: float
     right: float
     cells: list[tuple[int, Row]]  # (row, cell)
@@ -258,19 +258,19 @@ class _Column:
         shared = min(self.right, right) - max(self.left, left)
         return shared > min(2.0, 0.2 * min(self.right - self.left, right - left))
 
-    def join(self, other: _Column) -> None:
+    def join(self, other: _TableColumn) -> None:
         self.left, self.right = min(self.left, other.left), max(self.right, other.right)
         self.cells += other.cells
         self.rows |= other.rows
 
 
-def _in_columns(rows: list[list[Row]]) -> tuple[list[list[Cell]], tuple[float, ...]]:
+def _in_columns(rows: list[list[Row]]) -> tuple[list[list[CellRuns]], tuple[float, ...]]:
     """The cells of each row under their columns, an empty one where a row has none; and where the columns end.
 
     Narrow cells come first: what overlaps is one column, but a cell over two that stand side by side in some row spans
     them, and is put into the first.
     """
-    columns: list[_Column] = []
+    columns: list[_TableColumn] = []
     spanning: list[tuple[int, Row]] = []
     cells = [(index, cell) for index, row in enumerate(rows) for cell in row]
     for index, cell in sorted(cells, key=lambda entry: entry[1][-1].right - entry[1][0].left):
@@ -279,13 +279,13 @@ def _in_columns(rows: list[list[Row]]) -> tuple[list[list[Cell]], tuple[float, .
         if any(a.rows & b.rows for a, b in itertools.combinations(hits, 2)):
             spanning.append((index, cell))
             continue
-        column = _Column(left, right, [(index, cell)], {index})
+        column = _TableColumn(left, right, [(index, cell)], {index})
         for hit in hits:
             column.join(hit)
             columns.remove(hit)
         columns.append(column)
     columns = _heads_joined(sorted(columns, key=lambda column: column.left))
-    placed = [[Cell() for _ in columns] for _ in rows]
+    placed = [[CellRuns() for _ in columns] for _ in rows]
     for number, column in enumerate(columns):
         for index, cell in column.cells:
             placed[index][number] += cell
@@ -298,7 +298,7 @@ def _in_columns(rows: list[list[Row]]) -> tuple[list[list[Cell]], tuple[float, .
     return placed, tuple(median(cell[-1].right for _, cell in column.cells) for column in usual)
 
 
-def _heads_joined(columns: list[_Column]) -> list[_Column]:
+def _heads_joined(columns: list[_TableColumn]) -> list[_TableColumn]:
     """A head that stands beside its numbers, not above them, is of their column: it is all there is in its own."""
     joined = columns[:1]
     for column in columns[1:]:
@@ -460,7 +460,7 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
     lefts = sorted({round(cell[0], 1) for cell in cells})
     if not inside or len(lefts) < 2:
         return runs
-    rows: list[list[Cell]] = []
+    rows: list[list[CellRuns]] = []
     boxes = np.array(cells)
     placed: dict[int, list[WordRun]] = {}
     for run in inside:
@@ -468,9 +468,11 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
             placed.setdefault(part[0], []).append(part[1])
     filled = len(placed)
     starts: list[int] = []  # the first row of each row of the grid
-    merged: list[tuple[Cell, int, int]] = []  # cells over several of them, with the first and the one after the last
+    merged: list[
+        tuple[CellRuns, int, int]
+    ] = []  # cells over several of them, with the first and the one after the last
     for number, row_top in enumerate(tops):
-        row = [Cell() for _ in lefts]
+        row = [CellRuns() for _ in lefts]
         starts.append(len(rows))
         for index in [i for i in placed if round(cells[i][1], 1) == row_top]:
             levels = group_rows(placed[index])
@@ -501,14 +503,14 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
     return [*outside, item]
 
 
-def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
+def _without_rules(row: list[CellRuns], words: Words) -> list[list[CellRuns]]:
     """Several rows where no rules stand between them: numbers one below the other in a cell are never one value."""
     stacks = [group_rows(cell) for cell in row]
     stacks = [stack for stack in stacks if len(stack) > 1 and all(is_value(text_of(level, words)) for level in stack)]
     if not stacks or sum(len(group_rows(cell)) > 1 for cell in row) < 2:
         return [row]
     heights = [level[0].middle for level in max(stacks, key=len)]
-    rows = [[Cell() for _ in row] for _ in heights]
+    rows = [[CellRuns() for _ in row] for _ in heights]
     for column, cell in enumerate(row):
         for run in cell:
             nearest = min(range(len(heights)), key=lambda index: abs(heights[index] - run.middle))
@@ -516,7 +518,7 @@ def _without_rules(row: list[Cell], words: Words) -> list[list[Cell]]:
     return rows
 
 
-def _used_columns(rows: list[list[Cell]]) -> list[list[Cell]]:
+def _used_columns(rows: list[list[CellRuns]]) -> list[list[CellRuns]]:
     """The rows without columns that are empty in all of them."""
     used = [column for column in range(len(rows[0])) if any(row[column] for row in rows)] if rows else []
     for row in rows:
@@ -550,7 +552,7 @@ def _parts(run: WordRun, boxes: Any, words: Words) -> list[tuple[int, WordRun]]:
     return parts
 
 
-def _header(rows: list[list[Cell]], words: Words) -> int:
+def _header(rows: list[list[CellRuns]], words: Words) -> int:
     """The first row, unless it holds amounts itself; below one merged cell over the columns, the second row too."""
     filled = [text for cell in rows[0] if (text := text_of(cell, words))]
     amounts = [text for text in filled if is_number(text) and len(text) != 4]
