@@ -8,7 +8,7 @@ const SECTIONS = {
   rag: "Search", query: "Questions", answer: "Answers", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
 };
 const PRESETS = {
-  speed: "Short searches, no second look", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are resolved", offline: "Nothing leaves this machine",
+  speed: "Short searches, fewest checks", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are resolved", offline: "Nothing leaves this machine",
 };
 const SAVED = "Saved. Applies to the next question.";
 
