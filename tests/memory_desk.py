@@ -47,6 +47,9 @@ class NoDirectory(NoModels):
     def is_answering(self, settings: Settings) -> bool:
         return False
 
+    async def aclose(self) -> None:
+        """There is none to close."""
+
 
 class MemoryDesk(CallerDesk):
     def __init__(self) -> None:

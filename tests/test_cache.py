@@ -369,19 +369,19 @@ def test_rights_are_a_border(here: Any) -> None:
 def test_few_statements_and_none_that_waits_for_a_writer(here: Any, tmp_path: Path) -> None:
     rows = np.random.default_rng(1).standard_normal((1000, 384)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    with while_written(tmp_path / "library.db"), statements(here.parts.reader) as run:
+    with while_written(tmp_path / "library.db"), statements(here.reader) as run:
         for number, vector in enumerate(rows):
             here.cache.put(REALM, f"q{number}", vector, ANSWER)
     assert run == [] and here.written() == len(rows)
 
     with while_written(tmp_path / "library.db"):
-        with statements(here.parts.reader) as run:
+        with statements(here.reader) as run:
             assert here.cache.get(REALM, "q999") == ANSWER
         assert len(run) == 1, "whether it was cleared"
         here.cache._recent.clear()
-        with statements(here.parts.reader) as run:
+        with statements(here.reader) as run:
             assert here.cache.get(REALM, "q500") == ANSWER
         assert len(run) == 2
-        with statements(here.parts.reader) as run:
+        with statements(here.reader) as run:
             assert here.cache.nearest(REALM, rows[5], 3)[0][0] == "q5"
         assert len(run) == 2

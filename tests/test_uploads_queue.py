@@ -115,10 +115,8 @@ def test_one_that_is_being_added_is_cancelled(desk: Refdesk, uploads: Uploads) -
     (document,) = (one for one in desk.documents() if one.name == "unwanted.md")
     uploads.cancel(uploads.waiting_for([document]))
     desk.remove_found([document])  # it may be gone already
-    assert (
-        wait_until(lambda: desk.parts.documents.visible(document.id, EVERYTHING) is None)
-        and desk.remove_found([document]) == []
-    )
+    assert wait_until(lambda: desk.parts.documents.visible(document.id, EVERYTHING) is None)
+    assert desk.remove_found([document]) == [document], "gone is gone, whoever removed it"
     assert [(one.id, one.status) for one in done(uploads)] == [(wanted.id, "ready")]
     assert wait_until(lambda: not desk.files.staged(unwanted.id).exists())
 

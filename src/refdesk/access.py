@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
@@ -316,7 +317,8 @@ class AdminDesk:
     async def check_settings(self, values: Mapping[str, Any], *, online: bool = True) -> None:
         """Raises what is wrong with them; `online` asks the providers for the models that are named."""
         self.require("settings")
-        await self.parts.models.check_settings(values, self.settings.changed(values), online=online)
+        settings = await asyncio.to_thread(self.parts.settings)
+        await self.parts.models.check_settings(values, settings.changed(values), online=online)
 
     def change_settings(self, values: Mapping[str, Any], *, reset: Iterable[str] = ()) -> dict[str, tuple[Any, Any]]:
         """For this library, seen by every program at its next question; nothing changes when one is wrong.
@@ -400,11 +402,11 @@ class AdminDesk:
         self.require("settings")
         provider = PROVIDERS.get(name.partition(":")[0].strip())
         entered = self._entered(provider, base_url, api_key) if provider else None
-        return await self.parts.models.test(name, self.settings, entered)
+        return await self.parts.models.test(name, await asyncio.to_thread(self.parts.settings), entered)
 
     async def check_models(self) -> list[tuple[str, RefdeskError | None]]:
         """Each model that is named, and what is wrong with it."""
-        return await self.parts.models.examine(self.settings)
+        return await self.parts.models.examine(await asyncio.to_thread(self.parts.settings))
 
     async def aclose(self) -> None:
         """Closes the connections to models that the running event loop has kept."""

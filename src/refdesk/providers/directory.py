@@ -233,8 +233,10 @@ def models_by_role(config: Config, settings: Settings) -> dict[ModelRole, list[s
         return {}
     names: dict[ModelRole, list[str]] = {"answer": [settings.llm_answer or config.llm]}
     names["answer"] += _split(settings.llm_fallbacks or config.llm_fallbacks)
-    for role in ROLES[1:]:
-        names[role] = _split(getattr(settings, f"llm_{role}") or getattr(config, f"llm_{role}"))
+    names["router"] = _split(settings.llm_router or config.llm_router)
+    names["verifier"] = _split(settings.llm_verifier or config.llm_verifier)
+    names["reconciler"] = _split(settings.llm_reconciler or config.llm_reconciler)
+    names["summariser"] = _split(settings.llm_summariser or config.llm_summariser)
     return names
 
 
