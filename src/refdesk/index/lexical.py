@@ -11,7 +11,7 @@ import orjson
 import tantivy
 from tantivy import FieldType, Occur, Query
 
-from refdesk.disk import is_closed
+from refdesk.disk import is_closed, make_folder
 from refdesk.errors import IndexDamaged
 from refdesk.index.postings import term_weights
 from refdesk.ports import Scored
@@ -40,7 +40,7 @@ class LexicalIndex:
         self._statistics = (0, 0.0)
         if not create and not (folder / "meta.json").is_file():
             raise IndexDamaged(f"the BM25 index {folder} is missing")
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         if not (folder / "meta.json").is_file():
             (folder / TERMS).write_text(f"{VERSION}\n", encoding="ascii")
         try:
