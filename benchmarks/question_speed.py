@@ -23,10 +23,11 @@ SET, AGAINST, BAR = "scifact", "fb8819b", 0.5
 # Reads questions from standard input, a line each, and answers with the milliseconds waited and spent.
 ASKER = """
 import json, os, sys, time
+
+if hasattr(os, "sched_setaffinity"):  # before anything is imported that starts threads of its own
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from refdesk import Refdesk
 
-if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 with Refdesk(sys.argv[1]) as desk:
     passages = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
     if len(desk.documents(status="ready")) < len(passages):
