@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import httpx2
 import pytest
 
 from http_server import Event, Server, read_events, served
+from refdesk.serve.http.sse import Named, Streams
+from timing import while_written
 from wire_server import WireServer
 
 TALK = "workers"
@@ -102,3 +105,27 @@ def test_it_goes_on_while_somebody_follows_it(both: list[Server], model: WireSer
     go_on.set()
     following.join(WAIT_S)
     assert others[-1][0] == "done" and others[-1][1]["answer"]["stopped"] is False
+
+
+def test_no_token_waits_for_the_database_of_the_others(tmp_path: Path) -> None:
+    """Another worker may hold its lock: who writes an answer goes on, and the others see it afterwards."""
+
+    async def words() -> AsyncGenerator[Named, None]:
+        for number in range(50):
+            yield "content", {"token": str(number)}
+
+    async def answer() -> int:
+        streams = Streams(tmp_path)
+        with while_written(tmp_path / "streams.sqlite"):
+            stream = streams.begin("anna", words(), about=("talk", "why"))
+            with stream.reading() as news:
+                while not stream.is_done:
+                    await news.wait()
+                    news.clear()
+        others = Streams(tmp_path)
+        query = "SELECT count(*) FROM events WHERE stream = ?"
+        while others._shared is None or others._shared.rows(query, stream.id)[0][0] < len(stream.parts):
+            await asyncio.sleep(0.01)
+        return len(stream.parts)
+
+    assert asyncio.run(answer()) == 50

@@ -19,13 +19,16 @@ import os
 import re
 import secrets
 import sqlite3
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, MutableMapping
 from contextlib import aclosing, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
+from filelock import FileLock
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -162,7 +165,7 @@ class PlainStream(Stream):
 
 TABLES = """
 PRAGMA synchronous = OFF;
-PRAGMA journal_mode = PERSIST;
+PRAGMA journal_mode = WAL;
 CREATE TABLE IF NOT EXISTS streams (
     id TEXT PRIMARY KEY, owner TEXT, conversation TEXT, question TEXT, process INTEGER,
     is_done INTEGER DEFAULT 0, is_stopped INTEGER DEFAULT 0, last_read REAL DEFAULT 0
@@ -172,25 +175,55 @@ CREATE TABLE IF NOT EXISTS events (stream TEXT, number INTEGER, data BLOB, PRIMA
 
 
 class SharedEvents:
-    """The answers that the processes of one server are streaming, in a database in their folder."""
+    """The answers that the processes of one server are streaming, in a database in their folder.
+
+    A thread writes, in the order of the calls, so that no token waits on the event loop for the lock of the database;
+    readers do not wait for a writer (WAL).
+    """
 
     def __init__(self, folder: Path) -> None:
-        place = folder / "streams.sqlite"
-        self._database = sqlite3.connect(place, timeout=10, isolation_level=None, check_same_thread=False)
-        self._database.row_factory = sqlite3.Row
-        self._database.executescript(TABLES)
+        self._place = folder / "streams.sqlite"
+        self._waiting: SimpleQueue[tuple[str, tuple[Any, ...]]] = SimpleQueue()
+        self._database = self._open()
+        threading.Thread(target=self._write, name="shared-events", daemon=True).start()
 
-    def run(self, statement: str, *values: Any) -> list[sqlite3.Row]:
-        return self._database.execute(statement, values).fetchall()
+    def _open(self) -> sqlite3.Connection:
+        with FileLock(f"{self._place}.lock"):  # two workers that start at once: WAL is switched on by one of them
+            database = sqlite3.connect(self._place, timeout=10, isolation_level=None, check_same_thread=False)
+            database.executescript(TABLES)
+        database.row_factory = sqlite3.Row
+        return database
+
+    def _write(self) -> None:
+        database = self._open()
+        while True:
+            changes = [self._waiting.get()]
+            while not self._waiting.empty():
+                changes.append(self._waiting.get())
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                for statement, values in changes:
+                    database.execute(statement, values)
+                database.execute("COMMIT")
+            except sqlite3.Error:  # a full disk: whoever follows in another process misses these events
+                logger.exception("events could not be shared with the other workers")
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+
+    def change(self, statement: str, *values: Any) -> None:
+        self._waiting.put((statement, values))
+
+    def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        return self._database.execute(query, values).fetchall()
 
     def find(self, stream_id: str) -> sqlite3.Row | None:
         """None also for a stream of a process that was killed: nobody goes on with it."""
-        found = self.run("SELECT * FROM streams WHERE id = ?", stream_id)
+        found = self.rows("SELECT * FROM streams WHERE id = ?", stream_id)
         return found[0] if found and (found[0]["is_done"] or is_alive(found[0]["process"])) else None
 
     def forget(self, stream_id: str) -> None:
-        self.run("DELETE FROM streams WHERE id = ?", stream_id)
-        self.run("DELETE FROM events WHERE stream = ?", stream_id)
+        self.change("DELETE FROM streams WHERE id = ?", stream_id)
+        self.change("DELETE FROM events WHERE stream = ?", stream_id)
 
 
 class SharedStream(Stream):
@@ -200,7 +233,7 @@ class SharedStream(Stream):
         super().__init__(owner, request_id, own_id, about)
         self._shared = shared
         new = (self.id, owner, *about, os.getpid())
-        shared.run("INSERT INTO streams (id, owner, conversation, question, process) VALUES (?, ?, ?, ?, ?)", *new)
+        shared.change("INSERT INTO streams (id, owner, conversation, question, process) VALUES (?, ?, ?, ?, ?)", *new)
 
     def start(self, events: AsyncGenerator[Named, None]) -> Stream:
         self._watching = asyncio.create_task(self._watch())
@@ -208,16 +241,16 @@ class SharedStream(Stream):
 
     def put(self, name: str, data: Any) -> None:
         super().put(name, data)
-        self._shared.run("INSERT INTO events VALUES (?, ?, ?)", self.id, len(self.parts), self.parts[-1])
+        self._shared.change("INSERT INTO events VALUES (?, ?, ?)", self.id, len(self.parts), self.parts[-1])
 
     async def _watch(self) -> None:
-        while (found := self._shared.find(self.id)) is not None and not found["is_stopped"]:
+        while (found := await asyncio.to_thread(self._shared.find, self.id)) is None or not found["is_stopped"]:
             await asyncio.sleep(LOOK_S)
         self.cancel()
 
     def _end(self) -> None:
         self._watching.cancel()
-        self._shared.run("UPDATE streams SET is_done = 1 WHERE id = ?", self.id)
+        self._shared.change("UPDATE streams SET is_done = 1 WHERE id = ?", self.id)
         super()._end()
 
     def _leave(self) -> None:
@@ -240,23 +273,23 @@ class FollowedStream(Stream):
 
     def _read(self) -> None:
         query = "SELECT data FROM events WHERE stream = ? AND number > ? ORDER BY number"
-        self.parts += [row["data"] for row in self._shared.run(query, self.id, len(self.parts))]
+        self.parts += [row["data"] for row in self._shared.rows(query, self.id, len(self.parts))]
         for news in self._news:
             news.set()
 
     async def _follow(self) -> None:
-        while (found := self._shared.find(self.id)) is not None:
+        while (found := await asyncio.to_thread(self._shared.find, self.id)) is not None:
             self._read()
             if found["is_done"]:
                 return
             if self._news:
-                self._shared.run("UPDATE streams SET last_read = ? WHERE id = ?", time.time(), self.id)
+                self._shared.change("UPDATE streams SET last_read = ? WHERE id = ?", time.time(), self.id)
             await asyncio.sleep(LOOK_S)
         self.put("error", problem(ServerStopping(), self.request_id))  # its process was killed
 
     async def stopped(self) -> None:
-        self._shared.run("UPDATE streams SET is_stopped = 1 WHERE id = ?", self.id)
-        while (found := self._shared.find(self.id)) is not None and not found["is_done"]:
+        self._shared.change("UPDATE streams SET is_stopped = 1 WHERE id = ?", self.id)
+        while (found := await asyncio.to_thread(self._shared.find, self.id)) is not None and not found["is_done"]:
             await asyncio.sleep(LOOK_S)
         self._read()
         await super().stopped()
@@ -314,7 +347,7 @@ class Streams:
 
     def _followed(self, condition: str, *values: str) -> Stream | None:
         shared = self._shared
-        rows = shared.run(f"SELECT * FROM streams WHERE {condition} ORDER BY id DESC", *values) if shared else []
+        rows = shared.rows(f"SELECT * FROM streams WHERE {condition} ORDER BY id DESC", *values) if shared else []
         if shared is None or not rows or shared.find(rows[0]["id"]) is None:
             return None
         stream = self._known[rows[0]["id"]] = FollowedStream(shared, rows[0])
