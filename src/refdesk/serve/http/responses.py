@@ -237,7 +237,14 @@ Readiness = shape(
 Model = shape("Model", id=str, object=Literal["model"], created=int, owned_by=str)
 ModelList = shape("ModelList", object=Literal["list"], data=many(Model))
 EXTENSION: dict[str, Any] = {
-    **{"id": str, "content": str, "is_answered": bool, "claims": list[Claim], "citations": list[Citation]},
+    **{
+        "id": str,
+        "content": str,
+        "short": str,
+        "is_answered": bool,
+        "claims": list[Claim],
+        "citations": list[Citation],
+    },
     **{"sources": list[Source], "related_documents": list[Source], "confidence": Confidence},
     **{"sufficiency": Sufficiency, "verification": Verification, "suggested_questions": list[str]},
     **{"corrected_question": str, "standalone_question": str, "model": str, "cached": Cached, "trace_id": str},
