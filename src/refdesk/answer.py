@@ -351,9 +351,7 @@ class Answer:
     id: str
     question: str
     content: str
-    short: str = (
-        ""  # the thing itself that was asked for ("Marie Curie"); "" where none is known
-    )
+    short: str = ""  # the thing itself that was asked for ("Marie Curie"); "" where none is known
     claims: tuple[Claim, ...] = ()
     citations: tuple[Citation, ...] = ()
     sources: tuple[Source, ...] = ()
