@@ -1,0 +1,161 @@
+"""What does a table say? Rows of text -> the path of every row and column, and the number of every cell. Pure.
+
+    ["", "Years Ended September 30,", ""]       column paths: "Years Ended September 30, › 2019", "… › 2018"
+    ["", "2019", "2018"]
+    ["Sales:", "", ""]                          a row without values is the section of those below it
+    ["Fixed price", "$ 1,452.4", "(1,146.2)"]   row path "Sales: › Fixed price", numbers 1452.4 and -1146.2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.text import word_list
+
+Path = tuple[str, ...]
+Rows = Sequence[Sequence[str]]
+
+MOST_HEAD_ROWS = 5
+MONTHS = {name[:3]: number for number, name in enumerate(word_list("words", "months"), 1)} if False else {
+    name: number
+    for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)
+}
+
+_NUMBER = re.compile(
+    r"^[\s~≈<>≤≥+]*(?P<open>\()?\s*(?P<minus>[-−–])?\s*(?P<money>[A-Z]{0,3}[$€£¥])?\s*(?P<open2>\()?(?P<minus2>[-−–])?\s*"
+    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)\s*(?P<percent>%)?"
+)
+_TIME = re.compile(r"^\s*(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)\b")
+_YEAR = re.compile(r"^\D{0,12}(?:19|20)\d\d\D*$")
+_DATE = re.compile(r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?")
+_ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b|\b(\d{1,2})/(\d{1,2})/(\d{4})\b")
+_SCALE = re.compile(r"\b(thousand|million|billion)s?\b|['’]000|\$000", re.I)
+SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+
+
+@lru_cache(maxsize=65_536)
+def cell_number(text: str) -> float | None:
+    """The number that a cell begins with; one in brackets is negative.
+
+    >>> cell_number("$ (1,146.2)"), cell_number("4.00%"), cell_number("n/a")
+    (-1146.2, 4.0, None)
+    """
+    if timed := _TIME.match(text):
+        hours, minutes, seconds = timed.groups()
+        return int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
+    match = _NUMBER.match(text)
+    if match is None:
+        return None
+    number = float(match["digits"].replace(",", ""))
+    negative = match["open"] or match["open2"] or match["minus"] or match["minus2"]
+    return -number if negative else number
+
+
+@lru_cache(maxsize=65_536)
+def cell_date(text: str) -> float | None:
+    """A day as a number that grows with time; without a year, within the year."""
+    if match := _ISO.search(text):
+        year, month, day, month2, day2, year2 = match.groups()
+        return int(year or year2) * 372 + int(month or month2) * 31 + int(day or day2)
+    for match in _DATE.finditer(text):
+        name = (match[1] or match[5]).lower()
+        if name in MONTHS:
+            return int(match[3] or match[6] or 0) * 372 + MONTHS[name] * 31 + int(match[2] or match[4])
+    return None
+
+
+def is_value(text: str) -> bool:
+    """A number that is no year: what stands below a head and not in it."""
+    return cell_number(text) is not None and not _YEAR.match(text) and cell_date(text) is None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table below its head: the path of every row and column, and the text of every cell."""
+
+    caption: str
+    columns: tuple[Path, ...]
+    rows: tuple[Path, ...]
+    texts: tuple[tuple[str, ...], ...]
+    unit: str = ""
+    scale: str = ""  # thousand, million, billion: of all numbers that have no other
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64]:
+        """Of every cell; NaN where there is none."""
+        found = [[cell_number(text) for text in row] for row in self.texts]
+        return np.array([[np.nan if number is None else number for number in row] for row in found], dtype=float)
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    def turned(self) -> Grid:
+        """Columns as rows: "in which year was it largest" asks for a column."""
+        first = self.columns[0] if self.columns else ()
+        names = tuple(row for row in self.rows)
+        texts = tuple(
+            (" ".join(self.columns[column]), *(row[column] for row in self.texts)) for column in range(1, self.width)
+        )
+        return Grid(self.caption, (first, *names), self.columns[1:], texts, self.unit, self.scale)
+
+
+def read_grid(rows: Rows, caption: str = "", head: int | None = None) -> Grid:
+    """`head`: how many rows are the head, where the format tells."""
+    width = max((len(row) for row in rows), default=0)
+    filled = [[" ".join(cell.split()) for cell in row] + [""] * (width - len(row)) for row in rows]
+    filled = [row for row in filled if any(row)]
+    count = _head_rows(filled) if head is None else head
+    columns = _column_paths(filled[:count], width)
+    paths: list[Path] = []
+    texts: list[tuple[str, ...]] = []
+    section = ""
+    for row in filled[count:]:
+        if row[0] and not any(row[1:]) and width > 2:
+            section = row[0]
+            continue
+        paths.append((section, row[0]) if section and not section.startswith(row[0]) else (row[0],))
+        texts.append(tuple(row))
+    above = " ".join([caption, *(cell for row in filled[:count] for cell in row)])
+    scale = _SCALE.search(above)
+    named = (scale[1] or "thousand").lower() if scale else ""
+    return Grid(caption, columns, tuple(paths), tuple(texts), scale=named)
+
+
+def _head_rows(rows: Rows) -> int:
+    """Rows above the first that holds a value; one where no row or the first holds any."""
+    for number, row in enumerate(rows[: MOST_HEAD_ROWS + 1]):
+        if any(is_value(cell) for cell in row[1:]):
+            return max(number, 0) if number else (1 if len(rows) > 1 and not row[0] else 0)
+        if row[0] and number and not any(row[1:]) and any(any(above[1:]) for above in rows[:number]):
+            return number  # the first section begins
+    return 1
+
+
+def _column_paths(head: Rows, width: int) -> tuple[Path, ...]:
+    """Texts of the head from top to bottom; one that spans several columns stands over each of them."""
+    spread: list[list[str]] = []
+    for number, row in enumerate(head):
+        last = number == len(head) - 1
+        own = [at for at, cell in enumerate(row) if cell and at]
+        over = list(row)
+        if own and not last or len(own) == 1:
+            for column in range(1, width):
+                if not row[column]:
+                    before = [at for at in own if at < column]
+                    over[column] = row[before[-1]] if before else row[own[0]]
+        spread.append(over)
+    paths = []
+    for column in range(width):
+        path: list[str] = []
+        for row in spread:
+            if row[column] and row[column] not in path:
+                path.append(row[column])
+        paths.append(tuple(path))
+    return tuple(paths)
