@@ -1,9 +1,9 @@
 """What does a table say? Rows of text -> the path of every row and column, and the number of every cell. Pure.
 
-    ["", "Years Ended September 30,", ""]       column paths: "Years Ended September 30, › 2019", "… › 2018"
-    ["", "2019", "2018"]
-    ["Sales:", "", ""]                          a row without values is the section of those below it
-    ["Fixed price", "$ 1,452.4", "(1,146.2)"]   row path "Sales: › Fixed price", numbers 1452.4 and -1146.2
+["", "Years Ended September 30,", ""]       column paths: "Years Ended September 30, › 2019", "… › 2018"
+["", "2019", "2018"]
+["Sales:", "", ""]                          a row without values is the section of those below it
+["Fixed price", "$ 1,452.4", "(1,146.2)"]   row path "Sales: › Fixed price", numbers 1452.4 and -1146.2
 """
 
 from __future__ import annotations
@@ -16,27 +16,43 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.text import word_list
-
 Path = tuple[str, ...]
 Rows = Sequence[Sequence[str]]
 
 MOST_HEAD_ROWS = 5
-MONTHS = {name[:3]: number for number, name in enumerate(word_list("words", "months"), 1)} if False else {
-    name: number
-    for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)
-}
-
+_MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}  # noqa: SIM905
 _NUMBER = re.compile(
     r"^[\s~≈<>≤≥+]*(?P<open>\()?\s*(?P<minus>[-−–])?\s*(?P<money>[A-Z]{0,3}[$€£¥])?\s*(?P<open2>\()?(?P<minus2>[-−–])?\s*"
     r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)\s*(?P<percent>%)?"
 )
 _TIME = re.compile(r"^\s*(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)\b")
 _YEAR = re.compile(r"^\D{0,12}(?:19|20)\d\d\D*$")
-_DATE = re.compile(r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?")
+_DATE = re.compile(
+    r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?"
+)
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b|\b(\d{1,2})/(\d{1,2})/(\d{4})\b")
-_SCALE = re.compile(r"\b(thousand|million|billion)s?\b|['’]000|\$000", re.I)
-SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+# "in millions", "$m", "€ million", "£000", "USD ‘000", "(in thousands)"
+_SCALE = re.compile(
+    r"\b(?P<word>thousand|million|billion|trillion)s?\b|(?P<thousands>['’‘]000|[$€£]\s?000)\b|[$€£](?P<letter>k|m|mn|bn|b)\b",
+    re.I,
+)
+_SCALE_LETTERS = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "b": "billion"}
+_MONEY = re.compile(r"US\s?\$|[$€£¥]|\b(?:USD|EUR|GBP|CHF|JPY)\b|\bdollars?\b|\beuros?\b", re.I)
+SCALES = {"": 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+
+
+def named_scale(text: str) -> str:
+    """The scale that a caption, a head or a label names.
+
+    >>> named_scale("(in millions, except per share)"), named_scale("2019 €m"), named_scale("USD ‘000")
+    ('million', 'million', 'thousand')
+    """
+    match = _SCALE.search(text)
+    if match is None:
+        return ""
+    if match["word"]:
+        return match["word"].lower()
+    return "thousand" if match["thousands"] else _SCALE_LETTERS[match["letter"].lower()]
 
 
 @lru_cache(maxsize=65_536)
@@ -65,8 +81,8 @@ def cell_date(text: str) -> float | None:
         return int(year or year2) * 372 + int(month or month2) * 31 + int(day or day2)
     for match in _DATE.finditer(text):
         name = (match[1] or match[5]).lower()
-        if name in MONTHS:
-            return int(match[3] or match[6] or 0) * 372 + MONTHS[name] * 31 + int(match[2] or match[4])
+        if name in _MONTHS:
+            return int(match[3] or match[6] or 0) * 372 + _MONTHS[name] * 31 + int(match[2] or match[4])
     return None
 
 
@@ -123,9 +139,7 @@ def read_grid(rows: Rows, caption: str = "", head: int | None = None) -> Grid:
         paths.append((section, row[0]) if section and not section.startswith(row[0]) else (row[0],))
         texts.append(tuple(row))
     above = " ".join([caption, *(cell for row in filled[:count] for cell in row)])
-    scale = _SCALE.search(above)
-    named = (scale[1] or "thousand").lower() if scale else ""
-    return Grid(caption, columns, tuple(paths), tuple(texts), scale=named)
+    return Grid(caption, columns, tuple(paths), tuple(texts), scale=named_scale(above))
 
 
 def _head_rows(rows: Rows) -> int:
@@ -145,7 +159,7 @@ def _column_paths(head: Rows, width: int) -> tuple[Path, ...]:
         last = number == len(head) - 1
         own = [at for at, cell in enumerate(row) if cell and at]
         over = list(row)
-        if own and not last or len(own) == 1:
+        if (own and not last) or len(own) == 1:
             for column in range(1, width):
                 if not row[column]:
                     before = [at for at in own if at < column]
