@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, Plan, Question, Table
+from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, Plan, Question, Table, View
 from refdesk.terms import QUERY_STOP_WORDS
 
 FILE = "plans.npz"
@@ -31,7 +31,7 @@ NONE = Plan(False, "none", (), -1, 0, 0.0, "text")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBER = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
-WIDTH = 28
+WIDTH = 30
 
 
 class Described(NamedTuple):
@@ -97,7 +97,9 @@ def describe(question: Question, table: Table, plans: Sequence[Plan], context: i
             row[24] = plan.selections[1].mask.bit_count() / words
             row[25] = plan.backwards
             row[26] = _order(texts[plan.turned], plan)
+            row[28] = _alike(table.views[plan.turned], plan)
         row[27] = len(first.rows) == 1
+        row[29] = first.kind == "any" and plan.mask.bit_count() / words
         rows.append(row)
         ids.append((OPERATION[plan.operation], SELECTION[first.kind], KIND[plan.kind]))
     features = np.array(rows, dtype=np.float32).reshape(len(rows), WIDTH)
@@ -110,6 +112,12 @@ def describe(question: Question, table: Table, plans: Sequence[Plan], context: i
         np.array([*ids, (OPERATION["none"], 0, KIND["text"])], dtype=np.int16),
         np.concatenate([features, best]),
     )
+
+
+def _alike(view: View, plan: Plan) -> float:
+    """Share of the words that the names of both rows have: "assets 2018" is compared with "assets 2019"."""
+    first, second = ({*view.cells[chosen.rows[0]][0]} for chosen in plan.selections)
+    return len(first & second) / max(1, len(first | second))
 
 
 def _order(texts: Sequence[Sequence[str]], plan: Plan) -> float:

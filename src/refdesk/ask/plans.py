@@ -21,6 +21,7 @@ from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import word_list
 
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
+MOST_ANY = 12  # rows that a question names one by one
 MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
@@ -156,6 +157,9 @@ class View:
         self.is_number = [sum(row[c] is not None for row in self.numbers) > few for c in range(self.width)]
         self.is_date = [sum(row[c] is not None for row in days) > few for c in range(self.width)]
         self.is_ordered = [bool(np.sum(~np.isnan(self.keys[:, c])) > few) for c in range(self.width)]
+        self.is_year = [
+            sum(_YEAR.fullmatch(row[c].strip()) is not None for row in self.texts) > few for c in range(self.width)
+        ]
         self.totals = {row for row in range(self.count) if "total" in self.cells[row][0][:2]}
         self.kinds = [
             "date" if day else "number" if number else "text"
@@ -226,14 +230,41 @@ class _Maker:
                 by_mask.setdefault(matched[row][0], []).append(row)
             for mask, rows in itertools.islice(by_mask.items(), 6):
                 keep(rows, mask, 1.0, column)
-            if 1 < len(full) <= 12:
+            if 1 < len(full) <= MOST_ANY:
                 keep(full, _union(matched[row][0] for row in full), 1.0, column, "any")
+            for rows in (self._one_each(matched), self._years_between(column)):
+                if 1 < len(rows) <= MOST_ANY:
+                    own = [matched.get(row, (0, 0.0)) for row in rows]
+                    quality = sum(quality for _, quality in own) / len(own)
+                    keep(rows, _union(mask for mask, _ in own), quality, column, "any")
             for bit in set(_bits(_union(mask for mask, _ in matched.values()))):
                 rows = [row for row, (mask, _) in matched.items() if mask >> bit & 1]
                 if len(rows) < self.view.count:
                     keep(rows, 1 << bit, sum(matched[row][1] for row in rows) / len(rows), column)
         chosen = sorted(found.values(), key=lambda one: (-one.mask.bit_count(), -one.quality, len(one.rows)))
         return chosen[:MOST_SELECTIONS]
+
+    def _one_each(self, matched: dict[int, tuple[int, float]]) -> list[int]:
+        """The best row for every word that tells rows apart, in the order of the question: "in 2018 and 2019"."""
+        common = ~0
+        for mask, _ in matched.values():
+            common &= mask
+        found: dict[int, None] = {}
+        telling = _union(mask for mask, _ in matched.values()) & ~common
+        for bit in self.question.bits.values():
+            if telling >> bit & 1:
+                rows = [row for row, (mask, _) in matched.items() if mask >> bit & 1]
+                best = max(matched[row][0].bit_count() for row in rows)
+                found.update(dict.fromkeys(row for row in rows if matched[row][0].bit_count() == best))
+        return list(found)
+
+    def _years_between(self, column: int) -> list[int]:
+        """ "from 2015 to 2019": the rows of these years and of those between them."""
+        years = sorted(number for number in self.question.numbers if 1900 <= number < 2100)
+        if column or len(years) != 2:
+            return []
+        named = {row: _YEAR.findall(self.view.texts[row][0]) for row in range(self.view.count)}
+        return [row for row, own in named.items() if len(own) == 1 and years[0] <= int(own[0]) <= years[1]]
 
     def _matched(self, column: int) -> dict[int, tuple[int, float]]:
         """The rows whose cell in this column holds a word of the question."""
@@ -251,7 +282,8 @@ class _Maker:
         """Rows whose number is larger or smaller than one of the question's."""
         found = []
         for number, column in itertools.product(self.question.numbers, self.ordered):
-            if self.view.is_date[column]:
+            is_year = 1900 <= number < 2100
+            if self.view.is_date[column] or is_year != self.view.is_year[column]:
                 continue
             keys, mask = self.view.keys[:, column], self.masks[column] | self._number_mask(number)
             kinds = {"more": keys > number, "least": keys >= number, "less": keys < number, "most": keys <= number}
