@@ -91,6 +91,51 @@ def is_value(text: str) -> bool:
     return cell_number(text) is not None and not _YEAR.match(text) and cell_date(text) is None
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Characters `start..end` of the document's text; `row` and `column` count from 0, rows of the head included."""
+
+    row: int
+    column: int
+    text: str
+    number: float | None
+    unit: str
+    scale: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A table of a document as it is kept: its place, what is said above it, and its cells."""
+
+    number: int  # in the document, from 1
+    page: int
+    start: int
+    end: int
+    caption: str
+    head_rows: int
+    row_count: int
+    column_count: int
+    cells: tuple[Cell, ...]
+
+    def grid(self) -> Grid:
+        rows = [[""] * self.column_count for _ in range(self.row_count)]
+        for cell in self.cells:
+            rows[cell.row][cell.column] = cell.text
+        return read_grid(rows, self.caption, self.head_rows)
+
+
+def cell_unit(text: str, column: Sequence[str], label: str) -> str:
+    """`%`, a sign of money, or nothing: as the cell says, else its column, else the label of its row."""
+    for said in (text, " ".join(column), label):
+        if "%" in said or "percent" in said.lower():
+            return "%"
+        if match := _MONEY.search(said):
+            return match.group()
+    return ""
+
+
 @dataclass(frozen=True)
 class Grid:
     """A table below its head: the path of every row and column, and the text of every cell."""
@@ -127,8 +172,8 @@ def read_grid(rows: Rows, caption: str = "", head: int | None = None) -> Grid:
     width = max((len(row) for row in rows), default=0)
     filled = [[" ".join(cell.split()) for cell in row] + [""] * (width - len(row)) for row in rows]
     filled = [row for row in filled if any(row)]
-    count = _head_rows(filled) if head is None else head
-    columns = _column_paths(filled[:count], width)
+    count = head_rows(filled) if head is None else head
+    columns = column_paths(filled[:count], width)
     paths: list[Path] = []
     texts: list[tuple[str, ...]] = []
     section = ""
@@ -142,7 +187,7 @@ def read_grid(rows: Rows, caption: str = "", head: int | None = None) -> Grid:
     return Grid(caption, columns, tuple(paths), tuple(texts), scale=named_scale(above))
 
 
-def _head_rows(rows: Rows) -> int:
+def head_rows(rows: Rows) -> int:
     """Rows above the first that holds a value; one where no row or the first holds any."""
     for number, row in enumerate(rows[: MOST_HEAD_ROWS + 1]):
         if any(is_value(cell) for cell in row[1:]):
@@ -152,7 +197,7 @@ def _head_rows(rows: Rows) -> int:
     return 1
 
 
-def _column_paths(head: Rows, width: int) -> tuple[Path, ...]:
+def column_paths(head: Rows, width: int) -> tuple[Path, ...]:
     """Texts of the head from top to bottom; one that spans several columns stands over each of them."""
     spread: list[list[str]] = []
     for number, row in enumerate(head):
