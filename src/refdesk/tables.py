@@ -201,20 +201,22 @@ def column_paths(head: Rows, width: int) -> tuple[Path, ...]:
     """Texts of the head from top to bottom; one that spans several columns stands over each of them."""
     spread: list[list[str]] = []
     for number, row in enumerate(head):
-        last = number == len(head) - 1
-        own = [at for at, cell in enumerate(row) if cell and at]
-        over = list(row)
-        if (own and not last) or len(own) == 1:
+        over = _in_place(row, width)
+        own = [column for column, cell in enumerate(over) if cell and column]
+        is_last = number == len(head) - 1
+        if own and (not is_last or len(own) == 1):
             for column in range(1, width):
-                if not row[column]:
+                if not over[column]:
                     before = [at for at in own if at < column]
-                    over[column] = row[before[-1]] if before else row[own[0]]
+                    over[column] = over[before[-1] if before else own[0]]
         spread.append(over)
-    paths = []
-    for column in range(width):
-        path: list[str] = []
-        for row in spread:
-            if row[column] and row[column] not in path:
-                path.append(row[column])
-        paths.append(tuple(path))
-    return tuple(paths)
+    return tuple(tuple(dict.fromkeys(row[column] for row in spread if row[column])) for column in range(width))
+
+
+def _in_place(row: Sequence[str], width: int) -> list[str]:
+    """A row of the head over its columns: where fewer cells than columns were read, they stand over the last ones."""
+    cells = list(row)
+    last = max((column for column, cell in enumerate(cells) if cell), default=-1)
+    if width > 2 and cells[0] and all(cells[: last + 1]) and last < width - 1:
+        return [""] * (width - 1 - last) + cells[: last + 1]
+    return cells
