@@ -105,13 +105,14 @@ class Plan(NamedTuple):
 class Question:
     """The words of a question that may name something in a table."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, around: frozenset[str] = frozenset()) -> None:
+        """`around`: stems that what stands around the table says; a table need not hold them."""
         self.text = text
         self.words = words(text)
         self.stems = [terms(word)[0] if terms(word) else word for word in self.words]
         self.bits: dict[str, int] = {}
         for word, stem in zip(self.words, self.stems, strict=True):
-            if word not in QUERY_STOP_WORDS:
+            if word not in QUERY_STOP_WORDS and stem not in around:
                 self.bits.setdefault(stem, len(self.bits))
         self.place = {stem: place for place, stem in reversed(list(enumerate(self.stems)))}
         written = [match.replace(",", "") for match in _DIGITS.findall(text)]

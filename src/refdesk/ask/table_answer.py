@@ -1,0 +1,339 @@
+"""Which cells of which table answer the question? The tables among what was found, every plan over them, the likeliest.
+
+A word of the question that the document's name, its title or the text above a table says is no word that the table
+itself must hold: "Amazon's net income in 2019" is asked of Amazon's tables as "net income in 2019". Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from refdesk.ask.plan_rank import describe, weights
+from refdesk.ask.plans import Plan, Question, Table, described
+from refdesk.tables import Grid, StoredTable, cell_number
+from refdesk.terms import terms
+from refdesk.types import Document
+
+MOST_CHUNKS = 24  # whose tables are looked at
+SHOWN = 0.3  # the least chance of a figure that is shown
+MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
+MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
+MOST_CITED = 24  # cells of a sum or a count that are cited one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A table that may hold the answer, and how well the search found it (0 to 1)."""
+
+    table: StoredTable
+    document: Document
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """A plan over one table, and the chance that it answers."""
+
+    candidate: Candidate
+    grid: Table
+    question: Question
+    plan: Plan
+    chance: float
+    odds: float  # log-odds against `none`
+
+
+def best_plan(text: str, candidates: Iterable[Candidate]) -> TablePlan | None:
+    """The likeliest plan over all tables; None where no table shares a word with the question."""
+    found = [_best_of(text, candidate) for candidate in _promising(text, candidates)]
+    return max(filter(None, found), key=lambda plan: plan.odds + 4.0 * plan.candidate.score, default=None)
+
+
+def _promising(text: str, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Those whose cells hold most of the question's words."""
+    asked = Question(text)
+
+    def worth(candidate: Candidate) -> float:
+        own = _vocabulary(candidate.table) | context_words(candidate)
+        return sum(stem in own for stem in asked.bits) / max(1, len(asked.bits)) + candidate.score
+
+    return sorted(candidates, key=worth, reverse=True)[:MOST_TABLES]
+
+
+@lru_cache(maxsize=512)
+def _vocabulary(table: StoredTable) -> frozenset[str]:
+    return frozenset(terms(" ".join(cell.text for cell in table.cells)))
+
+
+def context_words(candidate: Candidate) -> frozenset[str]:
+    """What is said around the table: the document's name and title, the headings and the text above it."""
+    document = candidate.document
+    return frozenset(terms(f"{document.name.replace('_', ' ')} {document.title} {candidate.table.caption}"))
+
+
+@lru_cache(maxsize=128)
+def table_of(table: StoredTable) -> Table:
+    return Table(grid_of(table))
+
+
+def _best_of(text: str, candidate: Candidate) -> TablePlan | None:
+    table = table_of(candidate.table)
+    if not table.views:
+        return None
+    question = Question(text, around=context_words(candidate) - table.views[0].vocabulary)
+    plans = table.plans(question)
+    if not plans:
+        return None
+    scores = weights().scores(describe(question, table, plans))
+    best = int(scores[:-1].argmax())
+    chances = np.exp(scores - scores.max())
+    return TablePlan(
+        candidate,
+        table,
+        question,
+        plans[best],
+        float(chances[best] / chances.sum()),
+        float(scores[best] - scores[-1]),
+    )
+
+
+# --- what is shown of it? ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A plan in words: what was read or computed, and from which cells (places in the stored table)."""
+
+    label: str
+    value: str
+    number: float | None
+    unit: str
+    scale: str
+    operation: str
+    formula: str
+    places: tuple[tuple[int, int], ...]
+
+
+def reading(found: TablePlan) -> Reading:
+    plan, stored = found.plan, found.candidate.table
+    grid = found.grid.grid
+    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    places = tuple(dict.fromkeys(_place(grid, plan, row, column) for row, column in plan.cells))
+    used = [cells[place] for place in places if place in cells]
+    numbers = [cell for cell in used if cell.number is not None]
+    unit = _shared([cell.unit for cell in numbers])
+    scale = _shared([cell.scale for cell in numbers])
+    operation = plan.operation
+    if plan.texts:
+        is_number = len(plan.texts) == 1 and len(numbers) == 1 and operation in ("value", "largest", "smallest")
+        value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
+        return Reading(_label(found), value, plan.number, unit, scale, operation, "", places)
+    number = plan.number or 0.0
+    if operation in ("growth", "share"):
+        unit, scale = "%", ""
+    elif operation in ("ratio", "count", "distinct"):
+        unit, scale = "", ""
+    decimals = max([len(cell.text.partition(".")[2].rstrip(" %)")) for cell in numbers], default=0)
+    decimals = {"growth": 1, "share": 1, "ratio": 2, "average": decimals + 1, "average2": decimals + 1}.get(
+        operation, decimals
+    )
+    value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
+    return Reading(_label(found), value, number, unit, scale, operation, _formula(found, value), places)
+
+
+def _place(grid: Grid, plan: Plan, row: int, column: int) -> tuple[int, int]:
+    """Of a cell of a view, its row and column in the stored table; the name of a column stands in the head."""
+    if not plan.turned:
+        return grid.places[row], column
+    return (grid.places[column - 1] if column else -1), row + 1
+
+
+def _shared(found: Sequence[str]) -> str:
+    return found[0] if found and len(set(found)) == 1 else ""
+
+
+def shown_value(text: str, unit: str, scale: str) -> str:
+    """A number as a person would write it.
+
+    >>> shown_value("82,959", "$", "million"), shown_value("$ (1,146)", "$", ""), shown_value("12.5", "%", "")
+    ('$82,959 million', '-$1,146', '12.5%')
+    """
+    is_negative = (cell_number(text) or 0.0) < 0
+    digits = text.strip().strip("()-−–$€£¥ ").removesuffix("%").strip(" )")
+    digits = digits.lstrip("($€£¥ -−–")
+    if unit == "%":
+        shown = f"{digits}%"
+    elif len(unit) == 1 and unit:
+        shown = f"{unit}{digits}"
+    else:
+        shown = f"{digits} {unit}".strip() if unit and unit not in digits else digits
+    return f"{'-' if is_negative else ''}{shown}{f' {scale}' if scale and unit != '%' else ''}"
+
+
+def _label(found: TablePlan) -> str:
+    """What was read: the row and the column as the table names them; what was computed, in words."""
+    plan, grid = found.plan, found.grid.grid
+    if plan.operation == "value" and len(plan.cells) == 1 and plan.selections[0].kind in ("equal", "both", "any"):
+        row, column = plan.cells[0]
+        if plan.turned:
+            row, column = column - 1, row + 1
+        if row >= 0 and column > 0:
+            return ", ".join(filter(None, (_joined(grid.rows[row]), _joined(grid.columns[column]))))
+    said = described(plan, found.grid, found.question)
+    return said[:1].upper() + said[1:]
+
+
+def _joined(path: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(part.strip(" :,") for part in path if part.strip(" :,")))
+
+
+def _formula(found: TablePlan, value: str) -> str:
+    plan = found.plan
+    numbers = [text for row, column in plan.cells if (text := found.grid.views[plan.turned].texts[row][column])]
+    first, second = (numbers[::-1] if plan.backwards else numbers) if len(numbers) == 2 else ("", "")
+    match plan.operation:
+        case "sum" | "sum2":
+            return f"{_listed(numbers)} = {value}"
+        case "average" | "average2":
+            return f"({_listed(numbers)}) / {len(numbers)} = {value}"
+        case "range":
+            return f"highest − lowest of {len(numbers)} values = {value}"
+        case "difference" | "apart":
+            return f"{first} − {second} = {value}"
+        case "growth":
+            return f"({first} − {second}) / {second} = {value}"
+        case "share" | "ratio":
+            return f"{first} / {second} = {value}"
+    return ""
+
+
+def _listed(numbers: Sequence[str]) -> str:
+    return " + ".join(numbers) if len(numbers) <= 8 else f"{' + '.join(numbers[:4])} + … ({len(numbers)} values)"
+
+
+def figure_of(found: TablePlan, what: Reading, first_citation: int = 0) -> Figure:
+    """The figure as it is handed on: every cell that was used, and the part of the table that is drawn."""
+    stored, grid = found.candidate.table, found.grid.grid
+    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    rows = stored.rows()
+    row_paths = dict(zip(grid.places, grid.rows, strict=True))
+    used = [cells[place] for place in what.places if place in cells]
+    drawn = sorted({*range(stored.head_rows), *[cell.row for cell in used][:MOST_ROWS_SHOWN]})
+    return Figure(
+        label=what.label,
+        value=what.value,
+        number=what.number,
+        unit=what.unit,
+        scale=what.scale,
+        operation=what.operation,
+        formula=what.formula,
+        cells=tuple(
+            FigureCell(
+                text=cell.text,
+                row_path=row_paths.get(cell.row, ()),
+                column_path=grid.columns[cell.column],
+                number=cell.number,
+                unit=cell.unit,
+                scale=cell.scale,
+                period=cell.period,
+                citation=first_citation + place,
+            )
+            for place, cell in enumerate(used[:MOST_CITED])
+        ),
+        table=tuple(tuple(rows[row]) for row in drawn),
+        head_rows=stored.head_rows,
+        marked=tuple((drawn.index(cell.row), cell.column) for cell in used if cell.row in drawn),
+        document_id=stored.document_id,
+        table_number=stored.number,
+        page=stored.page,
+    )
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+def table_candidates(retrieved: Retrieved, library: Library) -> list[Candidate]:
+    """The tables of which some part was found, with the score of the best part."""
+    found = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
+    ranked = sorted(found.values(), key=lambda hit: (hit.chunk.kind != "table", -hit.score))[:MOST_CHUNKS]
+    documents = {hit.document.id: hit.document for hit in ranked}
+    return [
+        Candidate(table, documents[table.document_id], max(hit.score for hit in ranked if _touches(hit.chunk, table)))
+        for table in library.tables([hit.chunk.id for hit in ranked])
+        if table.is_loaded
+    ]
+
+
+def _touches(chunk: Chunk, table: StoredTable) -> bool:
+    return chunk.document_id == table.document_id and any(
+        span.origin < table.end and span.origin + span.end - span.start > table.start for span in chunk.spans
+    )
+
+
+def read_tables(query: Query, retrieved: Retrieved, library: Library) -> TablePlan | None:
+    """The likeliest plan over the tables that were found, where it is likely enough to be shown."""
+    found = best_plan(query.fullest, table_candidates(retrieved, library))
+    return found if found is not None and found.chance >= SHOWN else None
+
+
+def figure_answer(
+    answer: Answer, retrieved: Retrieved, found: TablePlan, library: Library
+) -> Answer:
+    """The figure as an answer: one claim of ours, and a citation for every cell that it was read or computed from."""
+    what = reading(found)
+    figure = figure_of(found, what)
+    citations = _cell_citations(found, what, retrieved, library)
+    told = f"{what.label}: {what.value}"
+    content = f"{told} [1]" + (f"\n\n{what.formula} [1]" if what.formula else "")
+    numbers = tuple(range(len(citations)))
+    claims = [Claim(told, 0, len(told) + len(" [1]"), (1,), numbers, "supported", round(found.chance, 3))]
+    if what.formula:
+        start = len(content) - len(f"{what.formula} [1]")
+        claims.append(Claim(what.formula, start, len(content), (1,), numbers, "supported", round(found.chance, 3)))
+    return replace(answer, content=content, short=what.value, figures=(figure,), claims=tuple(claims), citations=citations)
+
+
+def _cell_citations(
+    found: TablePlan, what: Reading, retrieved: Retrieved, library: Library
+) -> tuple[Citation, ...]:
+    stored, document = found.candidate.table, found.candidate.document
+    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    used = [cells[place] for place in what.places if place in cells][:MOST_CITED]
+    hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if _touches(hit.chunk, stored)]
+    boxes = library.boxes(document.id, stored.page, [(cell.start, cell.end) for cell in used])
+    citations = []
+    for cell, own in zip(used, boxes, strict=True):
+        hit, quote = _row_of(cell, hits)
+        citations.append(
+            Citation(
+                marker=1,
+                document_id=document.id,
+                document_name=document.name,
+                chunk_id=hit.chunk.id,
+                chunk_sequence=hit.chunk.sequence,
+                heading_path=hit.chunk.heading_path,
+                page=own[0].page if own else stored.page,
+                boxes=own,
+                located=bool(own),
+                quote=quote,
+                relevance_score=round(found.chance, 4),
+                similarity_score=hit.cosine,
+                origin=(cell.start, cell.end),
+            )
+        )
+    return tuple(citations)
+
+
+def _row_of(cell: StoredCell, hits: Sequence[Hit]) -> tuple[Hit, str]:
+    """The hit that holds the cell and the row that it stands in; the cell alone where another part was found."""
+    for hit in hits:
+        for span in hit.chunk.spans:
+            if span.origin <= cell.start < span.origin + span.end - span.start:
+                place = span.start + cell.start - span.origin
+                for sentence in hit.chunk.sentences:
+                    if sentence.start <= place < sentence.end:
+                        return hit, hit.chunk.text[sentence.start : sentence.end]
+    return hits[0], cell.text
