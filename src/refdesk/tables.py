@@ -16,7 +16,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-Path = tuple[str, ...]
+from refdesk.cells import Path, StoredTable
+
 Rows = Sequence[Sequence[str]]
 
 MOST_HEAD_ROWS = 5
@@ -91,49 +92,16 @@ def is_value(text: str) -> bool:
     return cell_number(text) is not None and not _YEAR.match(text) and cell_date(text) is None
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """Characters `start..end` of the document's text; `row` and `column` count from 0, rows of the head included."""
+def unit_of(text: str) -> str:
+    """`%`, a sign of money, or nothing.
 
-    row: int
-    column: int
-    text: str
-    number: float | None
-    unit: str
-    scale: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTable:
-    """A table of a document as it is kept: its place, what is said above it, and its cells."""
-
-    number: int  # in the document, from 1
-    page: int
-    start: int
-    end: int
-    caption: str
-    head_rows: int
-    row_count: int
-    column_count: int
-    cells: tuple[Cell, ...]
-
-    def grid(self) -> Grid:
-        rows = [[""] * self.column_count for _ in range(self.row_count)]
-        for cell in self.cells:
-            rows[cell.row][cell.column] = cell.text
-        return read_grid(rows, self.caption, self.head_rows)
-
-
-def cell_unit(text: str, column: Sequence[str], label: str) -> str:
-    """`%`, a sign of money, or nothing: as the cell says, else its column, else the label of its row."""
-    for said in (text, " ".join(column), label):
-        if "%" in said or "percent" in said.lower():
-            return "%"
-        if match := _MONEY.search(said):
-            return match.group()
-    return ""
+    >>> unit_of("4.00%"), unit_of("US$ 12"), unit_of("Shares")
+    ('%', 'US$', '')
+    """
+    if "%" in text or "percent" in text.lower():
+        return "%"
+    match = _MONEY.search(text)
+    return match.group() if match else ""
 
 
 @dataclass(frozen=True)
@@ -166,6 +134,11 @@ class Grid:
             (" ".join(self.columns[column]), *(row[column] for row in self.texts)) for column in range(1, self.width)
         )
         return Grid(self.caption, (first, *names), self.columns[1:], texts, self.unit, self.scale)
+
+
+def grid_of(table: StoredTable) -> Grid:
+    """The grid of a table whose cells are loaded."""
+    return read_grid(table.rows(), table.caption, table.head_rows)
 
 
 def read_grid(rows: Rows, caption: str = "", head: int | None = None) -> Grid:
