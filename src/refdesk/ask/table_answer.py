@@ -6,20 +6,28 @@ itself must hold: "Amazon's net income in 2019" is asked of Amazon's tables as "
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 
 import numpy as np
+from numpy.typing import NDArray
 
+from refdesk.answer import Answer, Citation, Claim, Figure, FigureCell, Query, Retrieved
 from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plans import Plan, Question, Table, described
-from refdesk.tables import Grid, StoredTable, cell_number
-from refdesk.terms import terms
-from refdesk.types import Document
+from refdesk.ask.plans import Plan, Question, Table, View, described
+from refdesk.cells import StoredCell, StoredTable
+from refdesk.ports import Library
+from refdesk.tables import Grid, cell_number, grid_of
+from refdesk.terms import QUERY_STOP_WORDS, terms
+from refdesk.types import Chunk, Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
 SHOWN = 0.3  # the least chance of a figure that is shown
+FILE = "plan_choice.npy"
+UNKNOWN_IDF = 6.0  # of a word that no idf is known of
+MOST_PLANS = 10  # of one table that are compared with those of others
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
 MOST_CITED = 24  # cells of a sum or a count that are cited one by one
@@ -36,42 +44,130 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """A plan over one table, and the chance that it answers."""
+    """A plan over one table: how it ranks among those of its table, and what tells it from those of others."""
 
     candidate: Candidate
     grid: Table
     question: Question
     plan: Plan
-    chance: float
-    odds: float  # log-odds against `none`
+    features: NDArray[np.float32]
+    chance: float = 0.0  # that it answers
 
 
-def best_plan(text: str, candidates: Iterable[Candidate]) -> TablePlan | None:
+def best_plan(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float]) -> TablePlan | None:
     """The likeliest plan over all tables; None where no table shares a word with the question."""
-    found = [_best_of(text, candidate) for candidate in _promising(text, candidates)]
-    return max(filter(None, found), key=lambda plan: plan.odds + 4.0 * plan.candidate.score, default=None)
+    found = plans_over(text, candidates, idf)
+    if not found:
+        return None
+    learned = choice()
+    scores = np.array([plan.features for plan in found]) @ learned[:-1] + learned[-1]
+    best = int(scores.argmax())
+    others = np.exp(scores - scores.max()).sum() + np.exp(-scores.max())  # no table answers: a score of 0
+    return replace(found[best], chance=float(1.0 / others))
 
 
-def _promising(text: str, candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Those whose cells hold most of the question's words."""
-    asked = Question(text)
+def plans_over(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float]) -> list[TablePlan]:
+    """The best plans of every table that may answer."""
+    asked = _Asked(text, idf)
+    ranked = sorted(candidates, key=asked.worth, reverse=True)[:MOST_TABLES]
+    most = max((candidate.score for candidate in ranked), default=0.0) or 1.0
+    return [plan for candidate in ranked for plan in asked.plans(candidate, candidate.score / most)]
 
-    def worth(candidate: Candidate) -> float:
-        own = _vocabulary(candidate.table) | context_words(candidate)
-        return sum(stem in own for stem in asked.bits) / max(1, len(asked.bits)) + candidate.score
 
-    return sorted(candidates, key=worth, reverse=True)[:MOST_TABLES]
+class _Asked:
+    """The words of a question and how telling each is."""
+
+    def __init__(self, text: str, idf: Mapping[str, float]) -> None:
+        self.text = text
+        self.stems = list(Question(text).bits)
+        self.weights = {stem: idf.get(stem, UNKNOWN_IDF) for stem in self.stems}
+        self.total = sum(self.weights.values()) or 1.0
+
+    def share(self, stems: Iterable[str]) -> float:
+        """Of the question's weight, that of these words."""
+        return sum(self.weights[stem] for stem in stems) / self.total
+
+    def worth(self, candidate: Candidate) -> float:
+        own = vocabulary(candidate.table) | context_words(candidate)
+        return self.share(stem for stem in self.stems if stem in own) + candidate.score
+
+    def plans(self, candidate: Candidate, relative: float) -> list[TablePlan]:
+        table = table_of(candidate.table)
+        if not table.views:
+            return []
+        around = context_words(candidate)
+        question = Question(self.text, around=around - table.views[0].vocabulary)
+        plans = table.plans(question)
+        if not plans:
+            return []
+        scores = weights().scores(describe(question, table, plans))
+        best = np.argsort(-scores[:-1])[:MOST_PLANS]
+        features = [
+            self._features(table, question, plans[at], around, relative, scores[at], scores[-1]) for at in best.tolist()
+        ]
+        return [
+            TablePlan(candidate, table, question, plans[at], row)
+            for at, row in zip(best.tolist(), features, strict=True)
+        ]
+
+    def _features(
+        self, table: Table, question: Question, plan: Plan, around: frozenset[str], relative: float, score: float, none: float
+    ) -> NDArray[np.float32]:
+        held = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1}
+        missing = [stem for stem in self.stems if stem not in held and stem not in around]
+        labels, sections, column = _names(table.views[plan.turned], plan)
+        return np.array(
+            [
+                score,
+                score - none,
+                relative,
+                self.share(held),
+                self.share(stem for stem in around if stem in self.weights and stem not in held),
+                self.share(missing),
+                max((self.weights[stem] for stem in missing), default=0.0) / UNKNOWN_IDF,
+                self._unsaid(labels),
+                self._unsaid(sections),
+                self._unsaid(column),
+                plan.kind == "computed",
+                plan.operation == "value" and plan.kind == "number",
+                plan.operation == "count",
+                len(plan.texts) > 1,
+                plan.selections[0].kind in ("equal", "both", "any"),
+            ],
+            dtype=np.float32,
+        )
+
+    def _unsaid(self, stems: frozenset[str]) -> float:
+        """Share of these words that the question does not say."""
+        own = [stem for stem in stems if stem not in QUERY_STOP_WORDS]
+        return sum(stem not in self.weights for stem in own) / len(own) if own else 0.0
+
+
+FEATURES = 15
+
+
+def _names(view: View, plan: Plan) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The words of the rows that were chosen, of the sections they stand in, and of the column that is read."""
+    rows = [row for selection in plan.selections for row in selection.rows[:4]]
+    labels = frozenset(stem for row in rows for stem in view.cells[row][0])
+    sections = frozenset(stem for row in rows for stem in view.sections[row])
+    return labels, sections, frozenset(view.names[plan.column]) if plan.column >= 0 else frozenset()
 
 
 @lru_cache(maxsize=512)
-def _vocabulary(table: StoredTable) -> frozenset[str]:
+def vocabulary(table: StoredTable) -> frozenset[str]:
     return frozenset(terms(" ".join(cell.text for cell in table.cells)))
 
 
 def context_words(candidate: Candidate) -> frozenset[str]:
     """What is said around the table: the document's name and title, the headings and the text above it."""
     document = candidate.document
-    return frozenset(terms(f"{document.name.replace('_', ' ')} {document.title} {candidate.table.caption}"))
+    return _context_words(f"{document.name.replace('_', ' ')} {document.title} {candidate.table.caption}")
+
+
+@lru_cache(maxsize=1024)
+def _context_words(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
 
 
 @lru_cache(maxsize=128)
@@ -79,25 +175,12 @@ def table_of(table: StoredTable) -> Table:
     return Table(grid_of(table))
 
 
-def _best_of(text: str, candidate: Candidate) -> TablePlan | None:
-    table = table_of(candidate.table)
-    if not table.views:
-        return None
-    question = Question(text, around=context_words(candidate) - table.views[0].vocabulary)
-    plans = table.plans(question)
-    if not plans:
-        return None
-    scores = weights().scores(describe(question, table, plans))
-    best = int(scores[:-1].argmax())
-    chances = np.exp(scores - scores.max())
-    return TablePlan(
-        candidate,
-        table,
-        question,
-        plans[best],
-        float(chances[best] / chances.sum()),
-        float(scores[best] - scores[-1]),
-    )
+@cache
+def choice() -> NDArray[np.float32]:
+    """The weights of the features and a constant, learned by `training/plan_choice.py`."""
+    with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file:
+        learned: NDArray[np.float32] = np.load(file)
+    return learned
 
 
 # --- what is shown of it? ---------------------------------------------------------------------------------------------
@@ -275,7 +358,7 @@ def _touches(chunk: Chunk, table: StoredTable) -> bool:
 
 def read_tables(query: Query, retrieved: Retrieved, library: Library) -> TablePlan | None:
     """The likeliest plan over the tables that were found, where it is likely enough to be shown."""
-    found = best_plan(query.fullest, table_candidates(retrieved, library))
+    found = best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf)
     return found if found is not None and found.chance >= SHOWN else None
 
 
