@@ -22,6 +22,7 @@ HELPERS = {
     "text",
     "terms",
     "tables",
+    "periods",
     "settings",
     "config",
     "prompts",
