@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.table_questions import page
 from numpy.typing import NDArray
 
-from refdesk.ask.table_answer import FEATURES, FILE, Candidate, plans_over, vocabulary
 from refdesk.ask.plans import Question
+from refdesk.ask.table_answer import FEATURES, FILE, Candidate, plans_over, vocabulary
 from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
@@ -29,7 +30,6 @@ from refdesk.terms import terms
 from refdesk.text import ASSETS
 from refdesk.types import Document
 from training.plans import is_answer, tatqa_question
-from benchmarks.table_questions import page
 
 TABLES = 6
 STEPS, RIDGE = 400, 0.02
@@ -45,6 +45,19 @@ def library(contexts: list[dict[str, Any]]) -> dict[int, StoredTable]:
     return found
 
 
+def found(question: str, own: StoredTable, tables: dict[int, StoredTable], idf: dict[str, float]) -> list[Candidate]:
+    """The question's own table and those that hold most of its words."""
+    stems = Question(question).bits
+    match = {
+        number: sum(idf.get(stem, 6.0) for stem in stems if stem in vocabulary(table))
+        for number, table in tables.items()
+    }
+    most = max(match.values()) or 1.0
+    ranked = sorted(tables, key=lambda number: (tables[number] is not own, -match[number]))[:TABLES]
+    nobody = Document("", "", "", "", "ready")
+    return [Candidate(tables[number], nobody, match[number] / most) for number in ranked]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
@@ -57,20 +70,16 @@ def main() -> None:
     for number, own in tables.items():
         for row in contexts[number]["questions"]:
             asked = tatqa_question(row, contexts[number]["table"]["table"], "", number % 8 == 6)
-            stems = Question(asked.question).bits
-
-            def match(table: StoredTable) -> float:
-                return sum(idf.get(stem, 6.0) for stem in stems if stem in vocabulary(table))
-
-            best = max(map(match, tables.values())) or 1.0
-            others = sorted((one for one in tables.values() if one is not own), key=match, reverse=True)[: TABLES - 1]
-            candidates = [
-                Candidate(table, Document("", "", "", "", "ready"), match(table) / best) for table in (own, *others)
-            ]
+            candidates = found(asked.question, own, tables, idf)
             plans = plans_over(asked.question, candidates, idf)
             if not plans:
                 continue
-            right = [plan.candidate.table is own and bool(asked.answers or asked.computed is not None) and is_answer(asked, plan.plan) for plan in plans]
+            right = [
+                plan.candidate.table is own
+                and bool(asked.answers or asked.computed is not None)
+                and is_answer(asked, plan.plan)
+                for plan in plans
+            ]
             groups.append((np.array([plan.features for plan in plans]), np.array(right), number % 8 == 6, asked.kind))
     print(len(groups), "questions")
     weights = learn([group for group in groups if not group[2]])
@@ -115,7 +124,10 @@ def report(weights: NDArray[np.float64], groups: list[tuple[NDArray[np.float32],
         own[3] += scores[best] > 0
         sure[0] += chance > 0.6
         sure[1] += chance > 0.6 and bool(right[best])
-    shown = [f"{kind} {a[1] / a[0]:.3f} of {a[0]} ({a[2] / a[0]:.2f} possible, {a[3] / a[0]:.2f} over none)" for kind, a in counts.items()]
+    shown = [
+        f"{kind} {a[1] / a[0]:.3f} of {a[0]} ({a[2] / a[0]:.2f} possible, {a[3] / a[0]:.2f} over none)"
+        for kind, a in counts.items()
+    ]
     return "; ".join(shown) + f"; sure {sure[0]}, right {sure[1] / max(1, sure[0]):.3f}"
 
 

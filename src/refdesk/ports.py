@@ -18,7 +18,7 @@ from refdesk.errors import ProviderError, RefdeskError
 from refdesk.records import LibraryState, Older
 from refdesk.settings import Settings
 from refdesk.trace import Trace
-from refdesk.types import Chunk, Document, Hit, Method, Scope
+from refdesk.types import Box, Chunk, Document, Hit, Method, Range, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
 
@@ -128,6 +128,9 @@ class Library(Protocol):
 
     def document_tables(self, document_id: str) -> list[StoredTable]:
         """All tables of a document, as `tables` gives them."""
+
+    def cell_boxes(self, table: StoredTable, ranges: Sequence[Range]) -> list[tuple[Box, ...]]:
+        """Where these ranges of its document's text stand on the pages; none in formats without pages."""
 
     def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
         """These columns of a table by their numbers, however large it is; nothing of a table that is gone."""

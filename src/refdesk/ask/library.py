@@ -33,7 +33,7 @@ from refdesk.terms import (
     words,
 )
 from refdesk.text import edit_distances
-from refdesk.types import EVERYTHING, Access, Chunk, Document, Hit, Method, Scope, Span
+from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
@@ -168,6 +168,16 @@ class LibraryReader:
 
     def document_tables(self, document_id: str) -> list[StoredTable]:
         return self._tables.with_cells(self._tables.of_document(document_id))
+
+    def cell_boxes(self, table: StoredTable, ranges: Sequence[Range]) -> list[tuple[Box, ...]]:
+        found: dict[Range, tuple[Box, ...]] = {}
+        number = table.page
+        for start, end in sorted(ranges):
+            while (pages := self._documents.pages(table.document_id, number)) and start >= pages[0].page.end:
+                number += 1  # the table goes on overleaf
+            words = pages[0].words if pages else None
+            found[start, end] = boxes_between(words, start, end) if words is not None else ()
+        return [found[place] for place in ranges]
 
     def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
         return self._tables.columns(table_id, numbers)

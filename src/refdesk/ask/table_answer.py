@@ -14,7 +14,20 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Answer, Citation, Claim, Figure, FigureCell, Query, Retrieved
+from refdesk.answer import (
+    Answer,
+    Citation,
+    Claim,
+    Confidence,
+    Figure,
+    FigureCell,
+    Query,
+    Retrieved,
+    Sufficiency,
+)
+from refdesk.answer import Plan as QuestionPlan
+from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.judge import level, related, sources
 from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import Plan, Question, Table, View, described
 from refdesk.cells import StoredCell, StoredTable
@@ -24,7 +37,9 @@ from refdesk.terms import QUERY_STOP_WORDS, terms
 from refdesk.types import Chunk, Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
-SHOWN = 0.3  # the least chance of a figure that is shown
+SHOWN = 0.5  # the least chance of a figure that is shown
+Pair = tuple[float, float]
+
 FILE = "plan_choice.npy"
 UNKNOWN_IDF = 6.0  # of a word that no idf is known of
 MOST_PLANS = 10  # of one table that are compared with those of others
@@ -103,7 +118,8 @@ class _Asked:
         scores = weights().scores(describe(question, table, plans))
         best = np.argsort(-scores[:-1])[:MOST_PLANS]
         features = [
-            self._features(table, question, plans[at], around, relative, scores[at], scores[-1]) for at in best.tolist()
+            self._features(table, question, plans[at], around, relative, (scores[at], scores[-1]))
+            for at in best.tolist()
         ]
         return [
             TablePlan(candidate, table, question, plans[at], row)
@@ -111,8 +127,10 @@ class _Asked:
         ]
 
     def _features(
-        self, table: Table, question: Question, plan: Plan, around: frozenset[str], relative: float, score: float, none: float
+        self, table: Table, question: Question, plan: Plan, around: frozenset[str], relative: float, scores: Pair
     ) -> NDArray[np.float32]:
+        """`scores`: its own and that of `none`."""
+        score, none = scores
         held = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1}
         missing = [stem for stem in self.stems if stem not in held and stem not in around]
         labels, sections, column = _names(table.views[plan.turned], plan)
@@ -357,36 +375,47 @@ def _touches(chunk: Chunk, table: StoredTable) -> bool:
 
 
 def read_tables(query: Query, retrieved: Retrieved, library: Library) -> TablePlan | None:
-    """The likeliest plan over the tables that were found, where it is likely enough to be shown."""
-    found = best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf)
-    return found if found is not None and found.chance >= SHOWN else None
+    """The likeliest plan over the tables that were found."""
+    return best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf)
 
 
 def figure_answer(
-    answer: Answer, retrieved: Retrieved, found: TablePlan, library: Library
+    answer: Answer, plan: QuestionPlan, retrieved: Retrieved, found: TablePlan, library: Library
 ) -> Answer:
     """The figure as an answer: one claim of ours, and a citation for every cell that it was read or computed from."""
     what = reading(found)
-    figure = figure_of(found, what)
     citations = _cell_citations(found, what, retrieved, library)
-    told = f"{what.label}: {what.value}"
-    content = f"{told} [1]" + (f"\n\n{what.formula} [1]" if what.formula else "")
     numbers = tuple(range(len(citations)))
-    claims = [Claim(told, 0, len(told) + len(" [1]"), (1,), numbers, "supported", round(found.chance, 3))]
-    if what.formula:
-        start = len(content) - len(f"{what.formula} [1]")
-        claims.append(Claim(what.formula, start, len(content), (1,), numbers, "supported", round(found.chance, 3)))
-    return replace(answer, content=content, short=what.value, figures=(figure,), claims=tuple(claims), citations=citations)
+    content, claims = "", []
+    for line in filter(None, (f"{what.label}: {what.value}", what.formula)):
+        start = len(content) + 2 if content else 0
+        content = f"{content}\n\n{line} [1]" if content else f"{line} [1]"
+        claims.append(Claim(line, start, len(content), (1,), numbers, "supported", round(found.chance, 3)))
+    document = found.candidate.document
+    score = round(found.chance, 3)
+    return replace(
+        answer,
+        content=content,
+        short=what.value,
+        figures=(figure_of(found, what),),
+        claims=tuple(claims),
+        citations=citations,
+        sources=sources(citations, {document.id: document}),
+        related_documents=related(retrieved, citations),
+        confidence=Confidence(score, level(score), "read from the cells of one table"),
+        sufficiency=Sufficiency(True, score),
+        strategy=plan.strategy,
+        model=EXTRACTIVE,
+        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+    )
 
 
-def _cell_citations(
-    found: TablePlan, what: Reading, retrieved: Retrieved, library: Library
-) -> tuple[Citation, ...]:
+def _cell_citations(found: TablePlan, what: Reading, retrieved: Retrieved, library: Library) -> tuple[Citation, ...]:
     stored, document = found.candidate.table, found.candidate.document
     cells = {(cell.row, cell.column): cell for cell in stored.cells}
     used = [cells[place] for place in what.places if place in cells][:MOST_CITED]
     hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if _touches(hit.chunk, stored)]
-    boxes = library.boxes(document.id, stored.page, [(cell.start, cell.end) for cell in used])
+    boxes = library.cell_boxes(stored, [(cell.start, cell.end) for cell in used])
     citations = []
     for cell, own in zip(used, boxes, strict=True):
         hit, quote = _row_of(cell, hits)
