@@ -86,6 +86,8 @@ def main() -> None:
     for held in (False, True):
         print("held back" if held else "learned", report(weights, [group for group in groups if group[2] == held]))
     print(np.round(weights, 2))
+    for shown in (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5):
+        print(shown, thresholds(weights, groups, shown))
     weights = learn(groups)
     np.save(ASSETS / FILE, weights.astype(np.float32))
 
@@ -107,6 +109,23 @@ def learn(groups: list[tuple[NDArray[np.float32], NDArray[np.bool_], bool, str]]
         moved = 0.9 * moved - 0.5 * (gradient / len(groups) + RIDGE * np.append(weights[:-1], 0.0) / 10)
         weights += moved
     return weights / np.append(scale, 1.0)
+
+
+def thresholds(
+    weights: NDArray[np.float64], groups: list[tuple[NDArray[np.float32], NDArray[np.bool_], bool, str]], shown: float
+) -> str:
+    """What is shown from this chance on: of the questions to a table, of those to the text, and how many are right."""
+    counts = {False: [0, 0, 0], True: [0, 0, 0]}
+    for features, right, _, kind in groups:
+        scores = features @ weights[:-1] + weights[-1]
+        best = int(scores.argmax())
+        chance = 1 / (np.exp(scores - scores[best]).sum() + math.exp(-scores[best]))
+        own = counts[kind == "text"]
+        own[0] += 1
+        own[1] += chance >= shown
+        own[2] += chance >= shown and bool(right[best])
+    (tables, by_table, right_ones), (texts, by_text, _) = counts[False], counts[True]
+    return f"table {by_table / tables:.2f} shown, {right_ones / tables:.3f} right; text {by_text / texts:.3f} shown"
 
 
 def report(weights: NDArray[np.float64], groups: list[tuple[NDArray[np.float32], NDArray[np.bool_], bool, str]]) -> str:

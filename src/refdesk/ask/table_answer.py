@@ -6,6 +6,7 @@ itself must hold: "Amazon's net income in 2019" is asked of Amazon's tables as "
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -37,7 +38,7 @@ from refdesk.terms import QUERY_STOP_WORDS, terms
 from refdesk.types import Chunk, Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
-SHOWN = 0.5  # the least chance of a figure that is shown
+SHOWN = 0.2  # the least chance of a figure that is shown
 Pair = tuple[float, float]
 
 FILE = "plan_choice.npy"
@@ -151,6 +152,7 @@ class _Asked:
                 plan.operation == "count",
                 len(plan.texts) > 1,
                 plan.selections[0].kind in ("equal", "both", "any"),
+                _twins(table.views[plan.turned], plan) * self._unsaid(sections),
             ],
             dtype=np.float32,
         )
@@ -161,7 +163,7 @@ class _Asked:
         return sum(stem not in self.weights for stem in own) / len(own) if own else 0.0
 
 
-FEATURES = 15
+FEATURES = 16
 
 
 def _names(view: View, plan: Plan) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
@@ -170,6 +172,15 @@ def _names(view: View, plan: Plan) -> tuple[frozenset[str], frozenset[str], froz
     labels = frozenset(stem for row in rows for stem in view.cells[row][0])
     sections = frozenset(stem for row in rows for stem in view.sections[row])
     return labels, sections, frozenset(view.names[plan.column]) if plan.column >= 0 else frozenset()
+
+
+def _twins(view: View, plan: Plan) -> float:
+    """How many rows have the name of the one that was chosen: "Net sales" of every region."""
+    row, *others = plan.selections[0].rows or (-1,)
+    if others or row < 0:
+        return 0.0
+    label = view.cells[row][0]
+    return math.log(max(1, sum(cells[0] == label for cells in view.cells)))
 
 
 @lru_cache(maxsize=512)
@@ -238,9 +249,8 @@ def reading(found: TablePlan) -> Reading:
     elif operation in ("ratio", "count", "distinct"):
         unit, scale = "", ""
     decimals = max([len(cell.text.partition(".")[2].rstrip(" %)")) for cell in numbers], default=0)
-    decimals = {"growth": 1, "share": 1, "ratio": 2, "average": decimals + 1, "average2": decimals + 1}.get(
-        operation, decimals
-    )
+    if operation in ("growth", "share", "ratio", "average", "average2"):
+        decimals = max(decimals, 2)
     value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
     return Reading(_label(found), value, number, unit, scale, operation, _formula(found, value), places)
 
