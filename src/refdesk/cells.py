@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,13 @@ class Column:
     measures: tuple[Measure, ...]  # each once
     places: NDArray[np.int32]  # (cells, 4): rows and columns that it covers, start, end
 
+    def between(self, first_row: int, end: int) -> Column:
+        """Those of rows from the first to before the last."""
+        start, stop = np.searchsorted(self.rows, (first_row, end)).tolist()
+        part = slice(start, stop)
+        rows, codes, places = self.rows[part], self.codes[part], self.places[part]
+        return Column(rows, self.numbers[part], codes, self.texts, self.measured[part], self.measures, places)
+
     def cells(self, column: int) -> list[StoredCell]:
         """As values; `column` is its number in the table."""
         numbers = [None if number != number else number for number in self.numbers.tolist()]
@@ -111,6 +118,38 @@ class StoredTable:
     def cells(self) -> tuple[StoredCell, ...]:
         """Row by row; none while its columns are not loaded."""
         return tuple(sorted(cell for number, column in enumerate(self.columns) for cell in column.cells(number)))
+
+    @property
+    def periods(self) -> tuple[str, ...]:
+        """Those that its columns are of, each once."""
+        return tuple(dict.fromkeys(head.measure.period for head in self.heads if head.measure.period))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but its cells."""
+        plain = ("id", "document_id", "number", "page", "start", "end", "caption", "scale")
+        return {name: getattr(self, name) for name in plain} | {
+            "head_rows": self.head_rows,
+            "row_count": self.row_count,
+            "cell_count": self.cell_count,
+            "columns": [{"path": list(head.path), **head.measure._asdict()} for head in self.heads],
+        }
+
+    def cells_from(self, first_row: int, most: int) -> tuple[list[StoredCell], int | None]:
+        """The cells of whole rows from this one on, one row or `most` at most, and the row after; None: the table ends.
+
+        Of a loaded table, however large: only those cells become values.
+        """
+        counts = np.zeros(self.row_count + 1, np.int64)
+        for column in self.columns:
+            counts[1:] += np.bincount(column.rows, minlength=self.row_count)[: self.row_count]
+        before = np.cumsum(counts)
+        first_row = min(first_row, self.row_count)
+        end = int(np.searchsorted(before, before[first_row] + most, side="right")) - 1
+        end = min(max(end, first_row + 1), self.row_count)
+        cells = [
+            cell for number, column in enumerate(self.columns) for cell in column.between(first_row, end).cells(number)
+        ]
+        return sorted(cells), end if end < self.row_count else None
 
     def rows(self) -> list[list[str]]:
         """The texts as rows of equal length; a merged cell stands in each place that it covers.
