@@ -20,12 +20,14 @@ import numpy as np
 from benchmarks.table_questions import page
 from numpy.typing import NDArray
 
+from refdesk.ask.classify import asks_for_number
 from refdesk.ask.plans import Question
 from refdesk.ask.table_answer import FEATURES, FILE, Candidate, plans_over, vocabulary
 from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse
+from refdesk.providers.embed import OnnxEmbedder
 from refdesk.terms import terms
 from refdesk.text import ASSETS
 from refdesk.types import Document
@@ -66,12 +68,15 @@ def main() -> None:
     tables = library(contexts)
     frequencies = Counter(stem for table in tables.values() for stem in vocabulary(table) | {*terms(table.caption)})
     idf = {stem: math.log(1 + (len(tables) - count + 0.5) / (count + 0.5)) for stem, count in frequencies.items()}
+    embedder = OnnxEmbedder(threads=1)
     groups: list[tuple[NDArray[np.float32], NDArray[np.bool_], bool, str]] = []
     for number, own in tables.items():
         for row in contexts[number]["questions"]:
             asked = tatqa_question(row, contexts[number]["table"]["table"], "", number % 8 == 6)
             candidates = found(asked.question, own, tables, idf)
-            plans = plans_over(asked.question, candidates, idf)
+            plans = plans_over(
+                asked.question, candidates, idf, asks_for_number(embedder.embed_query(asked.question), embedder)
+            )
             if not plans:
                 continue
             right = [

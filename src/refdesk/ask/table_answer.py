@@ -44,7 +44,7 @@ Pair = tuple[float, float]
 FILE = "plan_choice.npy"
 UNKNOWN_IDF = 6.0  # of a word that no idf is known of
 MOST_PLANS = 10  # of one table that are compared with those of others
-MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
+MOST_TABLES = 6  # that plans are made for: the best by the words they hold and by what the search gave
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
 MOST_CITED = 24  # cells of a sum or a count that are cited one by one
 
@@ -70,21 +70,35 @@ class TablePlan:
     chance: float = 0.0  # that it answers
 
 
-def best_plan(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float]) -> TablePlan | None:
+def best_plan(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float], number: float) -> TablePlan | None:
     """The likeliest plan over all tables; None where no table shares a word with the question."""
-    found = plans_over(text, candidates, idf)
+    found = plans_over(text, candidates, idf, number)
     if not found:
         return None
     learned = choice()
     scores = np.array([plan.features for plan in found]) @ learned[:-1] + learned[-1]
-    best = int(scores.argmax())
-    others = np.exp(scores - scores.max()).sum() + np.exp(-scores.max())  # no table answers: a score of 0
-    return replace(found[best], chance=float(1.0 / others))
+    odds = np.exp(scores)
+    chances: dict[object, float] = {}  # what several tables say is likelier than what one does
+    for plan, own in zip(found, odds.tolist(), strict=True):
+        key = result(plan.plan)
+        chances[key] = chances.get(key, 0.0) + own
+    value = max(chances, key=lambda key: chances[key])
+    best = max(
+        (plan for plan in zip(odds.tolist(), found, strict=True) if result(plan[1].plan) == value), key=itemgetter(0)
+    )
+    return replace(best[1], chance=float(chances[value] / (odds.sum() + 1.0)))  # 1: no table answers, a score of 0
 
 
-def plans_over(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float]) -> list[TablePlan]:
-    """The best plans of every table that may answer."""
-    asked = _Asked(text, idf)
+def result(plan: Plan) -> object:
+    """What a plan gives, so that equal results are known as such."""
+    if plan.texts:
+        return tuple(number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
+    return round(plan.number or 0.0, 4)
+
+
+def plans_over(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float], number: float) -> list[TablePlan]:
+    """The best plans of every table that may answer; `number` is the chance that the question asks for one."""
+    asked = _Asked(text, idf, number)
     ranked = sorted(candidates, key=asked.worth, reverse=True)[:MOST_TABLES]
     most = max((candidate.score for candidate in ranked), default=0.0) or 1.0
     return [plan for candidate in ranked for plan in asked.plans(candidate, candidate.score / most)]
@@ -93,8 +107,8 @@ def plans_over(text: str, candidates: Iterable[Candidate], idf: Mapping[str, flo
 class _Asked:
     """The words of a question and how telling each is."""
 
-    def __init__(self, text: str, idf: Mapping[str, float]) -> None:
-        self.text = text
+    def __init__(self, text: str, idf: Mapping[str, float], number: float) -> None:
+        self.text, self.number = text, number
         self.stems = list(Question(text).bits)
         self.weights = {stem: idf.get(stem, UNKNOWN_IDF) for stem in self.stems}
         self.total = sum(self.weights.values()) or 1.0
@@ -153,6 +167,8 @@ class _Asked:
                 len(plan.texts) > 1,
                 plan.selections[0].kind in ("equal", "both", "any"),
                 _twins(table.views[plan.turned], plan) * self._unsaid(sections),
+                self.number * (plan.kind in ("number", "computed")),
+                self.number * (plan.kind == "text"),
             ],
             dtype=np.float32,
         )
@@ -163,7 +179,7 @@ class _Asked:
         return sum(stem not in self.weights for stem in own) / len(own) if own else 0.0
 
 
-FEATURES = 16
+FEATURES = 18
 
 
 def _names(view: View, plan: Plan) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
@@ -386,7 +402,7 @@ def _touches(chunk: Chunk, table: StoredTable) -> bool:
 
 def read_tables(query: Query, retrieved: Retrieved, library: Library) -> TablePlan | None:
     """The likeliest plan over the tables that were found."""
-    return best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf)
+    return best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf, query.number)
 
 
 def figure_answer(
