@@ -83,10 +83,9 @@ def best_plan(text: str, candidates: Iterable[Candidate], idf: Mapping[str, floa
         key = result(plan.plan)
         chances[key] = chances.get(key, 0.0) + own
     value = max(chances, key=lambda key: chances[key])
-    best = max(
-        (plan for plan in zip(odds.tolist(), found, strict=True) if result(plan[1].plan) == value), key=itemgetter(0)
-    )
-    return replace(best[1], chance=float(chances[value] / (odds.sum() + 1.0)))  # 1: no table answers, a score of 0
+    order = [found[at] for at in np.argsort(-scores).tolist()]
+    best = next(plan for plan in order if result(plan.plan) == value)
+    return replace(best, chance=float(chances[value] / (odds.sum() + 1.0)))  # 1: no table answers, a score of 0
 
 
 def result(plan: Plan) -> object:
