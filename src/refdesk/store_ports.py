@@ -153,8 +153,11 @@ class TableStore(Protocol):
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
         """The same tables with their cells, but for those that have more than `most`."""
 
-    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
-        """These columns of a table, however large it is; nothing of a table that is gone."""
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
+        """These columns of a table, however large it is; nothing of a table that is gone.
+
+        Where their cells stand in the text is read when it is asked for: it is most of what is kept of a number.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,8 @@ class LibraryReader:
     def document_tables(self, document_id: str) -> list[StoredTable]:
         return self._tables.with_cells(self._tables.of_document(document_id))
 
-    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
-        return self._tables.columns(table_id, numbers)
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
+        return self._tables.columns(table_id, numbers, are_placed=are_placed)
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         return {term: self._index.frequency(term, self._seen) for term in terms}

@@ -257,7 +257,7 @@ class MemoryTables:
             for table in found
         ]
 
-    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
         tables = (table for row in self._documents.rows.values() for table in row.tables if table.id == table_id)
         return {number: column for table in tables for number, column in enumerate(table.columns) if number in numbers}
 
