@@ -223,6 +223,9 @@ class LibraryWriter(Protocol):
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         """Vectors of another embedding model beside those in use."""
 
+    def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
+        """Other tables for documents, by their ids; `is_all`: no document is left whose tables are missing."""
+
     def begin_epoch(self) -> None:
         """Forgets the list of dropped chunks: indexes are written without them."""
 

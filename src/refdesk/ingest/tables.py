@@ -16,7 +16,7 @@ from refdesk.periods import TablePeriod, label_period, period_from, read_period
 from refdesk.tables import cell_number, column_paths, head_rows, named_scale, unit_of, without_marks
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import sentences
-from refdesk.types import Block, Geometry, Parsed, lines_of
+from refdesk.types import Block, Chunk, Geometry, Page, Parsed, lines_of
 
 LONGEST_CAPTION = 300  # characters of the text above a table that may say what it is about
 SHORT = 120  # characters of a block that is a line of a caption: a name, a period, "(in millions)"
@@ -59,13 +59,51 @@ class _Row:
 def tables_of(parsed: Parsed) -> list[StoredTable]:
     """In reading order. A block of one column or one row is no table that a figure could be read from."""
     starts = np.array([page.start for page in parsed.pages], np.int64)
-    found = []
+    found: list[StoredTable] = []
     for number, parts in enumerate(_together(_parts(parsed), starts), 1):
         page = max(int(np.searchsorted(starts, parts[0].block.start, side="right")), 1)
         number_of_page = parsed.pages[page - 1].number if parsed.pages else 1
         before = found[-1] if found and _is_rest(parts[0], found[-1], number_of_page) else None
         found.append(_table(parsed, parts, number, number_of_page, before))
     return found
+
+
+def kept_tables(text: str, pages: Sequence[Page], chunks: Sequence[Chunk]) -> list[StoredTable]:
+    """Those of a document of which only its text and its chunks are kept: rows are lines, cells are set apart in them.
+
+    As good as what an earlier version wrote there: it has left out empty cells.
+    """
+    blocks: list[Block] = []
+    path: tuple[str, ...] = ()
+    for chunk in chunks:
+        start = min((span.origin for span in chunk.spans), default=0)
+        if chunk.heading_path != path and chunk.heading_path:
+            at = text.rfind(chunk.heading_path[-1], 0, start + len(chunk.heading_path[-1]))
+            blocks += [Block("heading", at, at + len(chunk.heading_path[-1]))] if at >= 0 else []
+        path = chunk.heading_path
+        for span in sorted(chunk.spans, key=lambda span: span.origin):
+            end = span.origin + span.end - span.start
+            for first, last, is_row in (
+                _runs(text, span.origin, end) if chunk.kind == "table" else [(span.origin, end, False)]
+            ):
+                before = blocks[-1] if blocks else None
+                if before and before.kind != "text" and before.start <= first < before.end:
+                    first = min(
+                        last, before.end
+                    )  # a heading, or the head of a table, which stands in each of its chunks
+                if is_row and before and before.kind == "table" and first - before.end <= 1:
+                    blocks[-1] = replace(before, end=max(last, before.end))
+                elif first < last:
+                    blocks.append(Block("table" if is_row else "text", first, last))
+    return tables_of(Parsed(text, tuple(pages), tuple(blocks), ""))
+
+
+def _runs(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Lines of a chunk, and whether each is a row: what stands above a table is in its chunk too."""
+    for line in text[start:end].split("\n"):
+        if line.strip():
+            yield start, start + len(line), CELL in line
+        start += len(line) + 1
 
 
 def _is_rest(part: _Part, before: StoredTable, page: int) -> bool:

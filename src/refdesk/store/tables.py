@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, delete, insert, select
 
 from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
 from refdesk.store.database import SqlStatement
 from refdesk.store.documents import SqlDocuments, room
-from refdesk.store.schema import cells, tables
+from refdesk.store.schema import cells, documents, tables
 
 LEVEL = 1  # of compression: numbers as people write them shrink to a third, and are back in a millisecond per 10,000
 _PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
@@ -43,6 +43,14 @@ def insert_tables(connection: Connection, document_key: int, found: Sequence[Sto
         table_id = _TABLE.run(connection, document_key=document_key, heads=heads, **values).lastrowid
         rows += [{"table_id": table_id, "column": n} | pack_column(one) for n, one in enumerate(table.columns)]
     _COLUMN.run_many(connection, rows)
+
+
+def replace_tables(connection: Connection, document_id: str, found: Sequence[StoredTable]) -> None:
+    """Other tables for a document that is there."""
+    key = connection.execute(select(documents.c.key).where(documents.c.id == document_id)).scalar()
+    if key is not None:
+        connection.execute(delete(tables).where(tables.c.document_key == key))
+        insert_tables(connection, key, found)
 
 
 class SqlTables:
