@@ -26,6 +26,7 @@ from refdesk.files.local import LocalFiles
 from refdesk.files.render import RenderCache, page_image
 from refdesk.index.local import LocalIndex
 from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.embed import make_embedder
@@ -282,7 +283,16 @@ class Refdesk(CallerDesk):
     # looking after it
 
     def reindex(self, report: Report = lambda done, total: None) -> int:
-        """Builds all search indexes anew from SQL; with a new embedder, the vectors too."""
+        """Builds all search indexes anew from SQL; with a new embedder, the vectors too.
+
+        Of documents that were added before their tables were kept, these are read out of what is kept of them.
+        """
+        if not self.state().has_tables:
+            ready = self._documents.documents(status="ready")
+            for number, document in enumerate(ready, 1):
+                pages, chunks = self._documents.pages(document.id), self._documents.chunks_of(document.id)
+                found = kept_tables("".join(page.text for page in pages), [one.page for one in pages], chunks)
+                self._writer.put_tables({document.id: found}, is_all=number == len(ready))
         return self._maintenance.rebuild(self.parts.embedder, report)
 
     def on_wait(self, tell: Callable[[], None]) -> None:

@@ -132,8 +132,11 @@ class Library(Protocol):
     def cell_boxes(self, table: StoredTable, ranges: Sequence[Range]) -> list[tuple[Box, ...]]:
         """Where these ranges of its document's text stand on the pages; none in formats without pages."""
 
-    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
-        """These columns of a table by their numbers, however large it is; nothing of a table that is gone."""
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
+        """These columns of a table by their numbers, however large it is; nothing of a table that is gone.
+
+        Without `are_placed`, they do not say where in the text their cells stand.
+        """
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         """In how many chunks each term (a stem) stands."""

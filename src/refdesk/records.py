@@ -34,6 +34,7 @@ class LibraryState:
     space: str = ""  # the embedding model whose vectors are in use
     lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
     folded: int = 0  # the last chunk whose terms it holds; those of later ones are read from the store
+    has_tables: bool = True  # not so where documents were added before their tables were kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,8 +153,11 @@ class TableStore(Protocol):
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
         """The same tables with their cells, but for those that have more than `most`."""
 
-    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
-        """These columns of a table, however large it is; nothing of a table that is gone."""
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
+        """These columns of a table, however large it is; nothing of a table that is gone.
+
+        Where their cells stand in the text is read when it is asked for: it is most of what is kept of a number.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,9 @@ class LibraryWriter(Protocol):
 
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         """Vectors of another embedding model beside those in use."""
+
+    def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
+        """Other tables for documents, by their ids; `is_all`: no document is left whose tables are missing."""
 
     def begin_epoch(self) -> None:
         """Forgets the list of dropped chunks: indexes are written without them."""

@@ -179,8 +179,8 @@ class LibraryReader:
             found[start, end] = boxes_between(words, start, end) if words is not None else ()
         return [found[place] for place in ranges]
 
-    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
-        return self._tables.columns(table_id, numbers)
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
+        return self._tables.columns(table_id, numbers, are_placed=are_placed)
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         return {term: self._index.frequency(term, self._seen) for term in terms}

@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, delete, insert, literal, select, update
 from sqlalchemy.exc import DatabaseError
 
+from refdesk.cells import StoredTable
 from refdesk.disk import FILE, explain
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
@@ -52,7 +53,7 @@ from refdesk.store.rows import (
     upsert,
 )
 from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, relations, vectors
-from refdesk.store.tables import insert_tables
+from refdesk.store.tables import insert_tables, replace_tables
 from refdesk.store_ports import Files, IndexWriter, Ready, other_embedder
 from refdesk.types import UNFINISHED, Chunk, Document, Outcome
 
@@ -388,6 +389,14 @@ class SqlWriter:
         with self._engine.begin() as connection:
             connection.execute(delete(vectors).where(vectors.c.space == space, vectors.c.chunk_id.in_(ids)))
             _VECTORS.run_many(connection, [_vector_row(space, *one) for one in zip(ids, embedded, strict=True)])
+
+    def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
+        with self.locked(repair=False), self._engine.begin() as connection:
+            for document_id, found in tables.items():
+                replace_tables(connection, document_id, found)
+            if is_all:
+                set_state(connection, "tables", "")
+            bump(connection, "generation")
 
     def begin_epoch(self) -> None:
         with self.locked(repair=False), self._engine.begin() as connection:
