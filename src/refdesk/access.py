@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 from refdesk.arguments import checked_collection, names, one_of
 from refdesk.ask.flow import Asking
-from refdesk.ask.library import LibraryReader
 from refdesk.config import IN_SETTINGS, Config, Entered
-from refdesk.errors import AccessDenied, NotFound, RefdeskError, UsageError
+from refdesk.errors import NotFound, RefdeskError, UsageError
+from refdesk.library import LibraryReader
 from refdesk.models import PROVIDERS, Provider
 from refdesk.ports import Embedder
-from refdesk.records import Key, lies_within
+from refdesk.records import ROLES, Action, Caller, Key
 from refdesk.settings import PRESETS, Settings, specs
 from refdesk.store_ports import (
     ChunkStore,
@@ -27,85 +27,7 @@ from refdesk.store_ports import (
     SessionStore,
     SettingsStore,
 )
-from refdesk.types import EVERYTHING, Box, Document, Seen
-
-Role = Literal["reader", "editor", "admin"]
-Reading = Literal["search", "ask", "read", "feedback"]
-Editing = Literal["add", "rename", "move", "delete", "retry"]
-Managing = Literal["traces", "analytics", "settings", "keys", "clear_cache"]
-Action = Reading | Editing | Managing
-ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
-
-SAYING: dict[Action, str] = {
-    "search": "search",
-    "ask": "ask questions",
-    "read": "read documents",
-    "feedback": "judge answers",
-    "add": "add documents",
-    "rename": "rename documents",
-    "move": "move documents",
-    "delete": "delete documents",
-    "retry": "try documents again",
-    "traces": "see everyone's questions",
-    "analytics": "see everyone's figures",
-    "settings": "change settings",
-    "keys": "see or change keys",
-    "clear_cache": "clear the cache",
-}
-# They reach every collection (a key for another one, a setting that sends passages elsewhere), so whoever does them
-# must be allowed every collection.
-WHOLE: frozenset[Action] = frozenset(("settings", "keys", "clear_cache"))
-
-
-def needed(action: Action) -> Role:
-    """The least of the roles that may do it."""
-    if action in get_args(Reading):
-        return "reader"
-    return "editor" if action in get_args(Editing) else "admin"
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks: a key, or whoever sits at the machine (id ""). `collections` None is every one.
-
-    >>> Caller("k1", "Anna", "editor", ("finance",)).may("add", "finance/2024")
-    True
-    """
-
-    id: str
-    name: str
-    role: Role
-    collections: tuple[str, ...] | None = None
-
-    @property
-    def access(self) -> Seen:
-        """The collections that are read for this caller."""
-        return EVERYTHING if self.collections is None else self.collections
-
-    @property
-    def owner(self) -> str | None:
-        """Whose answers, traces and figures are seen: the caller's own; None is everyone's."""
-        return None if self.may("traces") else self.id
-
-    def may(self, action: Action, collection: str | None = None) -> bool:
-        """Whether the role allows it, and the collections do where it is about one."""
-        if ROLES.index(self.role) < ROLES.index(needed(action)):
-            return False
-        if self.collections is None:
-            return True
-        return action not in WHOLE and (collection is None or lies_within(collection, self.collections))
-
-    def require(self, action: Action, collection: str | None = None) -> None:
-        if self.may(action, collection):
-            return
-        if not self.may(action):
-            limited = self.role == "admin"  # so it is the collections that forbid it
-            kind = "an admin of some collections" if limited else f"a{'n' * (self.role == 'editor')} {self.role}"
-            raise AccessDenied(f"{kind} may not {SAYING[action]}")
-        raise AccessDenied(f"this key may not {SAYING[action]} in '{collection}'")
-
-
-LOCAL = Caller("", "local", "admin")
+from refdesk.types import Box, Document
 
 
 class Keys:

@@ -17,6 +17,7 @@ from refdesk.errors import UsageError
 from refdesk.ports import Conversations, Embedded, Index
 from refdesk.records import (
     AskedQuestion,
+    Caller,
     Conversation,
     Feedback,
     Key,
@@ -335,26 +336,13 @@ class AnswerStore(Protocol):
         """Volume, waiting, cache, cost, abstentions and accuracy of the last days."""
 
 
-class Judge(Protocol):
-    """Who gives feedback; a `Caller` is one."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def owner(self) -> str | None: ...
-
-    @property
-    def access(self) -> Access: ...
-
-
 class FeedbackStore(Protocol):
     """Was the answer right? What those who asked said of it; one word for each of them and answer."""
 
-    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
+    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Caller) -> Feedback:
         """Says of an answer that the caller may see whether it was right; a later word replaces the one before."""
 
-    def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
+    def of(self, answer_id: str, *, caller: Caller | None = None) -> list[Feedback]:
         """What was said of an answer, the last word first; who does not see everyone's answers sees only his own."""
 
 

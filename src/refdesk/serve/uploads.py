@@ -19,10 +19,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from refdesk.access import Caller
 from refdesk.arguments import valid_utf8
 from refdesk.desk import Refdesk
 from refdesk.errors import DiskFull, LibraryError, NotFound, RefdeskError, UsageError
+from refdesk.records import Caller
 from refdesk.types import UNFINISHED, Document, Job, Progress
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"

@@ -13,13 +13,12 @@ from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, sele
 
 from refdesk.answer import Spent
 from refdesk.errors import NotFound, UsageError
-from refdesk.records import JUDGEMENTS, AskedQuestion, Feedback, Measured, may_see
+from refdesk.records import JUDGEMENTS, AskedQuestion, Caller, Feedback, Measured, may_see
 from refdesk.settings import Settings
 from refdesk.store.analytics import analytics
 from refdesk.store.database import BackgroundWriter, SqlStatement, changes, storable
 from refdesk.store.rows import now
 from refdesk.store.schema import answer_collections, answers, feedback
-from refdesk.store_ports import Judge
 from refdesk.types import EVERYTHING, Access
 
 JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -191,7 +190,7 @@ class SqlFeedback:
         self._engine = engine
         self._answers = kept
 
-    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
+    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Caller) -> Feedback:
         text = checked_correction(verdict, correction)
         self._check(answer_id, caller)
         given = Feedback(answer_id, caller.id, verdict, text, now())
@@ -203,7 +202,7 @@ class SqlFeedback:
             connection.execute(insert(feedback).values(given.to_dict()))
         return given
 
-    def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
+    def of(self, answer_id: str, *, caller: Caller | None = None) -> list[Feedback]:
         if caller is not None:
             self._check(answer_id, caller)
         query = select(*(feedback.c[name] for name in Feedback.__slots__)).where(feedback.c.answer_id == answer_id)
@@ -212,7 +211,7 @@ class SqlFeedback:
         with self._engine.connect() as connection:
             return [Feedback(*row) for row in connection.execute(query.order_by(feedback.c.created_at.desc()))]
 
-    def _check(self, answer_id: str, caller: Judge) -> None:
+    def _check(self, answer_id: str, caller: Caller) -> None:
         if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
             raise unknown_answer(answer_id)
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from refdesk.access import ROLES
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError, UsageError
+from refdesk.records import ROLES
 from refdesk.serve.cli.show import AsJson, argument, desk_of, escape, messages, option, out, print_json, styled, table
 from refdesk.settings import PRESETS
 from refdesk.types import Finding

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
 from refdesk import __version__
-from refdesk.access import Caller
 from refdesk.errors import NotSignedIn, RefdeskError, UsageError
+from refdesk.records import Caller
 from refdesk.serve.http.errors import ServerStopping, reply
 from refdesk.serve.http.guard import COOKIE, Desk, Perhaps, Serving, is_counted
 from refdesk.serve.http.observe import CONTENT_TYPE

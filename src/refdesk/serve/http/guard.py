@@ -21,10 +21,10 @@ from fastapi import Depends, Request
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from refdesk.access import LOCAL, Caller
 from refdesk.caller_desk import CallerDesk
 from refdesk.desk import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError
+from refdesk.records import LOCAL, Caller
 from refdesk.serve.http.errors import refusal
 from refdesk.serve.http.limits import LONGEST_BODY, Limits, bounded
 from refdesk.serve.http.observe import Figures, Spans

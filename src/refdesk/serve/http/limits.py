@@ -24,8 +24,8 @@ from fastapi import HTTPException
 from starlette.types import Message, Receive
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from refdesk.access import Caller
 from refdesk.errors import TooManyRequests
+from refdesk.records import Caller
 from refdesk.serve.http.errors import json_bytes, plain_problem
 from refdesk.settings import Settings
 

@@ -10,10 +10,9 @@ from typing import Any, Literal, NotRequired, get_type_hints
 
 from typing_extensions import TypedDict  # typing's own is not read by pydantic before Python 3.12
 
-from refdesk import access
 from refdesk.answer import Answer, Cached, Citation, Claim, Confidence, Source, Sufficiency, Verification
 from refdesk.prompts import NOT_IN_DOCUMENTS
-from refdesk.records import Conversation, Message
+from refdesk.records import Action, Conversation, KeyRole, Message
 from refdesk.serve.http.requests import KnownKind
 from refdesk.types import INTERNAL, Box, Document, Job, Method, Status
 
@@ -208,18 +207,18 @@ ModelReply = shape("ModelReply", model=str, reply=str, ms=float)
 Key = shape(
     "Key",
     "A key without its secret.",
-    **{"id": str, "name": str, "role": access.Role, "collections": list[str] | None},
+    **{"id": str, "name": str, "role": KeyRole, "collections": list[str] | None},
     **{"created_at": str, "last_used": str},
 )
 KeyList = shape("KeyList", keys=many(Key))
 NewKey = shape("NewKey", "The secret is shown here only.", key=Key, secret=str)
 ChangedKey = shape("ChangedKey", key=Key)
 RevokedKey = shape("RevokedKey", revoked=Key)
-RIGHTS: tuple[access.Action, ...] = ("add", "settings", "keys", "traces", "analytics", "clear_cache")
+RIGHTS: tuple[Action, ...] = ("add", "settings", "keys", "traces", "analytics", "clear_cache")
 May = shape("May", "What the caller may do.", **dict.fromkeys(RIGHTS, bool))
 Me = shape(
     "Me",
-    **{"id": str, "name": str, "role": access.Role, "collections": list[str] | None, "signed_in": bool},
+    **{"id": str, "name": str, "role": KeyRole, "collections": list[str] | None, "signed_in": bool},
     **{"may": May, "model": bool},
 )
 SignedOut = shape("SignedOut", signed_in=bool)

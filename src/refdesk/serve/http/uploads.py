@@ -15,8 +15,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from refdesk.access import Caller
 from refdesk.errors import RefdeskError, TooLarge, UsageError
+from refdesk.records import Caller
 from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Service, Serving, Who
 from refdesk.serve.http.openapi import about, returns_events
