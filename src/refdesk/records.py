@@ -97,12 +97,12 @@ class NewText:
 
 @dataclass(frozen=True, slots=True)
 class Key(Record):
-    """A key without its secret; `collections` None is every one."""
+    """A key without its secret."""
 
     id: str
     name: str
-    role: str
-    collections: tuple[str, ...] | None
+    role: KeyRole
+    collections: tuple[str, ...] | None  # None: every one
     created_at: str
     last_used: str = ""
 
@@ -224,7 +224,7 @@ class Older:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion(Record):
-    """One question that was asked, without its answer: a line in a list."""
+    """A question without its answer."""
 
     id: str
     question: str
@@ -261,7 +261,7 @@ class Feedback(Record):
 
     answer_id: str
     owner: str
-    verdict: str
+    verdict: Judgement
     correction: str
     created_at: str
 

@@ -21,6 +21,7 @@ from refdesk.records import (
     Conversation,
     Feedback,
     Key,
+    KeyRole,
     LexicalEntry,
     LibraryState,
     Measured,
@@ -349,7 +350,7 @@ class FeedbackStore(Protocol):
 class KeyStore(Protocol):
     """The keys of a library; what one process adds, changes or revokes is so in all of them at once."""
 
-    def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
+    def add(self, name: str, role: KeyRole, collections: Sequence[str] | None) -> tuple[Key, str]:
         """A new key and its secret, which nobody can see again."""
 
     def list(self) -> list[Key]:
@@ -360,7 +361,7 @@ class KeyStore(Protocol):
         name_or_id: str,
         *,
         name: str | None = None,
-        role: str | None = None,
+        role: KeyRole | None = None,
         collections: Sequence[str] | None = None,
         every_collection: bool = False,
         keep_owner: bool = False,

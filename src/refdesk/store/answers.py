@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, sele
 
 from refdesk.answer import Spent
 from refdesk.errors import NotFound, UsageError
-from refdesk.records import JUDGEMENTS, AskedQuestion, Caller, Feedback, Measured, may_see
+from refdesk.records import JUDGEMENTS, AskedQuestion, Caller, Feedback, Judgement, Measured, may_see
 from refdesk.settings import Settings
 from refdesk.store.analytics import analytics
 from refdesk.store.database import BackgroundWriter, SqlStatement, changes, storable
@@ -191,9 +191,9 @@ class SqlFeedback:
         self._answers = kept
 
     def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Caller) -> Feedback:
-        text = checked_correction(verdict, correction)
+        judgement, text = checked_feedback(verdict, correction)
         self._check(answer_id, caller)
-        given = Feedback(answer_id, caller.id, verdict, text, now())
+        given = Feedback(answer_id, caller.id, judgement, text, now())
         with changes(self._engine) as connection:
             if connection.execute(select(answers.c.id).where(answers.c.id == answer_id)).first() is None:
                 raise unknown_answer(answer_id)  # removed this very moment
@@ -216,13 +216,14 @@ class SqlFeedback:
             raise unknown_answer(answer_id)
 
 
-def checked_correction(verdict: str, correction: str) -> str:
-    """What was said beside the verdict, as it is stored."""
-    if verdict not in JUDGEMENTS:
+def checked_feedback(verdict: str, correction: str) -> tuple[Judgement, str]:
+    """The verdict, and what was said beside it as it is stored."""
+    judgement = next((one for one in JUDGEMENTS if one == verdict), None)
+    if judgement is None:
         raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
     if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
         raise UsageError(f"a correction is a text of {LONGEST_CORRECTION:,} characters at most")
-    return storable(correction).strip()
+    return judgement, storable(correction).strip()
 
 
 def unknown_answer(answer_id: str) -> NotFound:

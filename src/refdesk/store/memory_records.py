@@ -19,7 +19,7 @@ from refdesk.errors import UsageError
 from refdesk.records import AskedQuestion, Caller, Conversation, Feedback, Measured, Message, Older, may_see
 from refdesk.settings import Settings
 from refdesk.store.analytics import COLUMNS, UsageTally, accuracy, window
-from refdesk.store.answers import JSON_OPTIONS, checked_correction, checked_days, lengths_of, unknown_answer
+from refdesk.store.answers import JSON_OPTIONS, checked_days, checked_feedback, lengths_of, unknown_answer
 from refdesk.store.conversations import answered, check_turns, checked_id, title_of, unknown_conversation
 from refdesk.store.database import storable
 from refdesk.store.keys import MemoryKeys, new_secret
@@ -235,9 +235,9 @@ class MemoryFeedback:
         self._answers = answers
 
     def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Caller) -> Feedback:
-        text = checked_correction(verdict, correction)
+        judgement, text = checked_feedback(verdict, correction)
         self._check(answer_id, caller)
-        given = Feedback(answer_id, caller.id, verdict, text, now())
+        given = Feedback(answer_id, caller.id, judgement, text, now())
         self._answers.feedback.pop((answer_id, caller.id), None)
         self._answers.feedback[(answer_id, caller.id)] = given
         return given

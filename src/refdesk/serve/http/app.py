@@ -41,7 +41,7 @@ from refdesk.serve.http.sse import Streams
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
-ROUTERS = tuple(module.router for module in (asking, documents, uploads, admin, openai, page))
+ROUTERS = (*asking.ROUTERS, documents.router, uploads.router, *admin.ROUTERS, openai.router, page.router)
 
 
 def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, shared: Path | None = None) -> FastAPI:

@@ -26,6 +26,7 @@ from refdesk.errors import NotFound, UsageError
 from refdesk.records import PageText
 from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
+from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Desk
 from refdesk.serve.http.openapi import Responses, about, failures, returns, returns_bytes
@@ -83,7 +84,7 @@ def document_json(document: Document) -> dict[str, Any]:
     "/documents",
     status_code=202,
     summary="Upload files",
-    responses=returns("UploadList", 202, "Accepted; added in the background") | failures(413, 507),
+    responses=returns(shapes.UploadList, 202, "Accepted; added in the background") | failures(413, 507),
     openapi_extra=FORM,
 )
 async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
@@ -110,7 +111,7 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
     return reply({"uploads": [upload_json(one) for one in accepted]}, 202)
 
 
-@router.post("/documents/url", **about("Add a document from a URL", "UploadList", 413, 422, 507, status=202))
+@router.post("/documents/url", **about("Add a document from a URL", shapes.UploadList, 413, 422, 507, status=202))
 async def upload_url(desk: Desk, queue: Queue, body: UrlIn) -> Response:
     """http and https only; private networks are refused."""
     collection = desk.place_for(body.collection)
@@ -138,7 +139,7 @@ def _metadata(text: str) -> dict[str, str]:
 # looking
 
 
-@router.get("/documents", **about("List documents", "DocumentPage"))
+@router.get("/documents", **about("List documents", shapes.DocumentPage))
 def documents(
     desk: Desk,
     collection: Annotated[str, Query(max_length=1000, description="Only this one and those inside it.")] = "",
@@ -158,7 +159,7 @@ def documents(
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
 
 
-@router.get("/documents/{document_id}", **about("Get a document", "Document"))
+@router.get("/documents/{document_id}", **about("Get a document", shapes.Document))
 def document(desk: Desk, document_id: DocumentId) -> Response:
     return reply(document_json(desk.find_document(document_id)))
 
@@ -218,7 +219,7 @@ def _is_range(header: str, size: int) -> bool:
     return True
 
 
-@router.post("/documents/{document_id}/retry", **about("Retry", "Upload", status=202))
+@router.post("/documents/{document_id}/retry", **about("Retry", shapes.Upload, status=202))
 def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: RetryIn | None = None) -> Response:
     """Reads the uploaded file again, or the original on the server."""
     found = desk.find_document(document_id)
@@ -228,7 +229,7 @@ def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: RetryIn | Non
 # Changing
 
 
-@router.patch("/documents/{document_id}", **about("Rename or move a document", "Document"))
+@router.patch("/documents/{document_id}", **about("Rename or move a document", shapes.Document))
 def change(desk: Desk, queue: Queue, document_id: DocumentId, body: ChangeIn) -> Response:
     found = desk.find_document(document_id)
     _require_idle(desk, queue, [found])
@@ -239,13 +240,13 @@ def change(desk: Desk, queue: Queue, document_id: DocumentId, body: ChangeIn) ->
     return reply(document_json(found))
 
 
-@router.delete("/documents/{document_id}", **about("Delete a document", "DeletedDocuments"))
+@router.delete("/documents/{document_id}", **about("Delete a document", shapes.DeletedDocuments))
 def delete(desk: Desk, queue: Queue, document_id: DocumentId) -> Response:
     """With its attachments, at once and for everyone. If it is being added, that is cancelled."""
     return _deleted(desk, queue, [desk.find_document(document_id)])
 
 
-@router.post("/documents/move", **about("Move several documents", "MovedDocuments", 404))
+@router.post("/documents/move", **about("Move several documents", shapes.MovedDocuments, 404))
 def move(desk: Desk, queue: Queue, body: MoveIn) -> Response:
     """All move, or none."""
     found = [desk.find_document(one) for one in body.documents]
@@ -253,13 +254,13 @@ def move(desk: Desk, queue: Queue, body: MoveIn) -> Response:
     return _moved(desk.move_all([one.id for one in found], body.collection))
 
 
-@router.post("/documents/delete", **about("Delete several documents", "DeletedDocuments", 404))
+@router.post("/documents/delete", **about("Delete several documents", shapes.DeletedDocuments, 404))
 def delete_several(desk: Desk, queue: Queue, body: DocumentsIn) -> Response:
     """With their attachments. All are deleted, or none if one may not be."""
     return _deleted(desk, queue, [desk.find_document(one) for one in dict.fromkeys(body.documents)])
 
 
-@router.patch("/collections/{name:path}", **about("Rename a collection", "MovedDocuments"))
+@router.patch("/collections/{name:path}", **about("Rename a collection", shapes.MovedDocuments))
 def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: RenameIn) -> Response:
     """With the collections inside it; all documents move, or none. Keys do not change.
 
@@ -273,7 +274,7 @@ def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: Rena
     return _moved(desk.rename_collection(place, body.name))
 
 
-@router.delete("/collections/{name:path}", **about("Delete a collection", "DeletedDocuments"))
+@router.delete("/collections/{name:path}", **about("Delete a collection", shapes.DeletedDocuments))
 def delete_collection(desk: Desk, queue: Queue, name: CollectionName) -> Response:
     """With the collections inside it, at once and for everyone. Running uploads are cancelled."""
     place = desk.existing_collection(name)
@@ -307,7 +308,7 @@ def _moved(documents: Sequence[Document]) -> Response:
     return reply({"documents": [document_json(one) for one in documents]})
 
 
-@router.get("/collections", **about("List collections", "CollectionList"))
+@router.get("/collections", **about("List collections", shapes.CollectionList))
 def collections(desk: Desk) -> Response:
     """Those you may read, with the number of documents directly in each."""
     caller, counts = desk.caller, dict(desk.collections())
@@ -317,11 +318,11 @@ def collections(desk: Desk) -> Response:
 
 
 LONGEST_WAIT_S = 300.0
-LATER = returns("AddedExamples", 202, "Accepted; added in the background")
+LATER = returns(shapes.AddedExamples, 202, "Accepted; added in the background")
 
 
 @router.post(
-    "/examples", summary="Add the example documents", responses=returns("AddedExamples") | LATER | failures(507)
+    "/examples", summary="Add the example documents", responses=returns(shapes.AddedExamples) | LATER | failures(507)
 )
 def add_examples(
     desk: Desk,
@@ -391,7 +392,7 @@ def image(
     return Response(data, headers=headers, media_type=f"image/{format}")
 
 
-@router.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", "PageText"))
+@router.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", shapes.PageText))
 def text(desk: Desk, document_id: DocumentId, number: Number) -> Response:
     """With the box of every word where the format has pages."""
     document = desk.find_document(document_id, is_read=True)

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from refdesk.errors import RefdeskError, TooLarge, UsageError
 from refdesk.records import Caller
+from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Service, Serving, Who
 from refdesk.serve.http.openapi import about, returns_events
@@ -27,7 +28,7 @@ from refdesk.trace import in_thread
 from refdesk.types import Job
 
 FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
-EVENTS = returns_events(upload="Upload", error="ErrorEvent")
+EVENTS = returns_events(upload=shapes.Upload, error=shapes.ErrorEvent)
 
 
 @asynccontextmanager
@@ -59,7 +60,7 @@ def upload_json(upload: Job) -> dict[str, Any]:
     return found
 
 
-@router.get("", **about("List uploads", "UploadList"))
+@router.get("", **about("List uploads", shapes.UploadList))
 def uploads(queue: Queue, caller: Who) -> Response:
     """Your own, newest first; admins see everyone's. Finished ones are listed for a day."""
     return reply({"uploads": [upload_json(one) for one in queue.listed(caller)]})
@@ -85,17 +86,17 @@ async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGen
                 return
 
 
-@router.get("/{upload_id}", **about("Get an upload", "Upload"))
+@router.get("/{upload_id}", **about("Get an upload", shapes.Upload))
 def upload(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     return reply(upload_json(queue.get(upload_id, caller)))
 
 
-@router.post("/{upload_id}/retry", **about("Retry", "Upload", status=202))
+@router.post("/{upload_id}/retry", **about("Retry", shapes.Upload, status=202))
 def retry(queue: Queue, caller: Who, upload_id: UploadId, body: RetryIn | None = None) -> Response:
     return reply(upload_json(queue.retry(upload_id, caller, body.password if body else None)), 202)
 
 
-@router.delete("/{upload_id}", **about("Cancel or remove an upload", "Deleted"))
+@router.delete("/{upload_id}", **about("Cancel or remove an upload", shapes.Deleted))
 def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
     """Cancels one that is not finished; removes a finished one from the list, its document stays."""
     return reply({"deleted": queue.forget(upload_id, caller).id})
