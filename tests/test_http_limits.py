@@ -22,7 +22,7 @@ from refdesk.records import LOCAL, Caller
 from refdesk.serve.http import limits as limits_module
 from refdesk.serve.http.guard import Guard
 from refdesk.serve.http.limits import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Limits, duration
-from refdesk.serve.http.uploads import Form
+from refdesk.serve.uploads import Form
 from timing import PATIENCE_S
 from wire_server import WireServer
 
