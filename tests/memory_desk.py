@@ -45,8 +45,8 @@ EMBEDDER = OnnxEmbedder()
 class NoDirectory(NoModels):
     """No model is named, and none can be connected."""
 
-    def is_answering(self, settings: Settings) -> bool:
-        return False
+    def of(self, settings: Settings) -> NoModels:
+        return self
 
     async def aclose(self) -> None:
         """There is none to close."""

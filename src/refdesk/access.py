@@ -13,7 +13,7 @@ from refdesk.config import IN_SETTINGS, Config, Entered
 from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.library import LibraryReader
 from refdesk.models import PROVIDERS, Provider
-from refdesk.ports import Embedder
+from refdesk.ports import Embedder, Models
 from refdesk.records import ROLES, Action, Caller, Key
 from refdesk.settings import PRESETS, Settings, specs
 from refdesk.store_ports import (
@@ -135,9 +135,7 @@ class ModelCatalogue(Protocol):
 
     def answering(self, settings: Settings) -> str: ...
 
-    def is_answering(self, settings: Settings) -> bool: ...
-
-    def problems(self, settings: Settings) -> tuple[str, ...]: ...
+    def of(self, settings: Settings) -> Models: ...
 
     async def test(self, name: str, settings: Settings, entered: Entered | None = None) -> dict[str, Any]: ...
 
@@ -272,7 +270,7 @@ class AdminDesk:
     @property
     def has_model(self) -> bool:
         """Whether a model writes the answers, or they are quoted from the documents."""
-        return self.parts.models.is_answering(self.settings)
+        return self.parts.models.of(self.settings).role("answer") is not None
 
     def model_state(self) -> dict[str, Any]:
         """Which model answers, the providers as they would be called now, and what cannot be used."""
@@ -282,7 +280,7 @@ class AdminDesk:
             "answer": self.parts.models.answering(settings),
             "enabled": settings.llm_enabled,
             "providers": [self._shown(provider) for provider in PROVIDERS.values()],
-            "problems": list(self.parts.models.problems(settings)),
+            "problems": list(self.parts.models.of(settings).problems),
         }
 
     async def list_models(

@@ -39,6 +39,19 @@ KEEP = {
 }
 CLEAR_S = 3600.0
 LONGEST_NAME = 255
+# What another try begins with; how far the one before came is forgotten.
+ACCEPTED: tuple[str, ...] = (
+    "id",
+    "name",
+    "collection",
+    "owner",
+    "size",
+    "url",
+    "metadata",
+    "content_hash",
+    "document_id",
+)
+ACCEPTED += ("created_at", "kind", "source")
 
 logger = logging.getLogger("refdesk.uploads")
 
@@ -148,22 +161,8 @@ class Uploads:
     def _again(self, upload: Job, password: str | None) -> Job:
         if not self._files.staged(upload.id).is_file():
             raise UsageError(f"the file of {upload.name} is no longer there", hint="upload it again")
-        begun = Job(
-            upload.id,
-            upload.name,
-            upload.collection,
-            owner=upload.owner,
-            size=upload.size,
-            url=upload.url,
-            metadata=upload.metadata,
-            password=password or None,
-            content_hash=upload.content_hash,
-            document_id=upload.document_id,
-            created_at=upload.created_at,
-            kind=upload.kind,
-            source=upload.source,
-        )
-        again = self._jobs.change([begun])
+        kept: Any = {name: getattr(upload, name) for name in ACCEPTED}
+        again = self._jobs.change([Job(**kept, password=password or None)])
         self.wake()
         return again[0] if again else upload
 

@@ -22,23 +22,14 @@ from refdesk.errors import NotFound, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.records import Conversation, Feedback, Message
+from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.documents import LONGEST_BOXES, MOST_BOXES, WITH_IMAGES
 from refdesk.serve.http.errors import ServerStopping, problem, reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.openapi import about, failures, returns_events
-from refdesk.serve.http.requests import (
-    LONGEST_SEARCH,
-    MOST_HITS,
-    ChatRequest,
-    FeedbackIn,
-    KnownKind,
-    Name,
-    QueryRequest,
-    SearchRequest,
-    TitleIn,
-)
+from refdesk.serve.http.requests import LONGEST_SEARCH, MOST_HITS, KnownKind, Name
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, disconnected, new_id
 from refdesk.trace import in_thread
 from refdesk.types import Box, Hit, Method
@@ -65,7 +56,7 @@ LastEvent = Annotated[
 
 
 @ask_routes.post("/query", **about("Ask a question", shapes.Answer, 404, 501, 502))
-async def query(request: Request, service: Serving, desk: Desk, body: QueryRequest) -> Response:
+async def query(request: Request, service: Serving, desk: Desk, body: requests.QueryRequest) -> Response:
     """Answers from the documents. Has the keys of `Answer` and those of other systems."""
     answer = await ask_once(request, service, desk, body.text, body.options())
     return reply(answer_shape(answer))
@@ -78,7 +69,7 @@ def clear_cache(desk: Desk) -> Response:
 
 
 @ask_routes.post("/chat", **about("Ask in a conversation", shapes.Answer, 404, 501, 502))
-async def chat(request: Request, service: Serving, desk: Desk, body: ChatRequest) -> Response:
+async def chat(request: Request, service: Serving, desk: Desk, body: requests.ChatRequest) -> Response:
     """The same in a conversation: the one named, or a new one, whose id is in the answer."""
     options = in_conversation(body.options(), new_id())
     return reply(answer_shape(await ask_once(request, service, desk, body.text, options)))
@@ -90,7 +81,7 @@ async def chat(request: Request, service: Serving, desk: Desk, body: ChatRequest
     responses=EVENTS | failures(404),
 )
 async def chat_stream(
-    request: Request, service: Serving, desk: Desk, body: ChatRequest, last_event_id: LastEvent = ""
+    request: Request, service: Serving, desk: Desk, body: requests.ChatRequest, last_event_id: LastEvent = ""
 ) -> Response:
     """Events: thinking, sources, content, verification, replace, then done or error. See docs/http.md."""
     own_id = new_id()
@@ -276,8 +267,6 @@ def _done(answer: Answer) -> dict[str, Any]:
 SNIPPET = 200  # characters (seed 001)
 REFUSED = "none"  # the model of an answer for which nothing was found that is worth reading
 NO_MODEL = (REFUSED, "extractive")
-RETRIEVING = ("retrieve_ms",)
-WRITING = ("generate_ms",)
 
 
 def answer_shape(answer: Answer) -> dict[str, Any]:
@@ -370,21 +359,21 @@ def _related_docs(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _metrics(answer: Answer) -> dict[str, Any]:
-    usage, times = answer.usage, answer.metrics
-    total = usage.prompt_tokens + usage.completion_tokens
+    times = answer.metrics
     return dict(times) | {
-        "retrieval_latency_ms": sum(times.get(name, 0.0) for name in RETRIEVING),
-        "llm_latency_ms": sum(times.get(name, 0.0) for name in WRITING),
+        "retrieval_latency_ms": times.get("retrieve_ms", 0.0),
+        "llm_latency_ms": times.get("generate_ms", 0.0),
         "total_latency_ms": times.get("total_ms", 0.0),
         "context_length": int(times.get("context_characters", 0)),
         "chunks_retrieved": int(times.get("chunks_retrieved", 0)),
-        "tokens_used": {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "total_tokens": total,
-        },
+        "tokens_used": token_counts(answer),
         "model": answer.model,
     }
+
+
+def token_counts(answer: Answer) -> dict[str, int]:
+    prompt, completion = answer.usage.prompt_tokens, answer.usage.completion_tokens
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def _metadata(answer: Answer) -> dict[str, Any]:
@@ -405,7 +394,7 @@ Several = Annotated[list[Name] | None, Query(max_length=100)]
 
 
 @ask_routes.post("/search", **about("Search", shapes.SearchResult, 404))
-async def search(service: Serving, desk: Desk, body: SearchRequest) -> Response:
+async def search(service: Serving, desk: Desk, body: requests.SearchRequest) -> Response:
     """The chunks that match best; no model writes anything."""
     if not body.text.strip():
         raise UsageError("there is nothing to search for", hint="put it in `q`")
@@ -431,7 +420,7 @@ async def search_address(
 ) -> Response:
     """The same with GET; pages and metadata need POST."""
     fields = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
-    wanted = SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
+    wanted = requests.SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
     return await search(service, desk, wanted)
 
 
@@ -505,7 +494,7 @@ async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
 
 
 @talk_routes.patch("/{conversation_id}", **about("Rename a conversation", Conversation))
-def rename(desk: Desk, conversation_id: str, body: TitleIn) -> Response:
+def rename(desk: Desk, conversation_id: str, body: requests.TitleIn) -> Response:
     return reply(desk.rename_conversation(conversation_id, body.title))
 
 
@@ -539,7 +528,7 @@ def trace(desk: Desk, answer_id: str) -> Response:
 
 
 @answer_routes.post("/feedback", **about("Give feedback", Feedback, 404))
-def feedback(desk: Desk, body: FeedbackIn) -> Response:
+def feedback(desk: Desk, body: requests.FeedbackIn) -> Response:
     return reply(desk.give_feedback(body.answer_id, body.verdict, body.correction))
 
 

@@ -26,21 +26,12 @@ from refdesk.errors import NotFound, UsageError
 from refdesk.records import Caller, PageText
 from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
+from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.openapi import Responses, about, failures, returns, returns_bytes, returns_events
-from refdesk.serve.http.requests import (
-    ChangeIn,
-    CollectionName,
-    DocumentId,
-    DocumentsIn,
-    MoveIn,
-    RenameIn,
-    RetryIn,
-    UploadId,
-    UrlIn,
-)
+from refdesk.serve.http.requests import CollectionName, DocumentId, UploadId
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads, new_upload, receive
 from refdesk.trace import in_thread
@@ -149,7 +140,7 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
 @document_routes.post(
     "/documents/url", **about("Add a document from a URL", shapes.UploadList, 413, 422, 507, status=202)
 )
-async def upload_url(desk: Desk, queue: Queue, body: UrlIn) -> Response:
+async def upload_url(desk: Desk, queue: Queue, body: requests.UrlIn) -> Response:
     """http and https only; private networks are refused."""
     collection = desk.place_for(body.collection)
     settings = await in_thread(lambda: desk.settings)
@@ -208,7 +199,7 @@ def one_upload(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
 
 
 @upload_routes.post("/{upload_id}/retry", name="retry", **about("Retry", shapes.Upload, status=202))
-def retry_upload(queue: Queue, caller: Who, upload_id: UploadId, body: RetryIn | None = None) -> Response:
+def retry_upload(queue: Queue, caller: Who, upload_id: UploadId, body: requests.RetryIn | None = None) -> Response:
     return reply(upload_json(queue.retry(upload_id, caller, body.password if body else None)), 202)
 
 
@@ -302,7 +293,7 @@ def _is_range(header: str, size: int) -> bool:
 
 
 @document_routes.post("/documents/{document_id}/retry", **about("Retry", shapes.Upload, status=202))
-def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: RetryIn | None = None) -> Response:
+def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: requests.RetryIn | None = None) -> Response:
     """Reads the uploaded file again, or the original on the server."""
     found = desk.find_document(document_id)
     return reply(upload_json(queue.retry_document(found, desk.caller, body.password if body else None)), 202)
@@ -312,7 +303,7 @@ def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: RetryIn | Non
 
 
 @document_routes.patch("/documents/{document_id}", **about("Rename or move a document", shapes.Document))
-def change(desk: Desk, queue: Queue, document_id: DocumentId, body: ChangeIn) -> Response:
+def change(desk: Desk, queue: Queue, document_id: DocumentId, body: requests.ChangeIn) -> Response:
     found = desk.find_document(document_id)
     _require_idle(desk, queue, [found])
     if body.collection is not None:
@@ -329,7 +320,7 @@ def delete(desk: Desk, queue: Queue, document_id: DocumentId) -> Response:
 
 
 @document_routes.post("/documents/move", **about("Move several documents", shapes.MovedDocuments, 404))
-def move(desk: Desk, queue: Queue, body: MoveIn) -> Response:
+def move(desk: Desk, queue: Queue, body: requests.MoveIn) -> Response:
     """All move, or none."""
     found = [desk.find_document(one) for one in body.documents]
     _require_idle(desk, queue, found)
@@ -337,13 +328,13 @@ def move(desk: Desk, queue: Queue, body: MoveIn) -> Response:
 
 
 @document_routes.post("/documents/delete", **about("Delete several documents", shapes.DeletedDocuments, 404))
-def delete_several(desk: Desk, queue: Queue, body: DocumentsIn) -> Response:
+def delete_several(desk: Desk, queue: Queue, body: requests.DocumentsIn) -> Response:
     """With their attachments. All are deleted, or none if one may not be."""
     return _deleted(desk, queue, [desk.find_document(one) for one in dict.fromkeys(body.documents)])
 
 
 @document_routes.patch("/collections/{name:path}", **about("Rename a collection", shapes.MovedDocuments))
-def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: RenameIn) -> Response:
+def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: requests.RenameIn) -> Response:
     """With the collections inside it; all documents move, or none. Keys do not change.
 
     If the new name exists, the two collections are merged.

@@ -20,7 +20,7 @@ from refdesk.answer import Answer, Level
 from refdesk.errors import NotFound
 from refdesk.events import Content, Done, Event, Failed, Replace
 from refdesk.serve.http import responses as shapes
-from refdesk.serve.http.asking import ask_once, begin_stream, citation_shape, counted
+from refdesk.serve.http.asking import ask_once, begin_stream, citation_shape, counted, token_counts
 from refdesk.serve.http.errors import problem, reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.openapi import about, failures, returns, returns_events
@@ -93,13 +93,8 @@ def _completion(answer: Answer, name: str) -> dict[str, Any]:
         "created": int(time.time()),
         "model": name,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": _usage(answer),
+        "usage": token_counts(answer),
     }
-
-
-def _usage(answer: Answer) -> dict[str, int]:
-    prompt, completion = answer.usage.prompt_tokens, answer.usage.completion_tokens
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def _extension(answer: Answer) -> dict[str, Any]:
@@ -138,7 +133,7 @@ async def _chunks(
             elif isinstance(event, Done):
                 yield chunk({}, "stop", refdesk=_extension(event.answer))
                 if with_usage:
-                    yield "usage", head | {"choices": [], "usage": _usage(event.answer)}
+                    yield "usage", head | {"choices": [], "usage": token_counts(event.answer)}
     yield "end", None
 
 

@@ -198,6 +198,9 @@ class _Whole(GenerateJsonSchema):
     def field_is_required(self, field: Any, total: bool) -> bool:
         return field["type"] == "dataclass-field" or super().field_is_required(field, total)
 
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
     def default_schema(self, schema: Any) -> Any:
         return self.generate_inner(schema["schema"])
 
@@ -206,24 +209,14 @@ def response_schemas() -> dict[str, Any]:
     """The components `Answer`, `Citation`, `Document`, `Upload` … by name."""
     adapters: Any = [(name, "serialization", TypeAdapter(kind)) for name, kind in RETURNED.items()]
     _, found = TypeAdapter.json_schemas(adapters, ref_template=PLACE, schema_generator=_Whole)
-    schemas: dict[str, Any] = _untitled(found["$defs"])
+    schemas: dict[str, Any] = found["$defs"]
     schemas["AnswerMetrics"]["additionalProperties"] = {"type": "number"}
     for name, schema in schemas.items():
+        schema.pop("title", None)  # which repeats the name
         for field, value in schema.get("properties", {}).items():
             if meaning := MEANINGS.get(f"{name}.{field}") or MEANINGS.get(field):
                 value["description"] = meaning
     return schemas
-
-
-def _untitled(schema: Any) -> Any:
-    """Without the titles, which repeat each name."""
-    if isinstance(schema, list):
-        return [_untitled(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: _untitled(value) for name, value in schema.items() if not (name == "title" and isinstance(value, str))
-    }
 
 
 # Examples, made from the schemas: the value of a field, by its name or by its component and name
