@@ -40,7 +40,7 @@ LAYERS: dict[str, set[str]] = {
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
     "the desk": {"access", "caller_desk", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
-    "doors": {"serve", "evals"},
+    "doors": {"serve"},
     "the program": {"__main__"},
 }
 
@@ -111,7 +111,7 @@ One folder per question a newcomer asks, one file per answer to it. Each layer i
 MIDDLE = """\
 ```
 
-`ingest` and `ask` do not import one another, nor do `serve` and `evals`, and the stages of each do not either. `store`,
+`ingest` and `ask` do not import one another, and the stages of each do not either. `store`,
 `index`, `files` and `providers` implement the ports and know nothing of one another: `desk.py` is the composition root
 that puts them together, `worker.py` that of a worker process, which must start without the database.
 

@@ -20,8 +20,7 @@ from refdesk import Refdesk, Settings
 from refdesk.errors import TooLarge, TooManyRequests
 from refdesk.records import LOCAL, Caller
 from refdesk.serve.http import limits as limits_module
-from refdesk.serve.http.guard import Guard
-from refdesk.serve.http.limits import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Limits, duration
+from refdesk.serve.http.guard import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Guard, Limits, duration
 from refdesk.serve.uploads import Form
 from timing import PATIENCE_S
 from wire_server import WireServer
@@ -144,7 +143,7 @@ def test_the_counts_of_a_worker_that_died_count_no_more(tmp_path: Path) -> None:
     """Killed in the middle of two questions; nobody would ever end them."""
     code = (
         "import sys; from pathlib import Path; from refdesk import Settings; from refdesk.records import Caller;"
-        "from refdesk.serve.http.limits import Limits; limits = Limits(Path(sys.argv[1]));"
+        "from refdesk.serve.http.guard import Limits; limits = Limits(Path(sys.argv[1]));"
         "[limits.begin(Caller('k1', 'anna', 'reader'), Settings()) for _ in range(2)];"
         "print('ready', flush=True); sys.stdin.read()"
     )

@@ -26,8 +26,8 @@ from refdesk.models import Provider, split_name
 from refdesk.ports import LLM, ModelRole, Request, Reranker
 from refdesk.prompts import ONE_WORD
 from refdesk.providers.chain import ChainedLLM, reset_breaker
+from refdesk.providers.extras import OnnxReranker
 from refdesk.providers.llm import AnthropicLLM, OpenAILLM, WireLLM
-from refdesk.providers.rerank import OnnxReranker
 from refdesk.providers.wire import Endpoint, close_client, get
 from refdesk.settings import Settings
 

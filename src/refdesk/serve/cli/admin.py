@@ -347,7 +347,7 @@ def _is_dead(folder: Path, state: os.stat_result) -> bool:
 # `refdesk serve`
 
 APP = "refdesk.serve.http.app:app"  # imported by uvicorn, so that other commands do not wait for it
-PROTOCOL = "refdesk.serve.http.limits:BoundedProtocol"
+PROTOCOL = "refdesk.serve.http.guard:BoundedProtocol"
 LOGGING = "refdesk.serve.http.observe"
 WORKERS = "refdesk.serve.http.app"
 VARIABLE = "REFDESK_SERVE"
