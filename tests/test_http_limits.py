@@ -19,7 +19,7 @@ from http_server import serving
 from refdesk import Refdesk, Settings
 from refdesk.errors import TooLarge, TooManyRequests
 from refdesk.records import LOCAL, Caller
-from refdesk.serve.http import limits as limits_module
+from refdesk.serve.http import guard as guard_module
 from refdesk.serve.http.guard import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Guard, Limits, duration
 from refdesk.serve.uploads import Form
 from timing import PATIENCE_S
@@ -264,7 +264,7 @@ def test_a_body_that_is_too_long(examples: Refdesk) -> None:
 
 
 def test_a_body_that_does_not_come(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "SILENCE_S", 0.3)
+    monkeypatch.setattr(guard_module, "SILENCE_S", 0.3)
     multipart = "multipart/form-data; boundary=x"
     with serving(examples) as server:
         for path, kind in (("/api/query", "application/json"), ("/api/documents", multipart)):

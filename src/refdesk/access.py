@@ -1,4 +1,4 @@
-"""Who may do what? Callers and their roles, the keys they come with, and what admins manage: keys, settings, models."""
+"""Who comes in, and what may an admin do? Keys and sign-ins, and what admins manage: keys, settings, models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from refdesk.errors import NotFound, RefdeskError, UsageError
 from refdesk.library import LibraryReader
 from refdesk.models import PROVIDERS, Provider
 from refdesk.ports import Embedder, Models
-from refdesk.records import ROLES, Action, Caller, Key
+from refdesk.records import LOCAL, ROLES, Action, Caller, Key
 from refdesk.settings import PRESETS, Settings, specs
 from refdesk.store_ports import (
     ChunkStore,
@@ -28,6 +28,8 @@ from refdesk.store_ports import (
     SettingsStore,
 )
 from refdesk.types import Box, Document
+
+__all__ = ["LOCAL", "AdminDesk", "Caller", "Keys", "Parts", "Sessions"]
 
 
 class Keys:

@@ -1,4 +1,4 @@
-"""What is kept, and handed out again: keys, conversations, answers, the state of a library. Values without any work."""
+"""What is kept, and handed out again: keys and callers, conversations, answers, the state of a library. Pure values."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class NewText:
     format: str = "text"
 
 
-# who may come in
+# who may come in, and do what
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Key(Record):
 
     @property
     def is_owner(self) -> bool:
-        """Whether it may change keys and settings: an admin of every collection (access.py)."""
+        """Whether it may change keys and settings: an admin of every collection (see `Caller`)."""
         return self.role == "admin" and self.collections is None
 
 
