@@ -17,8 +17,8 @@ from conftest import run_refdesk
 from library_samples import finish, open_desk, start
 from memory_desk import KINDS, open_either
 from refdesk import Refdesk, UsageError
-from refdesk.access import Caller
 from refdesk.errors import NotFound
+from refdesk.records import Caller
 from refdesk.store import keys as adapter
 from refdesk.store.database import PreparedReader, SqlStatement
 from refdesk.types import EVERYTHING

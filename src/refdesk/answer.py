@@ -280,6 +280,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
+    """How sure an answer is, and why."""
+
     score: float
     level: ConfidenceLevel
     reason: str

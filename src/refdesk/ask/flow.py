@@ -33,8 +33,7 @@ from refdesk.ask.judge import (
     refuse,
     say,
 )
-from refdesk.ask.keep import BESIDE, Keeper, Streamed, keep_stopped
-from refdesk.ask.library import LibraryReader
+from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.table_answer import SHOWN, TablePlan, figure_answer, read_tables
@@ -42,7 +41,8 @@ from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
-from refdesk.ports import AskPorts, Cache, Embedder, Models, Reranker
+from refdesk.library import LibraryReader
+from refdesk.ports import Cache, Embedder, Models, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
@@ -181,7 +181,9 @@ async def _without_search(
     """What no passage is read for: the mode `general`, small talk, errands, and which documents there are."""
     if question.mode == "general":
         draft = Draft(NOTHING)
-        async with aclosing(general(draft, query, keeper.turns, desk, trace)) as events:
+        async with aclosing(
+            general(draft, query, keeper.turns, desk.models, desk.notes, desk.settings, trace)
+        ) as events:
             async for event in events:
                 yield event
         answer = unproved(answer, draft)

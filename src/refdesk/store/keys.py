@@ -19,7 +19,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from refdesk.errors import NotFound, UsageError
-from refdesk.records import Key
+from refdesk.records import Key, KeyRole
 from refdesk.store.database import BackgroundWriter, PreparedReader, SqlStatement, changes, storable
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import keys, sessions, state
@@ -51,7 +51,7 @@ class StoredKeys(ABC):
     def _note(self, key_id: str) -> None:
         """Writes down that a key was used."""
 
-    def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
+    def add(self, name: str, role: KeyRole, collections: Sequence[str] | None) -> tuple[Key, str]:
         name, secret = checked_name(name), new_secret()
         key = Key(uuid.uuid4().hex[:16], name, role, _sorted(collections), now())
         with self._changing() as held:
@@ -67,7 +67,7 @@ class StoredKeys(ABC):
         name_or_id: str,
         *,
         name: str | None = None,
-        role: str | None = None,
+        role: KeyRole | None = None,
         collections: Sequence[str] | None = None,
         every_collection: bool = False,
         keep_owner: bool = False,

@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from refdesk.answer import Answer
 from refdesk.errors import ProviderError, RefdeskError
+from refdesk.serve import is_alive
 from refdesk.serve.http.errors import ServerStopping, crash, json_bytes, refusal
-from refdesk.serve.http.limits import is_alive
 
 # OpenTelemetry: a span for each request and each stage of a question, sent when OTEL_EXPORTER_OTLP_ENDPOINT is set.
 
