@@ -394,4 +394,4 @@ def test_fused_lists() -> None:
         [(found.chunk.id, round(100 * found.score, 3)) for found in fuse(lists, 30)]
         for lists in ([one], [one, other], [other, one])
     ]
-    freeze("fused", joined)
+    freeze("fused", made)
