@@ -129,10 +129,10 @@ def holds(sentence: str, answers: Sequence[str]) -> bool:
 
 
 def auc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    values = np.concatenate((np.asarray(positive), np.asarray(negative)))
-    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable") + 1
-    above = ranks[: len(positive)].sum() - len(positive) * (len(positive) + 1) / 2
-    return float(above / (len(positive) * len(negative)))
+    """How often a positive one stands above a negative one; equal ones count half."""
+    ordered = np.sort(np.asarray(negative))
+    below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
+    return float(below.mean() / 2 / len(ordered))
 
 
 def ndcg(ranked: Sequence[str], relevant: Sequence[str]) -> float:
