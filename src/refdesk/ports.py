@@ -6,7 +6,7 @@ Scores are true scores: a BM25 score or a cosine, never a rank.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from refdesk.errors import ProviderError, RefdeskError
 from refdesk.records import LibraryState, Older
 from refdesk.settings import Settings
 from refdesk.trace import Trace
-from refdesk.types import Chunk, Document, Hit, Method, Scope
+from refdesk.types import Chunk, Document, Hit, Method, Reading, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
 
@@ -142,6 +142,25 @@ class Reranker(Protocol):
         sentence_vectors: Mapping[int, NDArray[np.int8]],
         idf: Mapping[str, float],
     ) -> list[Hit]: ...
+
+
+class Reader(Protocol):
+    """Reads a question and one chunk together."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, question: str, chunk: Chunk) -> Reading | None:
+        """What the chunk says to the question; None where it cannot tell."""
+
+
+class NoReader:
+    """The `Reader` of a library that does without: sentences are chosen by their vectors and words."""
+
+    name = "none"
+
+    def read(self, question: str, chunk: Chunk) -> None:
+        """It cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,4 +294,5 @@ class AskPorts:
     record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
     record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none
     notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used
+    reader: Reader = field(default_factory=NoReader)
     spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking
