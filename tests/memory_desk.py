@@ -22,6 +22,7 @@ from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
 from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.reader import OnnxReader
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
 from refdesk.store.jobs import MemoryJobs
@@ -74,7 +75,9 @@ class MemoryDesk(CallerDesk):
             "render": partial(page_image, files, RenderCache(files.renders)),
             "embedder": EMBEDDER,
             "reader": reader,
-            "asking": Asking(reader, EMBEDDER, lambda _: models, lambda _: None, cache, conversations, answers),
+            "asking": Asking(
+                reader, EMBEDDER, lambda _: models, lambda _: None, OnnxReader(), cache, conversations, answers
+            ),
             "feedback": MemoryFeedback(answers),
             "keys": keys,
             "settings_store": stored,

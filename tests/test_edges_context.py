@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from refdesk.ask.library import match_names
 
 from context_samples import chunk, passage
 from edge_samples import TEXTS, Says, embed, freeze
@@ -25,7 +26,6 @@ from refdesk.ask.answer_type import (
 )
 from refdesk.ask.assemble import assemble, grow, shortened
 from refdesk.ask.keep import exchanges_kept, gist, remember, summarise
-from refdesk.ask.library import match_names
 from refdesk.ask.plan import USUAL, Budget, Prices, fit_to_cost, is_paid, recent, wished_plan
 from refdesk.ask.strategies import EngineHits, convex, fuse, reciprocal_rank
 from refdesk.models import model_info

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Query, Turn, Usage
 from refdesk.errors import ProviderError
 from refdesk.records import LibraryState, Older
-from refdesk.types import Chunk, Hit, Scope
+from refdesk.types import Chunk, Hit, Reading, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
 
@@ -100,6 +100,25 @@ class Reranker(Protocol):
         sentence_vectors: Mapping[int, NDArray[np.int8]],
         idf: Mapping[str, float],
     ) -> list[Hit]: ...
+
+
+class Reader(Protocol):
+    """Reads a question and one chunk together."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, question: str, chunk: Chunk) -> Reading | None:
+        """What the chunk says to the question; None where it cannot tell."""
+
+
+class NoReader:
+    """The `Reader` of a library that does without: sentences are chosen by their vectors and words."""
+
+    name = "none"
+
+    def read(self, question: str, chunk: Chunk) -> None:
+        """It cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
 from refdesk.library import LibraryReader
-from refdesk.ports import Cache, Embedder, Models, Reranker
+from refdesk.ports import Cache, Embedder, Models, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
@@ -107,7 +107,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     with trace.stage("retrieve", **plan.sizes) as stage:
         ports = (library, desk.embedder, desk.reranker)
-        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace)
+        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace, desk.reader)
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
@@ -245,6 +245,7 @@ class Asking:
         embedder: Embedder,
         models: Callable[[Settings], Models],
         reranker: Callable[[Settings], Reranker | None],
+        passage_reader: Reader,
         cache: Cache,
         conversations: ConversationStore,
         answers: AnswerStore,
@@ -253,6 +254,7 @@ class Asking:
         self._embedder = embedder
         self._models = models
         self._reranker = reranker
+        self.passage_reader = passage_reader
         self._sentences = SentenceReranker()
         self.cache = cache
         self.conversations = conversations
@@ -299,6 +301,7 @@ class Asking:
             settings=settings,
             record=record,
             record_failure=record_failure,
+            reader=self.passage_reader,
             spent=self.answers.spent,
         )
 
