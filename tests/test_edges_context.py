@@ -26,9 +26,10 @@ from refdesk.ask.answer_type import (
 )
 from refdesk.ask.assemble import assemble, grow, shortened
 from refdesk.ask.keep import exchanges_kept, gist, remember, summarise
-from refdesk.ask.plan import USUAL, Budget, Prices, fit_to_cost, is_paid, recent, wished_plan
-from refdesk.ask.strategies import EngineHits, convex, fuse, reciprocal_rank
-from refdesk.models import model_info
+from refdesk.ask.plan import USUAL, Budget, Prices, fit_to_cost, is_paid, make_request, recent, wished_plan
+from refdesk.ask.strategies import EngineHits, fuse
+from refdesk.library import convex, match_names, reciprocal_rank
+from refdesk.models import Tier, model_info
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 from refdesk.types import Chunk, Document, Hit
@@ -104,6 +105,18 @@ def test_passages_in_a_budget(use_llm: bool) -> None:
     freeze(f"budgets {use_llm}", found)
 
 
+def test_one_long_passage_in_a_budget() -> None:
+    """Cut to half of its sentences, to a quarter, to an eighth, then by the word."""
+    long = sized(1, 240)
+    retrieved = Retrieved((hit(long),), (hit(long),), {}, {"sentenc": 0.2, "1": 0.3})
+    found = []
+    for tokens in range(270, 0, -6):
+        budget = Budget(8000, 0, 0, tokens, 1000)
+        made = assemble(asked("Sentence 1 7 of it"), Plan("hybrid", 5, 9), retrieved, Shelf([long]), budget, Settings())  # type: ignore[arg-type]
+        found.append([tokens, len(made.passages[0].text), made.passages[0].resolution, made.passages[0].text[:14]])
+    freeze("one long passage", found)
+
+
 @pytest.mark.parametrize("most", [5000, 2000, 1200, 800, 500, 300, 200, 120, 60, 20, 1])
 def test_passages_in_so_many_bytes(most: int) -> None:
     chunks = [sized(number, 40, document=f"d{number}") for number in range(1, 7)]
@@ -145,6 +158,9 @@ MODELS = (
 )
 
 
+TURNS = (Turn("user", "What is at the buoy? " * 40), Turn("assistant", "An anchor. " * 40))
+
+
 def test_room_for_each_part() -> None:
     found = {}
     for name in MODELS:
@@ -160,6 +176,20 @@ def test_room_for_each_part() -> None:
         Budget.for_model(None, replace(Settings(), max_context_tokens=700)),
     ]
     freeze("room", [found, [[one.window, one.passages, one.generation] for one in bare]])
+
+
+@pytest.mark.parametrize("tier", ["tiny", "small", "medium", "large"])
+def test_room_by_the_size_of_a_model(tier: Tier) -> None:
+    found = []
+    for window in (1000, 9000, 30000, 200000):
+        info = replace(model_info(MODELS[0]), tier=tier, context_window=window)
+        made = Budget.for_model(info, Settings())
+        found.append([made.system, made.history, made.passages, made.generation])
+        for temperature in (-1.0, 0.0, 0.5):
+            settings = replace(Settings(), temperature=temperature)
+            request = make_request(Plan("hybrid", 5, 9, use_llm=True), Context((), "x", 1), TURNS, info, made, settings)
+            found.append([len(request.system), len(request.messages), request.temperature == info.temperature])
+    freeze(f"tier {tier}", found)
 
 
 def test_wished_plans() -> None:
@@ -193,9 +223,6 @@ def test_turns_that_find_room() -> None:
     freeze("recent", [[len(one.content) for one in recent(turns, tokens)] for tokens in range(0, 40)])
 
 
-TURNS = (Turn("user", "What is at the buoy? " * 40), Turn("assistant", "An anchor. " * 40))
-
-
 def assembled(plan: Plan, budget: Budget) -> Context:
     tokens = min(8000, budget.passages)
     return Context((passage(1, chunk("The anchor weighs 350 kg.")),), "x" * tokens * 4, tokens)
@@ -211,7 +238,7 @@ def test_what_is_given_up_for_a_price(questions: int, model: str) -> None:
     whole = Prices(names, Spent(), TURNS, Settings()).expected(plan, budget, assembled(plan, budget))
     assert whole is not None and is_paid(names)
     found = []
-    for share in (2.0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.01):
+    for share in (2.0, *(step / 20 for step in range(20, 4, -2)), *(step / 100 for step in range(20, 0, -1))):
         for kind in ("limit", "average"):
             limits = {"limit": 100.0, "average": 100.0} | {kind: share * whole}
             settings = replace(Settings(), cost_limit_usd=limits["limit"], cost_average_usd=limits["average"])
@@ -254,6 +281,18 @@ def test_what_is_remembered() -> None:
     freeze("remembered", found)
 
 
+def test_what_is_remembered_in_every_budget() -> None:
+    turns = [Turn("user", "What is it? Tell me."), Turn("assistant", "It is so [1]. Yes."), Turn("user", "Why? " * 6)]
+    found = []
+    for budget in range(90):
+        for most in (0, 1, 2, 3):
+            made = remember(turns, "tiny", budget, "Before." if budget % 2 else "", most=most)
+            found.append(
+                [len(made.turns), sum(len(one.content) for one in made.turns), len(made.summary), made.dropped]
+            )
+    freeze("every budget", found)
+
+
 def test_gists() -> None:
     turns = [
         Turn("user", "What does it cost? I forgot."),
@@ -292,6 +331,8 @@ def test_named_documents(chunks: int) -> None:
     )
     freeze(f"named {chunks}", {text: match_names(text, shelf) for text in TEXTS["naming"]})
     assert match_names("3M", shelf[:1]) == {} and match_names("3M", shelf[:2]) == {}
+    assert bool(match_names("Best Buy", shelf[1:3])) == (chunks > 5)  # of two documents one may be named
+    assert all(value == round(value, 4) for text in TEXTS["naming"] for value in match_names(text, shelf).values())
 
 
 def test_names_that_many_documents_share() -> None:

@@ -55,6 +55,10 @@ def test_what_stands_between_brackets() -> None:
     for size in (198, 199, 200, 201):
         found[f"1, {size}"] = resolver.looks_cited(f"1, p. {'x' * (size - 6)}")
     freeze("between brackets", found)
+    short = [passage(1, chunk("A."), title="Pier"), passage(2, chunk("B.", id=2, document_id="d2"), title="Dam")]
+    loose = [passage(n, chunk("C.", id=n, document_id=f"d{n}"), title="Loose pages") for n in (3, 4)]
+    other = CitationResolver(context(*short, *loose))
+    freeze("short titles", {inner: other.named(inner) for inner in TEXTS["inner"][-12:]})
     assert CitationResolver(context()).named("1") == ()
 
 
@@ -135,7 +139,9 @@ def test_chunks_that_are_joined() -> None:
 def test_prompts(form: str) -> None:
     held = shelf()
     long = [passage(1, chunk("It.", heading_path=("H" * size,)), title="T") for size in (155, 156, 157, 158)]
-    short = replace(held.passages[0], resolution="summary")
+    two = passage(1, chunk("One is it.", id=1), chunk("Two is it.", id=2, sequence=2), title="T")
+    short = replace(two, resolution="summary", text="One.")
+    long += [two, replace(two, resolution="sentences", text="Two.")]
     texts = [render(held.passages, "Why?", form, for_model=flag) for flag in (True, False)]
     freeze(f"prompt {form}", [*texts, *(render([one], "Q", form, for_model=True) for one in [*long, short])])
 
