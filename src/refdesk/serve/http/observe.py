@@ -42,8 +42,7 @@ class Spans:
 
     def begin(self, scope: Scope) -> Any:
         """The request's span, below that of the caller when the request names one (`traceparent`)."""
-        carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        above = self._propagate.extract(carrier)
+        above = self._propagate.extract(headers_of(scope))
         kind = self._api.SpanKind.SERVER
         span = self._tracer.start_span(scope["method"], context=above, kind=kind)  # its route is known at the end
         scope["state"]["span"] = span
@@ -253,6 +252,10 @@ def _add_headers(message: MutableMapping[str, Any], own_id: str) -> None:
     if b"cache-control" not in given:
         headers.append((b"cache-control", b"no-store"))
     message["headers"] = headers
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def route_of(scope: Scope) -> str:
