@@ -133,17 +133,11 @@ class Figures:
         )
         self._tokens = Counter("refdesk_tokens", "Tokens that models read and wrote", ["kind"], **own)
         self._cost = Counter("refdesk_cost_usd", "What models cost, where a price is known", **own)
-        self._streams = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
+        self.asking = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
         self._latency.labels(route).observe(seconds)
-
-    def began(self) -> None:
-        self._streams.inc()
-
-    def ended(self) -> None:
-        self._streams.dec()
 
     def answer(self, answer: Answer) -> None:
         self._answers.labels(answer.cached, str(answer.is_answered).lower(), answer.level).inc()
