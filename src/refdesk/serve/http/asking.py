@@ -213,8 +213,7 @@ async def counted(
     request: Request, service: Service, events: AsyncGenerator[Event, None]
 ) -> AsyncGenerator[Event, None]:
     """The same events, counted for /metrics; the stages become spans where spans are sent."""
-    service.figures.began()
-    try:
+    with service.figures.asking.track_inprogress():
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Done):
@@ -227,8 +226,6 @@ async def counted(
                         with suppress(NotFound):  # nothing was written down of it
                             await _spans(request, service, event.trace_id)
                 yield event
-    finally:
-        service.figures.ended()
 
 
 async def _spans(request: Request, service: Service, answer_id: str) -> None:
@@ -267,16 +264,17 @@ def _done(answer: Answer) -> dict[str, Any]:
 SNIPPET = 200  # characters (seed 001)
 REFUSED = "none"  # the model of an answer for which nothing was found that is worth reading
 NO_MODEL = (REFUSED, "extractive")
+# Of a citation, what says where its chunk is.
+CHUNK = ("doc_name", "chunk_id", "chunk_sequence", "page_number", "snippet", "relevance_score", "similarity_score")
 
 
 def answer_shape(answer: Answer) -> dict[str, Any]:
     """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001)."""
     own = answer.to_dict()
     own["citations"] = [citation_shape(one) for one in answer.citations]
-    own["sources"] = _sources(answer, own["sources"])
+    own["sources"] = [_source(source, own["citations"]) for source in own["sources"]]
     own["metrics"] = _metrics(answer)
     own["confidence"]["label"] = answer.confidence.level.capitalize()
-    sufficiency = own["sufficiency"]
     return own | {
         "answer": answer.content,
         "relatedDocs": _related_docs(answer),
@@ -285,7 +283,7 @@ def answer_shape(answer: Answer) -> dict[str, Any]:
         "session_id": answer.conversation_id,
         "confidence_score": answer.confidence.score,
         "confidence_level": answer.confidence.level,
-        "context_sufficiency": sufficiency,
+        "context_sufficiency": own["sufficiency"],
     }
 
 
@@ -316,30 +314,13 @@ def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
     return {"x": left, "y": top, "width": right - left, "height": bottom - top}
 
 
-def _sources(answer: Answer, plain: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The cited documents once each, with their first cited chunk as seeds 000 and 001 say it; `chunks` has all."""
-    shaped = []
-    for source, own in zip(answer.sources, plain, strict=True):
-        cited = {one.chunk_id: one for one in reversed(answer.citations) if one.document_id == source.document_id}
-        chunks = [_chunk(one) for one in sorted(cited.values(), key=lambda one: one.marker)]
-        url = next((one.url for one in cited.values() if one.url), "")
-        shaped.append(
-            own | (chunks[0] if chunks else {}) | {"doc_id": source.document_id, "url": url, "chunks": chunks}
-        )
-    return shaped
-
-
-def _chunk(cited: Citation) -> dict[str, Any]:
-    return {
-        "doc_name": cited.document_name,
-        "chunk_id": cited.chunk_id,
-        "chunk_sequence": cited.chunk_sequence,
-        "heading_path": " > ".join(cited.heading_path),
-        "page_number": cited.page,
-        "snippet": cited.quote[:SNIPPET],
-        "relevance_score": cited.relevance_score,
-        "similarity_score": cited.similarity_score,
-    }
+def _source(source: dict[str, Any], citations: list[dict[str, Any]]) -> dict[str, Any]:
+    """A cited document with its first cited chunk as seeds 000 and 001 say it; `chunks` has all of them."""
+    cited = {one["chunk_id"]: one for one in reversed(citations) if one["document_id"] == source["document_id"]}
+    found = sorted(cited.values(), key=lambda one: int(one["marker"]))
+    chunks = [{name: one[name] for name in CHUNK} | {"heading_path": one["section"]} for one in found]
+    url = next((one["url"] for one in cited.values() if one["url"]), "")
+    return source | (chunks[0] if chunks else {}) | {"doc_id": source["document_id"], "url": url, "chunks": chunks}
 
 
 def _related_docs(answer: Answer) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError, TooManyReque
 from refdesk.records import LOCAL, Caller
 from refdesk.serve import is_alive
 from refdesk.serve.http.errors import json_bytes, plain_problem, refusal
-from refdesk.serve.http.observe import Figures, Spans
+from refdesk.serve.http.observe import Figures, Spans, headers_of
 from refdesk.serve.http.sse import Streams
 from refdesk.settings import Settings
 from refdesk.trace import in_thread
@@ -258,7 +258,7 @@ class Guard:
         When the library cannot be read, /readyz still answers, with details if they could be seen a moment ago.
         """
         try:
-            caller = self._admit(scope, _headers(scope))
+            caller = self._admit(scope, headers_of(scope))
             self._settings = self._desk.settings
         except (sqlite3.Error, SQLAlchemyError):
             if scope["path"] not in HEALTH:
@@ -300,10 +300,6 @@ def is_counted(caller: Caller, path: str) -> bool:
         return False
     is_repair = path in REPAIRING or path.startswith("/api/settings/")
     return not (is_repair and caller.may("settings"))
-
-
-def _headers(scope: Scope) -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def _secret(headers: Mapping[str, str]) -> str:
