@@ -24,6 +24,7 @@ MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400,
 MOST_ANY = 12  # rows that a question names one by one
 MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
+MOST_STATED = 160  # letters of a plan in words, and of what it gives: what the reader sees of it
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
 NUMBER_WORDS = {
     word: float(number) for number, word in enumerate(word_list("words", "number words")[:21]) if number > 1
@@ -518,6 +519,15 @@ def described(plan: Plan, table: Table, question: Question) -> str:
     first, second = (rows[::-1] if plan.backwards else rows) if len(rows) == 2 else (rows[0], "")
     field = (names[plan.column] if plan.column >= 0 else "") or "name"
     return OPERATIONS[plan.operation].format(field=field, rows=" and ".join(rows), first=first, second=second)
+
+
+def stated(plan: Plan, table: Table, question: Question) -> str:
+    """The plan with what it gives, as the reader judges it: "change in sales from 2018 to 2019: 412"."""
+    if plan.texts:
+        given = "; ".join(plan.texts)
+    else:
+        given = "" if plan.number is None else f"{plan.number:,.2f}".removesuffix(".00")
+    return ": ".join(" ".join(part.split())[:MOST_STATED] for part in (described(plan, table, question), given))
 
 
 def _chosen(selection: Selection, grid: Grid, names: Sequence[str], question: Question) -> str:
