@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from refdesk.ask.library import match_names
 
 from context_samples import chunk, passage
 from edge_samples import TEXTS, Says, embed, freeze
