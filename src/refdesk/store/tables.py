@@ -19,6 +19,7 @@ from refdesk.store.documents import SqlDocuments, room
 from refdesk.store.schema import cells, documents, tables
 
 LEVEL = 1  # of compression: numbers as people write them shrink to a third, and are back in a millisecond per 10,000
+LOADED_KEPT = 128  # tables that are remembered with their cells: some 10 MB
 _PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
 _SELECTED = "SELECT tables.id, documents.id, tables.heads, " + ", ".join(f'tables."{name}"' for name in _PLAIN)
 _OF_DOCUMENT = f"{_SELECTED} FROM documents JOIN tables ON tables.document_key = documents.key WHERE documents.id = ?"
@@ -58,6 +59,7 @@ class SqlTables:
 
     def __init__(self, documents: SqlDocuments) -> None:
         self._documents = documents
+        self._loaded: dict[int, StoredTable] = {}  # with their cells, by id
 
     def of_document(self, document_id: str) -> list[StoredTable]:
         found = map(_table, self._documents.quick(_OF_DOCUMENT, (document_id,)))
@@ -72,16 +74,22 @@ class SqlTables:
         return list(found.values())
 
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
-        small = [table.id for table in found if most is None or table.cell_count <= most]
-        columns: dict[int, dict[int, Column]] = {table_id: {} for table_id in small}
-        for table_id, number, *packed in self._documents.quick_in(_CELLS, small):
+        # A question asks for what the one before has asked for. No id is ever given to another table, so that what is
+        # remembered stays true; one dictionary, replaced and never emptied, for threads may be reading it.
+        if len(self._loaded) > LOADED_KEPT:
+            self._loaded = {}
+        known = self._loaded
+        wanted = [table for table in found if most is None or table.cell_count <= most]
+        missing = {table.id: table for table in wanted if table.id not in known}
+        columns: dict[int, dict[int, Column]] = {table_id: {} for table_id in missing}
+        for table_id, number, *packed in self._documents.quick_in(_CELLS, missing):
             columns[table_id][number] = unpack_column(*packed)
-        return [
-            replace(table, columns=tuple(columns[table.id][number] for number in sorted(columns[table.id])))
-            if table.id in columns
-            else table
-            for table in found
-        ]
+        loaded = {
+            table_id: replace(missing[table_id], columns=tuple(own[number] for number in sorted(own)))
+            for table_id, own in columns.items()
+        }
+        known.update((one.id, one) for one in loaded.values() if one.cell_count <= MOST_CELLS)
+        return [loaded.get(table.id) or (known.get(table.id, table) if table in wanted else table) for table in found]
 
     def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
         wanted = ",".join(map(str, sorted(map(int, numbers))))
