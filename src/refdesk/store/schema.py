@@ -119,7 +119,7 @@ tables = Table(
     Column("cell_count", Integer, nullable=False),
     Column("scale", String(12), nullable=False),
     Column("heads", LargeBinary, nullable=False),  # JSON: of each column its path, unit, scale and period
-    Index("tables_by_document", "document_key", "start", unique=True),
+    Index("tables_by_document", "document_key", "start"),  # two side by side begin at the same place
     sqlite_autoincrement=True,  # whoever holds the id of a table that is gone must not read another one
 )
 
