@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.common import CACHE, DATA, Figure, write
 from refdesk import Refdesk
 from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plans import Question, Table
+from refdesk.ask.plans import AskedWords, TableViews
 from refdesk.tables import cell_number, named_scale, read_grid
 
 SEED = 3
@@ -131,7 +131,7 @@ def _same_set(answers: Sequence[str], short: str) -> bool:
 
 
 def by_plans(asked: Asked) -> tuple[str, float]:
-    table, question = Table(read_grid(asked.rows, asked.caption, asked.head)), Question(asked.question)
+    table, question = TableViews(read_grid(asked.rows, asked.caption, asked.head)), AskedWords(asked.question)
     plans = table.plans(question)
     scores = weights().scores(describe(question, table, plans))
     chances = np.exp(scores - scores.max())

@@ -21,8 +21,8 @@ from benchmarks.table_questions import page
 from numpy.typing import NDArray
 
 from refdesk.ask.classify import asks_for_number
-from refdesk.ask.plans import Question
-from refdesk.ask.table_answer import FEATURES, FILE, Candidate, plans_over, vocabulary
+from refdesk.ask.plans import AskedWords
+from refdesk.ask.table_answer import FEATURES, FILE, FoundTable, plans_over, vocabulary
 from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
@@ -47,9 +47,9 @@ def library(contexts: list[dict[str, Any]]) -> dict[int, StoredTable]:
     return found
 
 
-def found(question: str, own: StoredTable, tables: dict[int, StoredTable], idf: dict[str, float]) -> list[Candidate]:
+def found(question: str, own: StoredTable, tables: dict[int, StoredTable], idf: dict[str, float]) -> list[FoundTable]:
     """The question's own table and those that hold most of its words."""
-    stems = Question(question).bits
+    stems = AskedWords(question).bits
     match = {
         number: sum(idf.get(stem, 6.0) for stem in stems if stem in vocabulary(table))
         for number, table in tables.items()
@@ -57,7 +57,7 @@ def found(question: str, own: StoredTable, tables: dict[int, StoredTable], idf: 
     most = max(match.values()) or 1.0
     ranked = sorted(tables, key=lambda number: (tables[number] is not own, -match[number]))[:TABLES]
     nobody = Document("", "", "", "", "ready")
-    return [Candidate(tables[number], nobody, match[number] / most) for number in ranked]
+    return [FoundTable(tables[number], nobody, match[number] / most) for number in ranked]
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plans import Question, Table, stated
+from refdesk.ask.plans import AskedWords, TableViews, stated
 from refdesk.tables import read_grid
 from training.plans import Asked, Example, example_of, tatqa, wiki_tables
 
@@ -36,8 +36,8 @@ class Both(NamedTuple):
 
 def both(asked: Asked) -> Both:
     """The plans of a question as numbers, and the best of them in words."""
-    table = Table(read_grid(asked.rows, asked.caption, asked.head))
-    question = Question(asked.question)
+    table = TableViews(read_grid(asked.rows, asked.caption, asked.head))
+    question = AskedWords(asked.question)
     plans = table.plans(question)
     described = describe(question, table, plans)
     example = example_of(asked, plans, described)

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plan_rank import FILE, Described, Weights, describe
-from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, Plan, Question, Table
+from refdesk.ask.plan_rank import FILE, Described, PlanWeights, describe
+from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, TableViews
 from refdesk.tables import cell_number, read_grid
 
 ASSETS = Path(__file__).parent.parent / "src" / "refdesk" / "assets"
@@ -74,7 +74,7 @@ def normal(text: str) -> str:
     return re.sub(r"\s+", " ", text.removesuffix(".")).lower().strip()
 
 
-def is_answer(asked: Asked, plan: Plan) -> bool:
+def is_answer(asked: Asked, plan: CellPlan) -> bool:
     """Does the plan give just the answer?"""
     if asked.computed is not None:
         return plan.number is not None and not plan.texts and _same(plan.number, asked.computed)
@@ -137,13 +137,13 @@ def tatqa_question(row: dict[str, Any], table: Sequence[Sequence[str]], caption:
 
 
 def example(asked: Asked) -> Example:
-    table = Table(read_grid(asked.rows, asked.caption, asked.head))
-    question = Question(asked.question)
+    table = TableViews(read_grid(asked.rows, asked.caption, asked.head))
+    question = AskedWords(asked.question)
     plans = table.plans(question)
     return example_of(asked, plans, describe(question, table, plans))
 
 
-def example_of(asked: Asked, plans: Sequence[Plan], described: Described) -> Example:
+def example_of(asked: Asked, plans: Sequence[CellPlan], described: Described) -> Example:
     right = (
         [is_answer(asked, plan) for plan in plans]
         if asked.answers or asked.computed is not None
@@ -158,9 +158,9 @@ def examples(asked: Sequence[Asked], processes: int) -> list[Example]:
         return list(pool.imap(example, asked, chunksize=16))
 
 
-def learn(rows: Sequence[Example], report: Callable[[Weights, int], None]) -> Weights:
+def learn(rows: Sequence[Example], report: Callable[[PlanWeights, int], None]) -> PlanWeights:
     """AdaGrad, a question a step; wrong plans are sampled."""
-    weights, dice = Weights(), np.random.default_rng(SEED)
+    weights, dice = PlanWeights(), np.random.default_rng(SEED)
     squares = {name: np.full_like(array, 1e-6) for name, array in weights.arrays.items()}
     order = np.arange(len(rows))
     for number in range(PASSES):
@@ -172,7 +172,9 @@ def learn(rows: Sequence[Example], report: Callable[[Weights, int], None]) -> We
     return weights
 
 
-def _learn_one(weights: Weights, squares: dict[str, Any], row: Example, step: float, dice: np.random.Generator) -> None:
+def _learn_one(
+    weights: PlanWeights, squares: dict[str, Any], row: Example, step: float, dice: np.random.Generator
+) -> None:
     described, right = row.described, row.is_right
     if len(right) > MOST_WRONG:
         wrong = (
@@ -221,7 +223,7 @@ def _learn_one(weights: Weights, squares: dict[str, Any], row: Example, step: fl
         move(name, ..., moved, 0.5)
 
 
-def shares(weights: Weights, rows: Sequence[Example]) -> str:
+def shares(weights: PlanWeights, rows: Sequence[Example]) -> str:
     """Right at the first place, among ten, and possible at all, by kind of question; answered though none is right."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     for row in rows:
@@ -257,7 +259,7 @@ def main() -> None:
     held = [row for row in rows if row.is_held_back]
     begin = time.monotonic()
 
-    def report(weights: Weights, number: int) -> None:
+    def report(weights: PlanWeights, number: int) -> None:
         print(f"{number} {time.monotonic() - begin:.0f} s: {shares(weights, held)}", flush=True)
 
     weights = learn(learned, report)

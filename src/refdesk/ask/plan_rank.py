@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, Plan, Question, Selection, Table, View
+from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, TableViews, View
 from refdesk.terms import QUERY_STOP_WORDS
 
 FILE = "plans.npz"
@@ -27,7 +27,7 @@ OPERATION = {name: number for number, name in enumerate(OPERATIONS)}
 SELECTION = {name: number for number, name in enumerate(SELECTIONS)}
 KIND = {name: number for number, name in enumerate(KINDS)}
 COMPARING = frozenset(("max", "min", "more", "less", "least", "most", "same"))
-NONE = Plan(False, "none", (), -1, 0, 0.0, "text")
+NONE = CellPlan(False, "none", (), -1, 0, 0.0, "text")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBER = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
@@ -42,7 +42,7 @@ class Described(NamedTuple):
     features: NDArray[np.float32]
 
 
-def word_slots(question: Question, vocabulary: set[str]) -> NDArray[np.int32]:
+def word_slots(question: AskedWords, vocabulary: set[str]) -> NDArray[np.int32]:
     """One to three words in a row, hashed; words of the table and numbers stand for themselves only as such."""
     said = ["^"]
     for word, stem in zip(question.words, question.stems, strict=True):
@@ -55,7 +55,7 @@ def word_slots(question: Question, vocabulary: set[str]) -> NDArray[np.int32]:
     return np.array(sorted({zlib.crc32(run.encode()) % SLOTS for run in runs}), dtype=np.int32)
 
 
-def describe(question: Question, table: Table, plans: Sequence[Plan], context: int = 0) -> Described:
+def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan], context: int = 0) -> Described:
     """`context`: the question's words that stand around the table: in its caption, headings, the document's name."""
     words = max(1, len(question.bits))
     lowered, own_words = question.text.lower(), set(question.words)
@@ -145,7 +145,7 @@ def _order(texts: Sequence[Sequence[str]], selections: Sequence[Selection]) -> f
     return 1.0 if years[0][0] > years[1][0] else -1.0
 
 
-class Weights:
+class PlanWeights:
     """What was learned."""
 
     def __init__(self, arrays: dict[str, NDArray[np.float32]] | None = None) -> None:
@@ -175,6 +175,6 @@ class Weights:
 
 
 @cache
-def weights() -> Weights:
+def weights() -> PlanWeights:
     with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file, np.load(file) as kept:
-        return Weights({name: kept[name].astype(np.float32) for name in kept.files})
+        return PlanWeights({name: kept[name].astype(np.float32) for name in kept.files})

@@ -87,7 +87,7 @@ class Selection(NamedTuple):
     number: float = 0.0  # that was compared with
 
 
-class Plan(NamedTuple):
+class CellPlan(NamedTuple):
     """An operation over rows and columns, and what it gives: texts of cells, or a number."""
 
     turned: bool
@@ -103,7 +103,7 @@ class Plan(NamedTuple):
     backwards: bool = False  # the second that the question names comes first
 
 
-class Question:
+class AskedWords:
     """The words of a question that may name something in a table."""
 
     def __init__(self, text: str, around: frozenset[str] = frozenset()) -> None:
@@ -174,7 +174,7 @@ class View:
         self.vocabulary = {stem for row in self.cells for cell in row for stem in cell}.union(*self.names)
 
 
-class Table:
+class TableViews:
     """A grid both ways round, ready for questions."""
 
     def __init__(self, grid: Grid) -> None:
@@ -185,7 +185,7 @@ class Table:
             if sum(filled) > len(filled) / 2:
                 self.views.append(View(grid.turned(), turned=True))
 
-    def plans(self, question: Question) -> list[Plan]:
+    def plans(self, question: AskedWords) -> list[CellPlan]:
         """Every plan that the words of the question point at."""
         return [plan for view in self.views for plan in _Maker(question, view).plans()]
 
@@ -193,7 +193,7 @@ class Table:
 class _Maker:
     """The plans of one view."""
 
-    def __init__(self, question: Question, view: View) -> None:
+    def __init__(self, question: AskedWords, view: View) -> None:
         self.question, self.view = question, view
         matches = [question.match(name) for name in view.names]
         lasts = [question.match(name)[1] for name in view.last_names]
@@ -359,7 +359,7 @@ class _Maker:
 
     # plans
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[CellPlan]:
         yield from self._readings()
         yield from self._aggregates()
         yield from self._pairs()
@@ -375,13 +375,15 @@ class _Maker:
         cells: Sequence[tuple[int, int]] = (),
         texts: tuple[str, ...] = (),
         number: float | None = None,
-    ) -> Plan:
+    ) -> CellPlan:
         mask, quality = (
             (chosen.mask | self.masks[column], self.qualities[column]) if column >= 0 else (chosen.mask, 0.0)
         )
-        return Plan(self.view.turned, operation, (chosen,), column, mask, quality, kind, tuple(cells), texts, number)
+        return CellPlan(
+            self.view.turned, operation, (chosen,), column, mask, quality, kind, tuple(cells), texts, number
+        )
 
-    def _readings(self) -> Iterator[Plan]:
+    def _readings(self) -> Iterator[CellPlan]:
         """Cells as they stand."""
         texts, turned = self.view.texts, self.view.turned
         kinds = ("any", "all", "more", "less", "least", "most")  # one column is read the other way round
@@ -403,7 +405,7 @@ class _Maker:
                     shown = shown if turned else tuple(dict.fromkeys(shown))
                     yield self._plan("value", chosen, column, self.view.kinds[column], cells, shown)
 
-    def _aggregates(self) -> Iterator[Plan]:
+    def _aggregates(self) -> Iterator[CellPlan]:
         """Over all rows of a set."""
         texts = self.view.texts
         for chosen in self.sets:
@@ -431,7 +433,7 @@ class _Maker:
                     at = cells[numbers.index(extreme)]
                     yield self._plan(name, chosen, column, "number", [at], (texts[at[0]][column],), extreme)
 
-    def _pairs(self) -> Iterator[Plan]:
+    def _pairs(self) -> Iterator[CellPlan]:
         """Two rows beside one another."""
         single = sorted((one for one in self.equal if len(one.rows) == 1), key=self._mentioned)[:MOST_SINGLE]
         single += [one for one in self.picked if one.kind in ("first", "last") and not one.mask][:2]
@@ -455,7 +457,7 @@ class _Maker:
                 both, quality = mask | self.masks[column], self.qualities[column]
                 cells = ((a, column), (b, column))
                 for name, number, backwards in made:
-                    yield Plan(
+                    yield CellPlan(
                         self.view.turned,
                         name,
                         (first, second),
@@ -473,7 +475,7 @@ class _Maker:
                     for name, row in (("which_more", more), ("which_less", less)):
                         shown = (texts[row][first.by],)
                         at = ((row, first.by), *cells)
-                        yield Plan(False, name, (first, second), column, both, quality, "text", at, shown)
+                        yield CellPlan(False, name, (first, second), column, both, quality, "text", at, shown)
 
     def _mentioned(self, chosen: Selection) -> int:
         """Where the question says it: first a word that only this row has."""
@@ -483,7 +485,7 @@ class _Maker:
             (self.question.place[stem] for stem, bit in self.question.bits.items() if own >> bit & 1), default=99
         )
 
-    def _frequencies(self) -> Iterator[Plan]:
+    def _frequencies(self) -> Iterator[CellPlan]:
         texts = self.view.texts
         for chosen in self.sets[:10]:
             if len(chosen.rows) < 3:
@@ -511,7 +513,7 @@ def _bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def described(plan: Plan, table: Table, question: Question) -> str:
+def described(plan: CellPlan, table: TableViews, question: AskedWords) -> str:
     """The plan as a phrase that a person would say, without what it gives."""
     view = table.views[plan.turned].grid
     names = [" ".join(path) for path in view.columns]
@@ -521,7 +523,7 @@ def described(plan: Plan, table: Table, question: Question) -> str:
     return OPERATIONS[plan.operation].format(field=field, rows=" and ".join(rows), first=first, second=second)
 
 
-def stated(plan: Plan, table: Table, question: Question) -> str:
+def stated(plan: CellPlan, table: TableViews, question: AskedWords) -> str:
     """The plan with what it gives, as the reader judges it: "change in sales from 2018 to 2019: 412"."""
     if plan.texts:
         given = "; ".join(plan.texts)
@@ -530,7 +532,7 @@ def stated(plan: Plan, table: Table, question: Question) -> str:
     return ": ".join(" ".join(part.split())[:MOST_STATED] for part in (described(plan, table, question), given))
 
 
-def _chosen(selection: Selection, grid: Grid, names: Sequence[str], question: Question) -> str:
+def _chosen(selection: Selection, grid: Grid, names: Sequence[str], question: AskedWords) -> str:
     def cell(row: int) -> str:
         path = grid.rows[row]
         return " ".join(path) if selection.by <= 0 and len(path) > 1 else grid.texts[row][max(selection.by, 0)]

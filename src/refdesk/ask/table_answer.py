@@ -22,15 +22,15 @@ from refdesk.answer import (
     Confidence,
     Figure,
     FigureCell,
+    Plan,
     Query,
     Retrieved,
     Sufficiency,
 )
-from refdesk.answer import Plan as QuestionPlan
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import level, related, sources
 from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plans import Plan, Question, Table, View, described
+from refdesk.ask.plans import AskedWords, CellPlan, TableViews, View, described
 from refdesk.cells import StoredCell, StoredTable
 from refdesk.library import LibraryReader
 from refdesk.tables import Grid, cell_number, grid_of
@@ -50,7 +50,7 @@ MOST_CITED = 24  # cells of a sum or a count that are cited one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FoundTable:
     """A table that may hold the answer, and how well the search found it (0 to 1)."""
 
     table: StoredTable
@@ -62,15 +62,15 @@ class Candidate:
 class TablePlan:
     """A plan over one table: how it ranks among those of its table, and what tells it from those of others."""
 
-    candidate: Candidate
-    grid: Table
-    question: Question
-    plan: Plan
+    candidate: FoundTable
+    grid: TableViews
+    question: AskedWords
+    plan: CellPlan
     features: NDArray[np.float32]
     chance: float = 0.0  # that it answers
 
 
-def best_plan(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float], number: float) -> TablePlan | None:
+def best_plan(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float) -> TablePlan | None:
     """The likeliest plan over all tables; None where no table shares a word with the question."""
     found = plans_over(text, candidates, idf, number)
     if not found:
@@ -88,14 +88,14 @@ def best_plan(text: str, candidates: Iterable[Candidate], idf: Mapping[str, floa
     return replace(best, chance=float(chances[value] / (odds.sum() + 1.0)))  # 1: no table answers, a score of 0
 
 
-def result(plan: Plan) -> object:
+def result(plan: CellPlan) -> object:
     """What a plan gives, so that equal results are known as such."""
     if plan.texts:
         return tuple(number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
     return round(plan.number or 0.0, 4)
 
 
-def plans_over(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float], number: float) -> list[TablePlan]:
+def plans_over(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float) -> list[TablePlan]:
     """The best plans of every table that may answer; `number` is the chance that the question asks for one."""
     asked = _Asked(text, idf, number)
     ranked = sorted(candidates, key=asked.worth, reverse=True)[:MOST_TABLES]
@@ -108,7 +108,7 @@ class _Asked:
 
     def __init__(self, text: str, idf: Mapping[str, float], number: float) -> None:
         self.text, self.number = text, number
-        self.stems = list(Question(text).bits)
+        self.stems = list(AskedWords(text).bits)
         self.weights = {stem: idf.get(stem, UNKNOWN_IDF) for stem in self.stems}
         self.total = sum(self.weights.values()) or 1.0
 
@@ -116,16 +116,16 @@ class _Asked:
         """Of the question's weight, that of these words."""
         return sum(self.weights[stem] for stem in stems) / self.total
 
-    def worth(self, candidate: Candidate) -> float:
+    def worth(self, candidate: FoundTable) -> float:
         own = vocabulary(candidate.table) | context_words(candidate)
         return self.share(stem for stem in self.stems if stem in own) + candidate.score
 
-    def plans(self, candidate: Candidate, relative: float) -> list[TablePlan]:
+    def plans(self, candidate: FoundTable, relative: float) -> list[TablePlan]:
         table = table_of(candidate.table)
         if not table.views:
             return []
         around = context_words(candidate)
-        question = Question(self.text, around=around - table.views[0].vocabulary)
+        question = AskedWords(self.text, around=around - table.views[0].vocabulary)
         plans = table.plans(question)
         if not plans:
             return []
@@ -141,7 +141,13 @@ class _Asked:
         ]
 
     def _features(
-        self, table: Table, question: Question, plan: Plan, around: frozenset[str], relative: float, scores: Pair
+        self,
+        table: TableViews,
+        question: AskedWords,
+        plan: CellPlan,
+        around: frozenset[str],
+        relative: float,
+        scores: Pair,
     ) -> NDArray[np.float32]:
         """`scores`: its own and that of `none`."""
         score, none = scores
@@ -181,7 +187,7 @@ class _Asked:
 FEATURES = 18
 
 
-def _names(view: View, plan: Plan) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+def _names(view: View, plan: CellPlan) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """The words of the rows that were chosen, of the sections they stand in, and of the column that is read."""
     rows = [row for selection in plan.selections for row in selection.rows[:4]]
     labels = frozenset(stem for row in rows for stem in view.cells[row][0])
@@ -189,7 +195,7 @@ def _names(view: View, plan: Plan) -> tuple[frozenset[str], frozenset[str], froz
     return labels, sections, frozenset(view.names[plan.column]) if plan.column >= 0 else frozenset()
 
 
-def _twins(view: View, plan: Plan) -> float:
+def _twins(view: View, plan: CellPlan) -> float:
     """How many rows have the name of the one that was chosen: "Net sales" of every region."""
     row, *others = plan.selections[0].rows or (-1,)
     if others or row < 0:
@@ -203,7 +209,7 @@ def vocabulary(table: StoredTable) -> frozenset[str]:
     return frozenset(terms(" ".join(cell.text for cell in table.cells)))
 
 
-def context_words(candidate: Candidate) -> frozenset[str]:
+def context_words(candidate: FoundTable) -> frozenset[str]:
     """What is said around the table: the document's name and title, the headings and the text above it."""
     document = candidate.document
     return _context_words(f"{document.name.replace('_', ' ')} {document.title} {candidate.table.caption}")
@@ -215,8 +221,8 @@ def _context_words(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=128)
-def table_of(table: StoredTable) -> Table:
-    return Table(grid_of(table))
+def table_of(table: StoredTable) -> TableViews:
+    return TableViews(grid_of(table))
 
 
 @cache
@@ -231,7 +237,7 @@ def choice() -> NDArray[np.float32]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FigureText:
     """A plan in words: what was read or computed, and from which cells (places in the stored table)."""
 
     label: str
@@ -244,7 +250,7 @@ class Reading:
     places: tuple[tuple[int, int], ...]
 
 
-def reading(found: TablePlan) -> Reading:
+def reading(found: TablePlan) -> FigureText:
     plan, stored = found.plan, found.candidate.table
     grid = found.grid.grid
     cells = {(cell.row, cell.column): cell for cell in stored.cells}
@@ -257,7 +263,8 @@ def reading(found: TablePlan) -> Reading:
     if plan.texts:
         is_number = len(plan.texts) == 1 and len(numbers) == 1 and operation in ("value", "largest", "smallest")
         value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
-        return Reading(_label(found), value, plan.number, unit, scale, operation, "", places)
+        number = numbers[0].number if is_number else plan.number
+        return FigureText(_label(found), value, number, unit, scale, operation, "", places)
     number = plan.number or 0.0
     if operation in ("growth", "share"):
         unit, scale = "%", ""
@@ -267,10 +274,10 @@ def reading(found: TablePlan) -> Reading:
     if operation in ("growth", "share", "ratio", "average", "average2"):
         decimals = max(decimals, 2)
     value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
-    return Reading(_label(found), value, number, unit, scale, operation, _formula(found, value), places)
+    return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places)
 
 
-def _place(grid: Grid, plan: Plan, row: int, column: int) -> tuple[int, int]:
+def _place(grid: Grid, plan: CellPlan, row: int, column: int) -> tuple[int, int]:
     """Of a cell of a view, its row and column in the stored table; the name of a column stands in the head."""
     if not plan.turned:
         return grid.places[row], column
@@ -340,7 +347,7 @@ def _listed(numbers: Sequence[str]) -> str:
     return " + ".join(numbers) if len(numbers) <= 8 else f"{' + '.join(numbers[:4])} + … ({len(numbers)} values)"
 
 
-def figure_of(found: TablePlan, what: Reading, first_citation: int = 0) -> Figure:
+def figure_of(found: TablePlan, what: FigureText, first_citation: int = 0) -> Figure:
     """The figure as it is handed on: every cell that was used, and the part of the table that is drawn."""
     stored, grid = found.candidate.table, found.grid.grid
     cells = {(cell.row, cell.column): cell for cell in stored.cells}
@@ -381,13 +388,13 @@ def figure_of(found: TablePlan, what: Reading, first_citation: int = 0) -> Figur
 # --- the answer -------------------------------------------------------------------------------------------------------
 
 
-def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[Candidate]:
+def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[FoundTable]:
     """The tables of which some part was found, with the score of the best part."""
     found = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
     ranked = sorted(found.values(), key=lambda hit: (hit.chunk.kind != "table", -hit.score))[:MOST_CHUNKS]
     documents = {hit.document.id: hit.document for hit in ranked}
     return [
-        Candidate(table, documents[table.document_id], max(hit.score for hit in ranked if _touches(hit.chunk, table)))
+        FoundTable(table, documents[table.document_id], max(hit.score for hit in ranked if _touches(hit.chunk, table)))
         for table in library.tables([hit.chunk.id for hit in ranked])
         if table.is_loaded
     ]
@@ -404,9 +411,7 @@ def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader) -> T
     return best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf, query.number)
 
 
-def figure_answer(
-    answer: Answer, plan: QuestionPlan, retrieved: Retrieved, found: TablePlan, library: LibraryReader
-) -> Answer:
+def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:
     """The figure as an answer: one claim of ours, and a citation for every cell that it was read or computed from."""
     what = reading(found)
     citations = _cell_citations(found, what, retrieved, library)
@@ -436,7 +441,7 @@ def figure_answer(
 
 
 def _cell_citations(
-    found: TablePlan, what: Reading, retrieved: Retrieved, library: LibraryReader
+    found: TablePlan, what: FigureText, retrieved: Retrieved, library: LibraryReader
 ) -> tuple[Citation, ...]:
     stored, document = found.candidate.table, found.candidate.document
     cells = {(cell.row, cell.column): cell for cell in stored.cells}
