@@ -17,10 +17,12 @@ SOURCE = ROOT / "src"
 PAGE = ROOT / "docs" / "house.md"
 
 # A module may import its own layer and those before it. What implements the ports is beside the stages.
-VALUES = {"types", "errors", "answer", "events", "records"}
+VALUES = {"types", "cells", "errors", "answer", "events", "records"}
 HELPERS = {
     "text",
     "terms",
+    "tables",
+    "periods",
     "settings",
     "config",
     "prompts",

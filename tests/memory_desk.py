@@ -26,7 +26,7 @@ from refdesk.settings import Settings
 from refdesk.store.jobs import MemoryJobs
 from refdesk.store.keys import MemoryKeys
 from refdesk.store.maintenance import Maintenance
-from refdesk.store.memory import MemoryDocuments, MemoryWriter
+from refdesk.store.memory import MemoryDocuments, MemoryTables, MemoryWriter
 from refdesk.store.memory_records import (
     MemoryAnswers,
     MemoryCache,
@@ -54,17 +54,19 @@ class NoDirectory(NoModels):
 class MemoryDesk(CallerDesk):
     def __init__(self) -> None:
         stored, documents, files = MemorySettings(Settings().changed(SETTINGS)), MemoryDocuments(), MemoryFiles()
+        tables = MemoryTables(documents)
         self.jobs, self.files = MemoryJobs(), files
         index = MemoryIndex(documents, EMBEDDER)
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, index, EMBEDDER, self.reindex)
+        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex)
         answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
         parts: Any = {
             "config": Config(Path("nowhere")),
             "documents": documents,
             "chunks": documents,
+            "tables": tables,
             "writer": writer,
             "index": index,
             "files": files,

@@ -26,6 +26,7 @@ from refdesk.store_ports import (
     LibraryWriter,
     SessionStore,
     SettingsStore,
+    TableStore,
 )
 from refdesk.types import EVERYTHING, Box, Document, Seen
 
@@ -241,6 +242,7 @@ class Parts:
     config: Config
     documents: DocumentStore
     chunks: ChunkStore
+    tables: TableStore
     writer: LibraryWriter
     index: IndexWriter
     files: Files

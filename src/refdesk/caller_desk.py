@@ -31,9 +31,10 @@ from refdesk.arguments import (
     valid_utf8,
 )
 from refdesk.ask.flow import collected, collected_sync
+from refdesk.cells import MOST_CELLS, StoredTable
 from refdesk.errors import NotFound, UsageError
 from refdesk.events import Event
-from refdesk.records import AskedQuestion, Conversation, Feedback, Message, Move, PageText
+from refdesk.records import AskedQuestion, Conversation, Feedback, Message, Move, PageText, PlacedCell
 from refdesk.settings import Settings
 from refdesk.types import (
     EVERYTHING,
@@ -46,6 +47,7 @@ from refdesk.types import (
     Range,
     Scope,
     boxes_between,
+    lines_of,
 )
 
 DEFAULT_COLLECTION = "default"
@@ -204,6 +206,35 @@ class CallerDesk(AdminDesk):
     def pages(self, name: str, number: int | None = None) -> list[PageText]:
         """The text of a document's pages, or of one page, with the place of every word where the format has pages."""
         return self.parts.documents.pages(self.document(name).id, number)
+
+    def tables(self, name: str) -> list[StoredTable]:
+        """What was understood of a document's tables, in its order; `cells` reads what is in them."""
+        return self.parts.tables.of_document(self.document(name).id)
+
+    def cells(self, table: StoredTable, first_row: int = 0) -> tuple[list[PlacedCell], int | None]:
+        """The cells of a table with their places, and the row to go on from; None: there are no more.
+
+        So many whole rows as have `MOST_CELLS` cells at most.
+        """
+        document = self.find_document(table.document_id, is_read=True)
+        (loaded,) = self.parts.tables.with_cells([table], None)
+        cells, following = loaded.cells_from(first_row, MOST_CELLS)
+        found: list[PlacedCell] = []
+        number, last = table.page, max((cell.end for cell in cells), default=0)
+        while len(found) < len(cells) and (texts := self.parts.documents.pages(document.id, number)):
+            page, words = texts[0].page, texts[0].words
+            here = [cell for cell in cells if page.start <= cell.start < page.end]
+            lines = (
+                lines_of(words, [(cell.start, cell.end) for cell in here]) if words is not None else [[]] * len(here)
+            )
+            found += [
+                PlacedCell(cell, number, tuple(box for _, _, box in placed))
+                for cell, placed in zip(here, lines, strict=True)
+            ]
+            if page.end >= last:
+                break
+            number += 1
+        return found, following
 
     def page_image(
         self,

@@ -40,6 +40,7 @@ from refdesk.store.jobs import SqlJobs, clear_copy, is_anyone_at_work
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.maintenance import Maintenance, Report, damaged_originals, damaged_uploads
 from refdesk.store.settings import SqlSettings
+from refdesk.store.tables import SqlTables
 from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 
@@ -70,6 +71,7 @@ class Refdesk(CallerDesk):
         stored = SqlSettings(self._reads, base, gone)
         current: Callable[[], Settings] = lambda: self._current(stored, own)  # noqa: E731
         self._documents = documents = SqlDocuments(engine)
+        tables = SqlTables(documents)
         self.files, self.jobs = files, SqlJobs(self._reads)
         if (self.folder / "uploads").is_dir() and not is_closed(self.folder):
             with backups.writer_lock(self.folder):
@@ -78,7 +80,7 @@ class Refdesk(CallerDesk):
         index = LocalIndex(self.folder / "index", documents, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, index, embedder, self.reindex)
+        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
         models = ModelDirectory(config)
         cache = SqlCache(self._reads, self._background, current)
         answers = SqlAnswers(engine, self._background, current)
@@ -87,6 +89,7 @@ class Refdesk(CallerDesk):
             config=config,
             documents=documents,
             chunks=documents,
+            tables=tables,
             writer=writer,
             index=index,
             files=files,

@@ -5,7 +5,7 @@ Scores are true scores: a BM25 score or a cosine, never a rank.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Answer, Query, Spent, Turn, Usage
+from refdesk.cells import Column, StoredTable
 from refdesk.errors import ProviderError, RefdeskError
 from refdesk.records import LibraryState, Older
 from refdesk.settings import Settings
 from refdesk.trace import Trace
-from refdesk.types import Chunk, Document, Hit, Method, Scope
+from refdesk.types import Box, Chunk, Document, Hit, Method, Range, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
 
@@ -118,6 +119,21 @@ class Library(Protocol):
 
     def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
         """One row per sentence of each chunk: unit vectors scaled by 127."""
+
+    def tables(self, chunk_ids: Sequence[int]) -> list[StoredTable]:
+        """The tables of which some part stands in these chunks, whole, in the order of the chunks.
+
+        Those of more than `MOST_CELLS` cells come with their heads alone; see `columns`.
+        """
+
+    def document_tables(self, document_id: str) -> list[StoredTable]:
+        """All tables of a document, as `tables` gives them."""
+
+    def cell_boxes(self, table: StoredTable, ranges: Sequence[Range]) -> list[tuple[Box, ...]]:
+        """Where these ranges of its document's text stand on the pages; none in formats without pages."""
+
+    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
+        """These columns of a table by their numbers, however large it is; nothing of a table that is gone."""
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         """In how many chunks each term (a stem) stands."""

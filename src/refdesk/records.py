@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from refdesk.answer import Role, Turn
-from refdesk.types import Access, Geometry, Page
+from refdesk.cells import StoredCell
+from refdesk.types import Access, Box, Geometry, Page
 
 
 class Record:
@@ -55,6 +56,18 @@ class PageText:
     page: Page
     text: str
     words: Geometry | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCell:
+    """A cell of a table with its page, and its boxes there: one for each line; none for formats without pages."""
+
+    cell: StoredCell
+    page: int
+    boxes: tuple[Box, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.cell._asdict() | {"page": self.page, "boxes": [box.to_dict() for box in self.boxes]}
 
 
 @dataclass(frozen=True, slots=True)

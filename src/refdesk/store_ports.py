@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Spent
+from refdesk.cells import MOST_CELLS, Column, StoredTable
 from refdesk.errors import UsageError
 from refdesk.ports import Conversations, Embedded, Index
 from refdesk.records import (
@@ -138,6 +139,22 @@ class ChunkStore(Protocol):
 
     def wanted_files(self) -> dict[str, str]:
         """The hashes of the originals and figures of ready documents, each with what to call it."""
+
+
+class TableStore(Protocol):
+    """Reads the tables of visible documents; without their cells, unless these are asked for."""
+
+    def of_document(self, document_id: str) -> list[StoredTable]:
+        """In the document's order."""
+
+    def between(self, places: Sequence[tuple[str, int, int]]) -> list[StoredTable]:
+        """Those of which some part lies in one of these ranges of a document's text, in no order."""
+
+    def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
+        """The same tables with their cells, but for those that have more than `most`."""
+
+    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
+        """These columns of a table, however large it is; nothing of a table that is gone."""
 
 
 @dataclass(frozen=True, slots=True)

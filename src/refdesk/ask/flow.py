@@ -21,11 +21,23 @@ from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
-from refdesk.ask.judge import begin, candidates, conclude, doubted, judge, list_documents, previews, refuse, say
+from refdesk.ask.judge import (
+    Relevance,
+    begin,
+    candidates,
+    conclude,
+    doubted,
+    judge,
+    list_documents,
+    previews,
+    refuse,
+    say,
+)
 from refdesk.ask.keep import BESIDE, Keeper, Streamed, keep_stopped
 from refdesk.ask.library import LibraryReader
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.table_answer import SHOWN, TablePlan, figure_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
@@ -99,6 +111,12 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
+    if found := await _from_tables(query, retrieved, relevance, desk, trace):
+        answer = await in_thread(figure_answer, answer, plan, retrieved, found, library)
+        yield Sources(answer.citations)
+        yield Content(answer.content)
+        yield Done(await keeper.keep(answer, query))
+        return
     doubt = doubted(relevance, retrieved, settings)
     if doubt == "missing":
         answer = refuse(answer, plan, query, retrieved, relevance)
@@ -141,6 +159,20 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     answer = conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
     trace.passages = candidates(retrieved, context, answer.citations)
     yield Done(await keeper.keep(answer, query))
+
+
+async def _from_tables(
+    query: Query, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
+) -> TablePlan | None:
+    """The cells that answer, where a table does. None for what is said of another thing than the one that is asked."""
+    if query.intent == "summary" or relevance.missing_names:
+        trace.skip("tables", "a summary" if query.intent == "summary" else "what the question names is not there")
+        return None
+    found = None
+    with trace.optional("tables", hits=len(retrieved.hits)) as stage:
+        found = await in_thread(read_tables, query, retrieved, desk.library)
+        stage.gave(chance=round(found.chance, 3) if found else 0.0)
+    return found if found is not None and found.chance >= SHOWN else None
 
 
 async def _without_search(

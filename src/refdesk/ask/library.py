@@ -6,7 +6,7 @@ import copy
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.ask.strategies import Candidate, Weights, search
+from refdesk.cells import Column, StoredTable
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index
 from refdesk.records import LibraryState
 from refdesk.settings import Settings
-from refdesk.store_ports import ChunkStore, DocumentStore, other_embedder
+from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
 from refdesk.terms import (
     EXTENSION,
     QUERY_STOP_WORDS,
@@ -32,7 +33,7 @@ from refdesk.terms import (
     words,
 )
 from refdesk.text import edit_distances
-from refdesk.types import EVERYTHING, Access, Chunk, Document, Hit, Method, Scope
+from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
@@ -54,12 +55,14 @@ class LibraryReader:
         self,
         documents: DocumentStore,
         chunks: ChunkStore,
+        tables: TableStore,
         index: Index,
         embedder: Embedder,
         rebuild: Callable[[], object],
     ) -> None:
         self._documents = documents
         self._chunks = chunks
+        self._tables = tables
         self._index = index
         self._embedder = embedder
         self._rebuild = rebuild
@@ -141,6 +144,44 @@ class LibraryReader:
     def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
         return self._chunks.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)
 
+    def tables(self, chunk_ids: Sequence[int]) -> list[StoredTable]:
+        rows = self._chunks.hydrate(chunk_ids, self.generation())
+        ranges = [
+            (
+                chunk.document_id,
+                min(span.origin for span in chunk.spans),
+                max(_last_origin(span) for span in chunk.spans),
+            )
+            for chunk, _ in (rows[chunk_id] for chunk_id in chunk_ids if chunk_id in rows)
+            if chunk.spans
+        ]
+
+        def first_met(table: StoredTable) -> int:
+            return next(
+                place
+                for place, (document, start, end) in enumerate(ranges)
+                if document == table.document_id and table.start < end and table.end > start
+            )
+
+        found = sorted(self._tables.between(ranges), key=lambda table: (first_met(table), table.number))
+        return self._tables.with_cells(found)
+
+    def document_tables(self, document_id: str) -> list[StoredTable]:
+        return self._tables.with_cells(self._tables.of_document(document_id))
+
+    def cell_boxes(self, table: StoredTable, ranges: Sequence[Range]) -> list[tuple[Box, ...]]:
+        found: dict[Range, tuple[Box, ...]] = {}
+        number = table.page
+        for start, end in sorted(ranges):
+            while (pages := self._documents.pages(table.document_id, number)) and start >= pages[0].page.end:
+                number += 1  # the table goes on overleaf
+            words = pages[0].words if pages else None
+            found[start, end] = boxes_between(words, start, end) if words is not None else ()
+        return [found[place] for place in ranges]
+
+    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
+        return self._tables.columns(table_id, numbers)
+
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         return {term: self._index.frequency(term, self._seen) for term in terms}
 
@@ -184,6 +225,10 @@ class LibraryReader:
                 if (space := self._chunks.state().space) not in ("", self._embedder.name):
                     raise other_embedder(space, self._embedder.name) from None
                 self._rebuild()
+
+
+def _last_origin(span: Span) -> int:
+    return span.origin + span.end - span.start
 
 
 # --- which documents does the question name? Names, titles, years and quarters become a soft preference --------------

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refdesk.tables import Grid, cell_date, cell_number
-from refdesk.terms import QUERY_STOP_WORDS, terms, words
+from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
 from refdesk.text import word_list
 
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
@@ -106,17 +106,22 @@ class Plan(NamedTuple):
 class Question:
     """The words of a question that may name something in a table."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, around: frozenset[str] = frozenset()) -> None:
+        """`around`: stems that what stands around the table says; a table need not hold them."""
         self.text = text
         self.words = words(text)
         self.stems = [terms(word)[0] if terms(word) else word for word in self.words]
         self.bits: dict[str, int] = {}
         for word, stem in zip(self.words, self.stems, strict=True):
-            if word not in QUERY_STOP_WORDS:
+            if word not in QUERY_STOP_WORDS and stem not in around:
                 self.bits.setdefault(stem, len(self.bits))
         self.place = {stem: place for place, stem in reversed(list(enumerate(self.stems)))}
-        written = [match.replace(",", "") for match in _DIGITS.findall(text)]
-        found = [float(digits) for digits in written]
+        dates = period_spans(text)  # the day of a date is no number that anything is compared with
+        found = [
+            float(match.group().replace(",", ""))
+            for match in _DIGITS.finditer(text)
+            if _YEAR.fullmatch(match.group()) or not any(start <= match.start() < end for start, end in dates)
+        ]
         found += [NUMBER_WORDS[word] for word in self.words if word in NUMBER_WORDS]
         self.numbers = list(dict.fromkeys(found))[:3]
 

@@ -41,7 +41,7 @@ from refdesk.types import Chunk, Document, Prepared
 # What the program and its worker processes say to one another, as bytes that can only become plain values.
 
 _LENGTH = 4  # bytes that hold the length of the JSON
-_ARRAYS = ("<f4", "<i4", "|i1")  # what geometry and vectors are made of
+_ARRAYS = ("<f4", "<f8", "<i4", "|i1")  # what geometry, vectors and cells are made of
 Read = Callable[[Any, list[bytes]], Any]
 
 

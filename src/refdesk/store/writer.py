@@ -52,6 +52,7 @@ from refdesk.store.rows import (
     upsert,
 )
 from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, relations, vectors
+from refdesk.store.tables import insert_tables
 from refdesk.store_ports import Files, IndexWriter, Ready, other_embedder
 from refdesk.types import UNFINISHED, Chunk, Document, Outcome
 
@@ -459,7 +460,7 @@ class SqlWriter:
                 self._files.put(figure)
 
     def _insert_content(self, connection: Connection, batch: Sequence[tuple[Ready, int, int]]) -> None:
-        """Pages, chunks and vectors of documents, each with its key and the id of its first chunk."""
+        """Pages, chunks, vectors and tables of documents, each with its key and the id of its first chunk."""
         page_rows: list[dict[str, Any]] = []
         chunk_rows: list[dict[str, Any]] = []
         vector_rows: list[dict[str, Any]] = []
@@ -492,6 +493,8 @@ class SqlWriter:
         _VECTORS.run_many(connection, vector_rows)
         _ENTITIES.run_many(connection, entity_rows)
         _IMAGES.run_many(connection, image_rows)
+        for ready, key, _ in batch:
+            insert_tables(connection, key, ready.prepared.tables)
 
     def _purge(self) -> None:
         """Takes every id on the list out of the lexical index, which holds none after the folded ones."""

@@ -20,7 +20,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from refdesk.answer import Answer, Citation, Claim
+from refdesk.answer import Answer, Citation, Claim, Figure
 from refdesk.arguments import LEVELS
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError
@@ -241,6 +241,9 @@ def show_answer(out: Console, answer: Answer) -> None:
     elif answer.standalone_question and answer.standalone_question != answer.question:
         out.print(styled((f"Searched for “{answer.standalone_question}”.\n", "dim"), lines=True))
     out.print(_marked(answer.content, answer.claims))
+    for figure in answer.figures:
+        out.print()
+        out.print(_drawn(figure))
     if answer.citations:
         out.print()
         out.print(_sources(answer.citations, out.is_terminal))
@@ -262,6 +265,21 @@ def _marked(content: str, claims: Sequence[Claim]) -> Text:
     text.append(escape(content[position:], lines=True))
     text.highlight_regex(r"\[\d+\]", "bold cyan")
     return text
+
+
+def _drawn(figure: Figure) -> Table:
+    """The head and the rows that a figure was read from, its cells marked."""
+    table = Table(show_header=False, pad_edge=False)
+    for number in range(len(figure.table[0]) if figure.table else 0):
+        table.add_column(justify="right" if number else "left", overflow="fold")
+    for at, row in enumerate(figure.table):
+        is_head = at < figure.head_rows
+        cells = [
+            styled((text, "bold reverse" if (at, column) in figure.marked else "bold" if is_head else ""))
+            for column, text in enumerate(row)
+        ]
+        table.add_row(*cells, end_section=at == figure.head_rows - 1)
+    return table
 
 
 def _sources(citations: Sequence[Citation], is_terminal: bool) -> RenderableType:

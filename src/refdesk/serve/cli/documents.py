@@ -238,12 +238,19 @@ def show_document(
     page: Annotated[int | None, option("NUMBER", "Show this page's text.", "--page", "-p")] = None,
     image: Annotated[Path | None, option("FILE", "Write the page as a PNG image to this file.")] = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="Show its chunks.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Show what was understood of its tables.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a document, one of its pages, or its chunks."""
+    """Show a document, one of its pages, its chunks, or its tables."""
     with desk_of(context) as desk:
         document = desk.document(name)
-        if image is not None:
+        if tables:
+            understood = [one for one in desk.tables(document.id) if page in (None, one.page)]
+            if as_json:
+                print_json([one.to_dict() for one in understood])
+            else:
+                show.tables(out, understood)
+        elif image is not None:
             _write(image, desk.page_image(document.id, page or 1))
             messages.print(f"Page {page or 1} of {escape(document.name)} is in {escape(str(image))}.")
         elif page is not None:

@@ -19,6 +19,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
+from refdesk.cells import StoredTable
 from refdesk.desk import Refdesk
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, USAGE
 from refdesk.terms import query_terms, terms
@@ -155,6 +156,22 @@ def chunks(out: Console, found: Sequence[Chunk]) -> None:
         path = (("  " + " › ".join(one.heading_path), "dim"),) if one.heading_path else ()
         out.print(styled((str(one.sequence), "bold"), head, *path))
         out.print(styled(one.text, "\n", lines=True))
+
+
+def tables(out: Console, found: Sequence[StoredTable]) -> None:
+    """Of each its place, size, caption, and what the head of each column says; nothing of its cells."""
+    for one in found:
+        rows, columns = one.row_count - one.head_rows, one.column_count
+        facts = [f"page {one.page}", f"{rows:,} {'row' if rows == 1 else 'rows'}", f"{columns} columns"]
+        facts += [f"in {one.scale}s"] if one.scale else []
+        out.print(styled((str(one.number), "bold"), f"  {', '.join(facts)}", (f"  {one.caption}", "dim"), lines=True))
+        for head in one.heads:
+            said = " › ".join(head.path) or "(no name)"
+            more = ", ".join(filter(None, (head.measure.unit, head.measure.scale, head.measure.period)))
+            _indented(out, styled(said, (f"  {more}" if more else "", "dim")))
+        out.print()
+    if not found:
+        out.print("It has no tables.")
 
 
 def _indented(out: Console, text: Text) -> None:

@@ -31,7 +31,7 @@ from uvicorn.supervisors.multiprocess import Process
 
 from refdesk import __version__
 from refdesk.desk import Refdesk
-from refdesk.serve.http import admin, asking, documents, openai, page, uploads
+from refdesk.serve.http import admin, asking, documents, openai, page, tables, uploads
 from refdesk.serve.http.errors import add_handlers
 from refdesk.serve.http.guard import Guard, Service
 from refdesk.serve.http.limits import Limits
@@ -41,7 +41,7 @@ from refdesk.serve.http.sse import Streams
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
-ROUTERS = tuple(module.router for module in (asking, documents, uploads, admin, openai, page))
+ROUTERS = tuple(module.router for module in (asking, documents, tables, uploads, admin, openai, page))
 
 
 def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, shared: Path | None = None) -> FastAPI:

@@ -60,6 +60,30 @@ PageText = shape(
     **{"document_id": str, "page": int, "label": str, "start": int, "width": float, "height": float},
     **{"ocr": bool, "text": str, "words": many(Word)},
 )
+TableColumn = shape(
+    "TableColumn",
+    "What the head of a column says: its texts from top to bottom, and what the numbers below count.",
+    **{"path": list[str], "unit": str, "scale": str, "period": str},
+)
+TableCell = shape(
+    "TableCell",
+    "A cell: rows and columns count from 0, `rows` and `columns` say how many it covers; `number` is `null` where it "
+    "begins with none. Characters `start..end` of the document's text.",
+    **{"row": int, "column": int, "rows": int, "columns": int, "text": str, "number": float | None},
+    **{"unit": str, "scale": str, "period": str, "start": int, "end": int, "page": int, "boxes": list[Box]},
+)
+DocumentTable = shape(
+    "DocumentTable",
+    "A table and its cells; `next_row` is where to go on where there are more of them.",
+    **{"id": int, "number": int, "page": int, "start": int, "end": int, "caption": str, "scale": str},
+    **{"head_rows": int, "row_count": int, "cell_count": int, "columns": many(TableColumn)},
+    **{"cells": many(TableCell), "next_row": int | None},
+)
+TablePage = shape(
+    "TablePage",
+    "Some tables of a document; `total` counts all.",
+    **{"document_id": str, "tables": many(DocumentTable), "total": int, "limit": int, "offset": int},
+)
 Collection = shape("Collection", name=str, documents=int, may_edit=bool)
 CollectionList = shape("CollectionList", collections=many(Collection))
 Upload = shape(
