@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from library_samples import open_desk
 from memory_desk import KINDS, open_either
+from refdesk import Refdesk
 from refdesk.cells import StoredTable
 from refdesk.tables import grid_of
 
@@ -109,3 +112,43 @@ def test_what_is_replaced_or_removed_takes_its_tables_along(desk: Any, tmp_path:
     desk.remove("fees.md")
     assert desk.parts.reader.document_tables(document) == []
     assert desk.parts.reader.columns(after.id, [0]) == {}
+
+
+def test_a_backup_has_them(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        desk.add(write(tmp_path, "fees.md", HARBOUR))
+        before = [table.cells for table in tables(desk, "fees.md")]
+        desk.backup(tmp_path / "whole.tar")
+    with open_desk(Refdesk.restore(tmp_path / "whole.tar", tmp_path / "other")) as desk:
+        assert [table.cells for table in tables(desk, "fees.md")] == before
+
+
+def test_a_library_of_an_earlier_version_gets_them(tmp_path: Path) -> None:
+    rows = "\n".join(f"| Ship {number} of the northern harbour | {number} |" for number in range(60))
+    with open_desk(tmp_path / "library") as desk:
+        desk.add(write(tmp_path, "fees.md", HARBOUR))
+        desk.add(write(tmp_path, "ships.md", f"# Ships\n\n| Ship | Length in 2020 |\n|---|---|\n{rows}\n"))
+        before = {name: [table.cells for table in tables(desk, name)] for name in ("fees.md", "ships.md")}
+        captions = [table.caption for table in tables(desk, "fees.md")]
+        assert len(desk.chunks("ships.md")) > 2
+    with sqlite3.connect(tmp_path / "library" / "library.db") as connection:
+        connection.execute("DROP TABLE cells")
+        connection.execute("DROP TABLE tables")
+    connection.close()
+    with open_desk(tmp_path / "library") as desk:
+        assert tables(desk, "fees.md") == []
+        (finding,) = [one for one in desk.check() if one.name == "tables"]
+        assert not finding.well and "reindex" in finding.advice
+        desk.reindex()
+        assert {name: [table.cells for table in tables(desk, name)] for name in before} == before
+        assert [table.caption for table in tables(desk, "fees.md")] == captions
+        assert all(one.well for one in desk.check())
+        ids = [table.id for table in tables(desk, "fees.md")]
+        desk.reindex()
+        assert [table.id for table in tables(desk, "fees.md")] == ids, "what is there stays"
+
+
+def test_a_new_library_misses_none(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        desk.add_text("note", "The quay is long.")
+        assert desk.state().has_tables

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import openpyxl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from format_samples import read
+from format_samples import read, saved
 from pdf_samples import Sheet
 from refdesk.cells import StoredCell, StoredTable
 from refdesk.ingest.tables import tables_of
@@ -196,3 +199,44 @@ def test_a_table_known_by_its_lines_alone() -> None:
 def test_what_is_no_table() -> None:
     assert tables([["one", "row"]]) == tables([["a"], ["b"]]) == []
     assert tables_of(Builder().build("text")) == []
+
+
+def workbook(rows: Sequence[Sequence[object]]) -> bytes:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(list(row))
+    return saved(book)
+
+
+def test_tables_side_by_side_are_two() -> None:
+    rows = [["Ship", "Length", None, "Quay", "Fee"], ["Ulla", 12, None, "North", 5], ["Brandt", 9, None, "South", 7]]
+    ships, quays = tables_of(read(workbook([*rows, ["Anna", 4]]), "a.xlsx"))
+    assert [head.path for head in ships.heads] == [("Ship",), ("Length",)] and ships.row_count == 4
+    assert [head.path for head in quays.heads] == [("Quay",), ("Fee",)]
+    assert [one.number for one in quays.cells if one.column and one.row] == [5.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(
+            [["Item", None, "2019", "2018"], ["Sales", None, 5, 6], ["Cost", None, 7, 8]], id="only_labels_left"
+        ),
+        pytest.param(
+            [["Item", "Unit", None, 2019, 2018], ["Sales", "t", None, 5, 6], ["Cost", "t", None, 7, 8]], id="numbers"
+        ),
+    ],
+)
+def test_a_gap_within_a_table_is_none_between_two(rows: list[list[object]]) -> None:
+    assert len(tables_of(read(workbook(rows), "a.xlsx"))) == 1
+
+
+@given(st.lists(st.lists(st.text("a1,.$%()— |\n", max_size=6), min_size=1, max_size=5), min_size=1, max_size=6))
+def test_whatever_stands_in_a_table_every_cell_is_where_it_says(rows: list[list[str]]) -> None:
+    builder = Builder()
+    builder.table(rows, header_rows=1)
+    parsed = builder.build("html")
+    for table in tables_of(parsed):
+        assert all(parsed.text[one.start : one.end] == one.text for one in table.cells)
+        assert all(one.row < table.row_count and one.column < table.column_count for one in table.cells)
+        grid_of(table)

@@ -58,7 +58,7 @@ class Column:
     texts: tuple[str, ...]  # each once
     measured: NDArray[np.int32]  # which of the measures
     measures: tuple[Measure, ...]  # each once
-    places: NDArray[np.int32]  # (cells, 4): rows and columns that it covers, start, end
+    places: NDArray[np.int32]  # (cells, 4): rows and columns that it covers, start, end; empty: not read
 
     def between(self, first_row: int, end: int) -> Column:
         """Those of rows from the first to before the last."""

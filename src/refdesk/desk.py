@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from refdesk.access import LOCAL, Caller, Parts, Sessions
+from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
-from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.config import load_config
 from refdesk.disk import DATABASE, close_to_others, explain, is_closed, is_open_to_others, make_folder, open_to_others
@@ -26,10 +25,13 @@ from refdesk.files.local import LocalFiles
 from refdesk.files.render import RenderCache, page_image
 from refdesk.index.local import LocalIndex
 from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
+from refdesk.library import LibraryReader
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.embed import make_embedder
-from refdesk.records import Damage, LibraryState
+from refdesk.providers.reader import OnnxReader
+from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.cache import SqlCache
@@ -96,7 +98,7 @@ class Refdesk(CallerDesk):
             render=partial(page_image, files, RenderCache(files.renders)),
             embedder=embedder,
             reader=reader,
-            asking=Asking(reader, embedder, models.of, models.reranker, cache, conversations, answers),
+            asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,
@@ -282,7 +284,16 @@ class Refdesk(CallerDesk):
     # looking after it
 
     def reindex(self, report: Report = lambda done, total: None) -> int:
-        """Builds all search indexes anew from SQL; with a new embedder, the vectors too."""
+        """Builds all search indexes anew from SQL; with a new embedder, the vectors too.
+
+        Of documents that were added before their tables were kept, these are read out of what is kept of them.
+        """
+        if not self.state().has_tables:
+            ready = self._documents.documents(status="ready")
+            for number, document in enumerate(ready, 1):
+                pages, chunks = self._documents.pages(document.id), self._documents.chunks_of(document.id)
+                found = kept_tables("".join(page.text for page in pages), [one.page for one in pages], chunks)
+                self._writer.put_tables({document.id: found}, is_all=number == len(ready))
         return self._maintenance.rebuild(self.parts.embedder, report)
 
     def on_wait(self, tell: Callable[[], None]) -> None:

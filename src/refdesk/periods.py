@@ -78,7 +78,8 @@ def period_from(text: str) -> TablePeriod:
     if match["end"]:
         months = int(match["length"] or 0) * (12 if match["unit"] == "Y" else 1)
         return TablePeriod(int(match["end"][:4]), end=match["end"], months=months)
-    return TablePeriod(*(int(match[name] or 0) for name in ("year", "quarter", "month")))
+    year, quarter, month = (int(match[name] or 0) for name in ("year", "quarter", "month"))
+    return TablePeriod(year, quarter, month)
 
 
 @lru_cache(maxsize=65_536)
@@ -96,7 +97,7 @@ def read_period(text: str) -> TablePeriod:
     quarters = {when.quarter for when in named if when.quarter}
     days = {(when.month, when.day) for when in named if when.day}
     months = {when.month for when in named if when.month and not when.day}
-    if max(map(len, (years, quarters, days, months))) > 1 or any(when.decade for when in named):
+    if max(len(years), len(quarters), len(days), len(months)) > 1 or any(when.decade for when in named):
         return TablePeriod()
     year, quarter = next(iter(years), 0), next(iter(quarters), 0)
     if days and year:

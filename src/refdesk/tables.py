@@ -218,7 +218,7 @@ def _spanning(row: list[str], below: Sequence[str], middles: Mapping[int, float]
     Where they cannot be so, they are lines of heads that go on below them, each over one column.
     """
     last = len(row) - 1
-    units = [at for at in range(1, last + 1) if row[at] and row[at] != row[at - 1]]
+    units = [at for at in range(1, last + 1) if row[at] and (at == 1 or row[at] != row[at - 1])]
     ends = [next((at - 1 for at in range(unit, last + 1) if row[at] != row[unit]), last) for unit in units]
     if middles is None:
         spans = _first_of_each(units, ends, last) or _filled(1, list(zip(units, ends, strict=True)), {}, last)

@@ -33,8 +33,7 @@ from refdesk.ask.judge import (
     refuse,
     say,
 )
-from refdesk.ask.keep import BESIDE, Keeper, Streamed, keep_stopped
-from refdesk.ask.library import LibraryReader
+from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.table_answer import SHOWN, TablePlan, figure_answer, read_tables
@@ -42,7 +41,8 @@ from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
-from refdesk.ports import AskPorts, Cache, Embedder, Models, Reranker
+from refdesk.library import LibraryReader
+from refdesk.ports import Cache, Embedder, Models, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
@@ -107,7 +107,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     with trace.stage("retrieve", **plan.sizes) as stage:
         ports = (library, desk.embedder, desk.reranker)
-        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace)
+        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace, desk.reader)
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
@@ -181,7 +181,9 @@ async def _without_search(
     """What no passage is read for: the mode `general`, small talk, errands, and which documents there are."""
     if question.mode == "general":
         draft = Draft(NOTHING)
-        async with aclosing(general(draft, query, keeper.turns, desk, trace)) as events:
+        async with aclosing(
+            general(draft, query, keeper.turns, desk.models, desk.notes, desk.settings, trace)
+        ) as events:
             async for event in events:
                 yield event
         answer = unproved(answer, draft)
@@ -243,6 +245,7 @@ class Asking:
         embedder: Embedder,
         models: Callable[[Settings], Models],
         reranker: Callable[[Settings], Reranker | None],
+        passage_reader: Reader,
         cache: Cache,
         conversations: ConversationStore,
         answers: AnswerStore,
@@ -251,6 +254,7 @@ class Asking:
         self._embedder = embedder
         self._models = models
         self._reranker = reranker
+        self.passage_reader = passage_reader
         self._sentences = SentenceReranker()
         self.cache = cache
         self.conversations = conversations
@@ -297,6 +301,7 @@ class Asking:
             settings=settings,
             record=record,
             record_failure=record_failure,
+            reader=self.passage_reader,
             spent=self.answers.spent,
         )
 

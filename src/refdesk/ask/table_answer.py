@@ -32,7 +32,7 @@ from refdesk.ask.judge import level, related, sources
 from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import Plan, Question, Table, View, described
 from refdesk.cells import StoredCell, StoredTable
-from refdesk.ports import Library
+from refdesk.library import LibraryReader
 from refdesk.tables import Grid, cell_number, grid_of
 from refdesk.terms import QUERY_STOP_WORDS, terms
 from refdesk.types import Chunk, Document, Hit
@@ -83,7 +83,7 @@ def best_plan(text: str, candidates: Iterable[Candidate], idf: Mapping[str, floa
         key = result(plan.plan)
         chances[key] = chances.get(key, 0.0) + own
     value = max(chances, key=lambda key: chances[key])
-    order = [found[at] for at in np.argsort(-scores).tolist()]
+    order: list[TablePlan] = [found[at] for at in np.argsort(-scores).tolist()]
     best = next(plan for plan in order if result(plan.plan) == value)
     return replace(best, chance=float(chances[value] / (odds.sum() + 1.0)))  # 1: no table answers, a score of 0
 
@@ -381,7 +381,7 @@ def figure_of(found: TablePlan, what: Reading, first_citation: int = 0) -> Figur
 # --- the answer -------------------------------------------------------------------------------------------------------
 
 
-def table_candidates(retrieved: Retrieved, library: Library) -> list[Candidate]:
+def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[Candidate]:
     """The tables of which some part was found, with the score of the best part."""
     found = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
     ranked = sorted(found.values(), key=lambda hit: (hit.chunk.kind != "table", -hit.score))[:MOST_CHUNKS]
@@ -399,13 +399,13 @@ def _touches(chunk: Chunk, table: StoredTable) -> bool:
     )
 
 
-def read_tables(query: Query, retrieved: Retrieved, library: Library) -> TablePlan | None:
+def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader) -> TablePlan | None:
     """The likeliest plan over the tables that were found."""
     return best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf, query.number)
 
 
 def figure_answer(
-    answer: Answer, plan: QuestionPlan, retrieved: Retrieved, found: TablePlan, library: Library
+    answer: Answer, plan: QuestionPlan, retrieved: Retrieved, found: TablePlan, library: LibraryReader
 ) -> Answer:
     """The figure as an answer: one claim of ours, and a citation for every cell that it was read or computed from."""
     what = reading(found)
@@ -435,7 +435,9 @@ def figure_answer(
     )
 
 
-def _cell_citations(found: TablePlan, what: Reading, retrieved: Retrieved, library: Library) -> tuple[Citation, ...]:
+def _cell_citations(
+    found: TablePlan, what: Reading, retrieved: Retrieved, library: LibraryReader
+) -> tuple[Citation, ...]:
     stored, document = found.candidate.table, found.candidate.document
     cells = {(cell.row, cell.column): cell for cell in stored.cells}
     used = [cells[place] for place in what.places if place in cells][:MOST_CITED]

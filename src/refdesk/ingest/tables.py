@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
-from refdesk.parsers.build import CELL
+from refdesk.parsers.build import CELL, is_number
 from refdesk.periods import TablePeriod, label_period, period_from, read_period
 from refdesk.tables import cell_number, column_paths, head_rows, named_scale, unit_of, without_marks
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import sentences
-from refdesk.types import Block, Geometry, Parsed, lines_of
+from refdesk.types import Block, Chunk, Geometry, Page, Parsed, lines_of
 
 LONGEST_CAPTION = 300  # characters of the text above a table that may say what it is about
 SHORT = 120  # characters of a block that is a line of a caption: a name, a period, "(in millions)"
@@ -59,13 +59,51 @@ class _Row:
 def tables_of(parsed: Parsed) -> list[StoredTable]:
     """In reading order. A block of one column or one row is no table that a figure could be read from."""
     starts = np.array([page.start for page in parsed.pages], np.int64)
-    found = []
+    found: list[StoredTable] = []
     for number, parts in enumerate(_together(_parts(parsed), starts), 1):
         page = max(int(np.searchsorted(starts, parts[0].block.start, side="right")), 1)
         number_of_page = parsed.pages[page - 1].number if parsed.pages else 1
         before = found[-1] if found and _is_rest(parts[0], found[-1], number_of_page) else None
         found.append(_table(parsed, parts, number, number_of_page, before))
     return found
+
+
+def kept_tables(text: str, pages: Sequence[Page], chunks: Sequence[Chunk]) -> list[StoredTable]:
+    """Those of a document of which only its text and its chunks are kept: rows are lines, cells are set apart in them.
+
+    As good as what an earlier version wrote there: it has left out empty cells.
+    """
+    blocks: list[Block] = []
+    path: tuple[str, ...] = ()
+    for chunk in chunks:
+        start = min((span.origin for span in chunk.spans), default=0)
+        if chunk.heading_path != path and chunk.heading_path:
+            at = text.rfind(chunk.heading_path[-1], 0, start + len(chunk.heading_path[-1]))
+            blocks += [Block("heading", at, at + len(chunk.heading_path[-1]))] if at >= 0 else []
+        path = chunk.heading_path
+        for span in sorted(chunk.spans, key=lambda span: span.origin):
+            end = span.origin + span.end - span.start
+            for first, last, is_row in (
+                _runs(text, span.origin, end) if chunk.kind == "table" else [(span.origin, end, False)]
+            ):
+                before = blocks[-1] if blocks else None
+                if before and before.kind != "text" and before.start <= first < before.end:
+                    first = min(
+                        last, before.end
+                    )  # a heading, or the head of a table, which stands in each of its chunks
+                if is_row and before and before.kind == "table" and first - before.end <= 1:
+                    blocks[-1] = replace(before, end=max(last, before.end))
+                elif first < last:
+                    blocks.append(Block("table" if is_row else "text", first, last))
+    return tables_of(Parsed(text, tuple(pages), tuple(blocks), ""))
+
+
+def _runs(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Lines of a chunk, and whether each is a row: what stands above a table is in its chunk too."""
+    for line in text[start:end].split("\n"):
+        if line.strip():
+            yield start, start + len(line), CELL in line
+        start += len(line) + 1
 
 
 def _is_rest(part: _Part, before: StoredTable, page: int) -> bool:
@@ -257,17 +295,18 @@ def _head(path: tuple[str, ...], scale: str, above: str) -> ColumnHead:
 def _rows(text: str, cells: Cells, count: int, first: _Part) -> list[_Row]:
     """What the label of each row says, the rows of the head included."""
     found = [_Row()] * count
+    if len(cells) > MOST_CELLS:  # a sheet: what its rows are, and of which time, has columns of its own
+        return found
     filled = np.bincount(cells[:, 0], minlength=count)
     excepted = " ".join(_EXCEPT.findall(" ".join((first.caption, *(cell for row in first.head for cell in row)))))
     unscaled, no_money = _stems(_PER_SOMETHING.sub(" ", excepted)), _stems(excepted)
-    is_small = len(cells) <= MOST_CELLS  # in a sheet that is longer, times have a column of their own
     section, number = _Row(), 0
     for row, _, rows, _, start, end in cells[(cells[:, 1] == 0) & (cells[:, 0] >= first.head_rows)].tolist():
         label = without_marks(text[start:end])
         stems = _stems(label) if excepted else frozenset()
         own = _Row(
             unit_of(label),
-            (label_period(label) if is_small else TablePeriod()).within(section.period),
+            label_period(label).within(section.period),
             has_scale=section.has_scale and not stems & unscaled,
             is_per=section.is_per or bool(_PER.search(label)),
             has_money=section.has_money and not stems & no_money,
@@ -275,9 +314,7 @@ def _rows(text: str, cells: Cells, count: int, first: _Part) -> list[_Row]:
         )
         if filled[row] == 1 and first.width > 2:
             number += 1
-            own = section = replace(
-                own, section=0 if excepted else number, period=label_period(label) if is_small else TablePeriod()
-            )
+            own = section = replace(own, section=0 if excepted else number, period=label_period(label))
         found[row : row + rows] = [own] * rows
     return found
 
@@ -292,38 +329,48 @@ def _said_together(column: TablePeriod, label: TablePeriod) -> str:
 
 
 def _column(text: str, cells: Cells, head: int, own: Measure, rows: Sequence[_Row], above: Measure) -> Column:
-    """`above` is what the caption says of all numbers; a column mostly says its money at the first of a section."""
+    """`above` is what the caption says of all numbers."""
     is_label = not len(cells) or int(cells[0, 1]) == 0
     texts: dict[str, int] = {}
-    codes = [texts.setdefault(text[start:end], len(texts)) for start, end in cells[:, 4:].tolist()]
+    codes = np.array([texts.setdefault(text[start:end], len(texts)) for start, end in cells[:, 4:].tolist()], np.int32)
     shown = list(texts)
-    values = [None if is_label else cell_number(one) for one in shown]
-    units = [unit_of(one) for one in shown]
-    period = period_from(own.period)
-    numbers: list[float] = []
-    measures: dict[Measure, int] = {}
-    measured: list[int] = []
-    sign = ("", -1)  # of money, and the section in which it stands
-    for row, code in zip(cells[:, 0].tolist(), codes, strict=True):
-        value = values[code] if row >= head else None
-        measure = Measure()
-        if value is not None:
-            label, unit = rows[row], units[code]
-            if unit and unit != "%":
-                sign = unit, label.section
-            is_rate = label.is_per and (unit or "." in shown[code])
-            inherited = sign[0] if sign[1] == label.section else above.unit
-            unit = unit or own.unit or label.unit or (inherited if label.has_money else "")
-            scale = own.scale if label.has_scale and unit != "%" and not is_rate else ""
-            measure = Measure(unit, scale, _said_together(period, label.period) or above.period)
-        numbers.append(np.nan if value is None else value)
-        measured.append(measures.setdefault(measure, len(measures)))
+    values = [cell_number(one) if not is_label or is_number(one) else None for one in shown]
+    numbers = np.array([np.nan if value is None else value for value in values], np.float64)[codes]
+    numbers[cells[:, 0] < head] = np.nan
+    measures: dict[Measure, int] = {Measure(): 0}
+    measured = np.zeros(len(cells), np.int32)
+    counted = np.flatnonzero(~np.isnan(numbers))
+    for at, measure in zip(counted, _measures(shown, codes[counted], cells[counted, 0], own, rows, above), strict=True):
+        measured[at] = measures.setdefault(measure, len(measures))
     return Column(
         rows=cells[:, 0].copy(),
-        numbers=np.array(numbers, np.float64),
-        codes=np.array(codes, np.int32),
+        numbers=numbers,
+        codes=codes,
         texts=tuple(texts),
-        measured=np.array(measured, np.int32),
+        measured=measured,
         measures=tuple(measures),
         places=np.ascontiguousarray(cells[:, 2:]),
     )
+
+
+def _measures(
+    shown: Sequence[str],
+    codes: NDArray[np.int32],
+    numbers: NDArray[np.int32],
+    own: Measure,
+    rows: Sequence[_Row],
+    above: Measure,
+) -> Iterator[Measure]:
+    """What each number of a column counts; money is mostly said at the first of a section."""
+    units = [unit_of(one) for one in shown]
+    period = period_from(own.period)
+    sign = ("", -1)  # of money, and the section in which it stands
+    for row, code in zip(numbers.tolist(), codes.tolist(), strict=True):
+        label, unit = rows[row], units[code]
+        if unit and unit != "%":
+            sign = unit, label.section
+        is_rate = label.is_per and (unit or "." in shown[code])
+        inherited = sign[0] if sign[1] == label.section else above.unit
+        unit = unit or own.unit or label.unit or (inherited if label.has_money else "")
+        scale = own.scale if label.has_scale and unit != "%" and not is_rate else ""
+        yield Measure(unit, scale, _said_together(period, label.period) or above.period)

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Engine, PoolProxiedConnection, Select, and
 from refdesk.errors import LibraryDamaged
 from refdesk.records import LexicalEntry, LibraryState, PageText
 from refdesk.store import rows as codec
-from refdesk.store.database import OwnConnections, file_of
+from refdesk.store.database import TABLES_MISSING, OwnConnections, file_of
 from refdesk.store.rows import within
 from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
@@ -405,7 +405,8 @@ def library_state(rows: Iterable[Any]) -> LibraryState:
     generation, epoch, lexical = (int(values.get(name, 0)) for name in ("generation", "epoch", "lexical"))
     # Before it was written down, every chunk was in the lexical index.
     folded = int(values.get("folded") or int(values.get("next_chunk", 1)) - 1)
-    return LibraryState(generation, epoch, values.get("space", ""), lexical, folded)
+    has_tables = values.get("tables") != TABLES_MISSING
+    return LibraryState(generation, epoch, values.get("space", ""), lexical, folded, has_tables)
 
 
 def document_conditions(scope: Scope) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -257,7 +257,7 @@ class MemoryTables:
             for table in found
         ]
 
-    def columns(self, table_id: int, numbers: Collection[int]) -> dict[int, Column]:
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
         tables = (table for row in self._documents.rows.values() for table in row.tables if table.id == table_id)
         return {number: column for table in tables for number, column in enumerate(table.columns) if number in numbers}
 
@@ -361,14 +361,22 @@ class MemoryWriter:
             for page in prepared.pages
         ]
         row.vectors = {self._space: list(ready.embedded)}
-        row.tables = [
-            replace(one, id=number, document_id=row.document.id)
-            for number, one in enumerate(prepared.tables, self._documents.next_table)
-        ]
-        self._documents.next_table += len(row.tables)
+        self._keep_tables(row, prepared.tables)
         self._number(row, prepared.chunks)
         self._keep_children(row.document, ready)
         return row.document, outcome
+
+    def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
+        with self.locked():
+            for document_id, found in tables.items():
+                if document_id in self._documents.rows:
+                    self._keep_tables(self._documents.rows[document_id], found)
+            self._changed()
+
+    def _keep_tables(self, row: _Row, tables: Sequence[StoredTable]) -> None:
+        first = self._documents.next_table
+        row.tables = [replace(one, id=first + at, document_id=row.document.id) for at, one in enumerate(tables)]
+        self._documents.next_table += len(row.tables)
 
     def _number(self, row: _Row, chunks: Sequence[Chunk]) -> None:
         """New ids for its chunks: whoever holds old ones does not find them."""

@@ -26,6 +26,7 @@ export async function showBody(body, answer) {
   }
   bindChips(body, answer);
   markClaims(body, answer, icon);
+  if (answer.short && !answer.figures?.length) body.prepend(h("p.short", h("strong", answer.short))); // the claims are ranges of the text below it
   body.append(...(answer.figures || []).map((figure) => drawn(figure, answer)));
 }
 
@@ -152,7 +153,7 @@ export function withCitations(answer) {
   const seen = new Set();
   const lines = answer.citations.filter((cite) => !seen.has(`${cite.marker} ${cite.quote}`) && seen.add(`${cite.marker} ${cite.quote}`))
     .map((cite) => `[${cite.marker}] ${cite.document_name}, page ${cite.page}${cite.quote ? `: “${cite.quote}”` : ""}`);
-  return [answer.content, lines.join("\n")].filter(Boolean).join("\n\n");
+  return [answer.short, answer.content, lines.join("\n")].filter(Boolean).join("\n\n");
 }
 
 export async function copy(text, said = "Copied.") {
