@@ -1,12 +1,12 @@
-r"""Trains the reader that ships, from packing the data to the int8 file and its figures. One command, one seed:
+r"""Trains the reader and the judge that ship, from packing the data to the int8 files. One command, one seed:
 
     python -m training.found found.json.xz                       where Refdesk runs: what its search finds
     python -m training.plan_groups DATA WORK                     there too: the plans it makes for questions of tables
     python -m training --data DATA --found found.json.xz \
         --minilm MINILM/model.safetensors --mpnet MPNET/model.safetensors --work WORK
 
-Each stage leaves its result in WORK; `--stages` names those to run. Needs an accelerator with 80 GB for about a quarter
-of an hour, and torch, tokenizers, onnx, onnxruntime, safetensors; training/README.md says what the data are and what
+Each stage leaves its result in WORK; `--stages` names those to run. Needs an accelerator with 80 GB for about half
+an hour, and torch, tokenizers, onnx, onnxruntime, safetensors; training/README.md says what the data are and what
 came out.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from training.examples import LABELLED, SHARES, Drawn, Prepared, find_rivals, group, prepare
+from training.examples import LABELLED, SHARES, Drawn, Pair, Prepared, find_rivals, group, prepare
 from training.judged import Claims, judgements, plan_figures, planned, prepare_claims, prepare_plans
 from training.learn import Course, learn
 from training.measure import auc, figures, readings, shown
@@ -35,7 +35,9 @@ from training.model import SUPPORTED, Reader
 from training.weights import pack_weights, read_weights
 
 SEED = 7
-STAGES = ("pack", "prepare", "teacher", "student", "claims", "export")
+STAGES = (
+    "pack", "prepare", "teacher", "student", "export", "judge_teacher", "judge", "claims", "export_judge"
+)  # fmt: skip
 TOKENIZER = Path(__file__).parent.parent / "src" / "refdesk" / "assets" / "tokenizer.json"
 SHOWN = ("squad", "qamr", "medquad", "tatqa")
 PLAN_KINDS = {"plans_wiki": ("wiki",), "plans_tatqa": ("span", "multi-span", "arithmetic", "count", "text")}
@@ -142,17 +144,23 @@ class Run:
         log(f"{name}\n{shown(figures(found, said) | plan_figures(plans, logits))}")
 
     def teacher(self) -> None:
-        learned = self.prepared()
-        model = self.reader("teacher").to(self.device)
-        course = Course(self.given.teacher_steps, 64 // self.given.smaller, 5e-5, SEED, self.given.workers)
-        model = learn(model, [*learned.sources, *learned.judged], course, self.device)
-        torch.save({key: value.half() for key, value in model.state_dict().items()}, self.work / "teacher.pt")
-        log("teacher learned")
-        logits = planned(model, learned.plans, self.tokenizer, self.device)
-        log(f"teacher\n{shown(plan_figures(learned.plans, logits))}")
-        self.judge(model, learned.claims)
+        self.teach("teacher", self.prepared().sources, self.given.teacher_steps)
 
-    def judge(self, model: Reader, claims: Sequence[Claims]) -> dict[str, list[list[float]]]:
+    def judge_teacher(self) -> None:
+        learned = self.prepared()
+        model = self.teach("judge-teacher", [*learned.sources, *learned.judged], self.given.judge_teacher_steps)
+        logits = planned(model, learned.plans, self.tokenizer, self.device)
+        log(f"judge's teacher\n{shown(plan_figures(learned.plans, logits))}")
+        self.say_claims(model, learned.claims)
+
+    def teach(self, name: str, sources: Sequence[Prepared | Drawn], steps: int) -> Reader:
+        course = Course(steps, 64 // self.given.smaller, 5e-5, SEED, self.given.workers)
+        model = learn(self.reader("teacher").to(self.device), sources, course, self.device)
+        torch.save({key: value.half() for key, value in model.state_dict().items()}, self.work / f"{name}.pt")
+        log(f"{name} learned")
+        return model
+
+    def say_claims(self, model: Reader, claims: Sequence[Claims]) -> dict[str, list[list[float]]]:
         """All that is said of every claim of these sets."""
         found = {}
         for one in claims:
@@ -165,15 +173,22 @@ class Run:
         return found
 
     def student(self) -> None:
+        """The reader: it learns nothing but reading, which the judgements beside it cost .013 of F1."""
+        self.study("teacher", "student", self.prepared().sources, self.given.student_steps)
+
+    def judge(self) -> None:
+        """Plans and claims in a network of their own, which reads as well: that teaches it language."""
         learned = self.prepared()
-        teacher = self.reader("teacher", "teacher.pt").to(self.device, torch.bfloat16)
+        self.study("judge-teacher", "judge", [*learned.sources, *learned.judged], self.given.judge_steps)
+
+    def study(self, taught_by: str, name: str, sources: Sequence[Prepared | Drawn], steps: int) -> None:
+        teacher = self.reader("teacher", f"{taught_by}.pt").to(self.device, torch.bfloat16)
         model = self.reader("student").to(self.device)
-        course = Course(self.given.student_steps, 96 // self.given.smaller, 2e-4, SEED, self.given.workers)
-        model = learn(model, [*learned.sources, *learned.judged], course, self.device, teacher)
-        self.save(model, "student.pt")
-        log("student learned")
-        self.judge(model, learned.claims)
-        self.measure(model, "student")
+        course = Course(steps, 96 // self.given.smaller, 2e-4, SEED, self.given.workers)
+        model = learn(model, sources, course, self.device, teacher)
+        self.save(model, f"{name}.pt")
+        log(f"{name} learned")
+        self.measure(model, name)
 
     def save(self, model: Reader, name: str) -> None:
         """Without the word vectors, which were not touched."""
@@ -186,43 +201,55 @@ class Run:
         return model.eval()
 
     def claims(self) -> None:
-        """The reader that ships learns from all sets; then each one is left out once, for the report.
+        """The judge that ships learns from all sets; then each one is left out once, for the report.
 
-        The teacher learns them first. Questions and plans are read on beside them, so that nothing is unlearned.
+        Its teacher learns them first. Questions and plans are read on beside them, so that nothing is unlearned.
         """
         learned = self.prepared()
         judged: dict[str, list[list[float]]] = {}
         for left_out in ("", *LABELLED):
             sources = [*learned.sources, *learned.judged, *(one for one in learned.labelled if one.name != left_out)]
             rest, smaller = self.given.claim_steps, self.given.smaller
-            tutor = self.reader("teacher", "teacher.pt").float().to(self.device)
+            tutor = self.reader("teacher", "judge-teacher.pt").float().to(self.device)
             course = Course(rest // 2, max(1, 32 // smaller), 2e-5, SEED + 1, self.given.workers)
             tutor = learn(tutor, sources, course, self.device)
             unseen = (left_out,) if left_out else {one.name for one in learned.claims} - set(LABELLED)
             sets = [one for one in learned.claims if one.name in unseen]
             log(f"teacher, without {left_out or 'nothing'}")
-            self.judge(tutor, sets)
-            model = self.saved("student.pt").to(self.device)
+            self.say_claims(tutor, sets)
+            model = self.saved("judge.pt").to(self.device)
             course = Course(rest, max(1, 64 // smaller), 6e-5, SEED + 2, self.given.workers)
             model = learn(model, sources, course, self.device, tutor.to(torch.bfloat16))
-            log(f"reader, without {left_out or 'nothing'}")
-            judged |= self.judge(model, sets)
+            log(f"judge, without {left_out or 'nothing'}")
+            judged |= self.say_claims(model, sets)
             (self.work / "claims.json").write_text(json.dumps(judged))
             if not left_out:
-                self.save(model, "reader.pt")
-                self.measure(model, "reader")
+                self.save(model, "judge-claims.pt")
+                self.measure(model, "judge-claims")
 
     def export(self) -> None:
-        """The reader that judges claims as well where there is one; some pairs show how large activations get."""
         from training.export import export, smooth
 
+        model = self.saved("student.pt")
+        smooth(model, self.shown_pairs())
+        export(model, self.work / "reader.int8.onnx")
+
+    def export_judge(self) -> None:
+        """Its word vectors are those of the reader, and are read out of the reader's file."""
+        from training.export import export, share_words, smooth
+
+        model, dice = self.saved("judge-claims.pt"), random.Random(SEED)
+        learned = self.prepared()
+        judged = [pair for one in (*learned.judged, *learned.labelled) for _ in range(4) for pair in one.group(dice)]
+        smooth(model, self.shown_pairs() + judged)
+        export(model, self.work / "whole-judge.onnx")
+        share_words(self.work / "whole-judge.onnx", self.work / "reader.int8.onnx", self.work / "judge.int8.onnx")
+
+    def shown_pairs(self) -> list[Pair]:
+        """Some pairs that show how large activations get."""
         learned, dice = read_packed(self.work / "learn.json.xz"), random.Random(SEED)
         sources = [prepare(name, learned["sources"][name], self.tokenizer, SEED) for name in SHOWN]
-        pairs = [pair for source in sources for _ in range(5) for pair in group(source, dice)[:4]]
-        with_claims = (self.work / "reader.pt").exists()
-        model = self.saved("reader.pt" if with_claims else "student.pt")
-        smooth(model, pairs)
-        export(model, self.work / "reader.int8.onnx")
+        return [pair for source in sources for _ in range(5) for pair in group(source, dice)[:4]]
 
 
 def _letters(text: str) -> str:
@@ -238,9 +265,11 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, default=TOKENIZER)
     parser.add_argument("--stages", default=",".join(STAGES))
-    parser.add_argument("--teacher-steps", type=int, default=1000)
-    parser.add_argument("--student-steps", type=int, default=2700)
-    parser.add_argument("--claim-steps", type=int, default=300)
+    parser.add_argument("--teacher-steps", type=int, default=700)
+    parser.add_argument("--student-steps", type=int, default=1964)
+    parser.add_argument("--judge-teacher-steps", type=int, default=800)
+    parser.add_argument("--judge-steps", type=int, default=2500)
+    parser.add_argument("--claim-steps", type=int, default=200)
     parser.add_argument(
         "--smaller", type=int, default=1, help="divides the batches, to try the code without an accelerator"
     )

@@ -1,4 +1,4 @@
-"""The reader as int8 ONNX: ids, types and mask in; judgements, start and end out.
+"""The reader and the judge as int8 ONNX: ids, types and mask in; judgements, start and end out.
 
 Activations of the feed-forward layers have a few very large channels, which take the precision of all others when a
 whole tensor shares one scale. They are evened out first ("smoothed"): each channel is divided by its largest value to a
@@ -97,3 +97,37 @@ def export(model: Reader, target: Path) -> None:
         quantize_dynamic(str(prepared), str(target), op_types_to_quantize=["MatMul"], weight_type=QuantType.QInt8,
                          per_channel=True)  # fmt: skip
     print(f"{target.name}: {target.stat().st_size / 1e6:.1f} MB, up to {LENGTH} tokens", flush=True)
+
+
+def share_words(model: Path, host: Path, target: Path) -> None:
+    """The model without its word vectors: they are read where the same ones stand in another file beside it.
+
+    Other large arrays were kept as float16 in training and are so in the file. Only the judgements are given out.
+    """
+    import numpy as np
+    import onnx
+    from onnx import numpy_helper
+
+    graph = onnx.load(str(model))
+    held = host.read_bytes()
+    for kept in list(graph.graph.initializer):
+        if kept.data_type == onnx.TensorProto.INT8 and len(kept.raw_data) > 30_000 * 384:
+            place, size = held.find(kept.raw_data), len(kept.raw_data)
+            if place < 0:
+                raise ValueError(f"{host.name} holds other word vectors")
+            kept.ClearField("raw_data")
+            kept.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in (("location", host.name), ("offset", place), ("length", size)):
+                entry = kept.external_data.add()
+                entry.key, entry.value = key, str(value)
+        elif kept.data_type == onnx.TensorProto.FLOAT and len(kept.raw_data) > 300_000:
+            half = numpy_helper.from_array(numpy_helper.to_array(kept).astype(np.float16), f"{kept.name}.half")
+            graph.graph.initializer.append(half)
+            graph.graph.node.insert(
+                0, onnx.helper.make_node("Cast", [half.name], [kept.name], to=onnx.TensorProto.FLOAT)
+            )
+            graph.graph.initializer.remove(kept)
+    for one in list(graph.graph.output)[1:]:
+        graph.graph.output.remove(one)
+    target.write_bytes(graph.SerializeToString())
+    print(f"{target.name}: {target.stat().st_size / 1e6:.2f} MB beside {host.name}", flush=True)

@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from refdesk.errors import ModelError
 
 ASSETS = Path(__file__).parent.parent / "assets"
-MODEL_FILE, TOKENIZER_FILE, READER_FILE = "minilm-l6-v2.int8.onnx", "tokenizer.json", "reader.int8.onnx"
+MODEL_FILE, TOKENIZER_FILE = "minilm-l6-v2.int8.onnx", "tokenizer.json"
+READER_FILE, JUDGE_FILE = "reader.int8.onnx", "judge.int8.onnx"
 SHA256 = {
     MODEL_FILE: "7b564170e959dab28f063c4d3f6403004541d21db90b2efe9be0eca037fc2043",
     TOKENIZER_FILE: "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
     READER_FILE: "bb858ad3c0efae2dd9adb56695ab4c5dcacb8a53f139654ab2001b8aa8a8a00c",
+    JUDGE_FILE: "8f9138bff35970393590e4402cb0ed0bfa5006a515b45656e4d67e36d6355274",
 }
 UNKNOWN = 100  # [UNK]
 LONGEST_WORD = 100  # characters; a longer one is unknown, as in tokenizer.json
