@@ -310,7 +310,8 @@ _COMPLETION: dict[Any, str] = {str: "id model", int: "created"}
 Model = shape("Model", {str: "id owned_by", Literal["model"]: "object", int: "created"})
 ModelList = shape("ModelList", {Literal["list"]: "object", many(Model): "data"})
 EXTENSION = (
-    *("id", "content", "short", "is_answered", "claims", "citations", "sources", "related_documents", "confidence"),
+    *("id", "content", "short", "figures", "is_answered", "claims", "citations", "sources"),
+    *("related_documents", "confidence"),
     *("sufficiency", "verification", "suggested_questions", "corrected_question", "standalone_question", "model"),
     *("cached", "trace_id", "notes"),
 )
