@@ -1,0 +1,144 @@
+"""Figures from tables: the cell that is asked for, what is computed from cells, and where prose answers instead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import run_refdesk
+from http_server import serving
+from pdf_samples import Sheet
+from refdesk import Refdesk
+from refdesk.answer import decode_answer, encode_answer
+from refdesk.ask.plans import AskedWords
+from refdesk.ask.table_answer import shown_value
+
+REPORT = """# Income
+
+The quay was painted green in May 2019.
+
+Consolidated statement of income (in millions of dollars)
+
+| | 2019 | 2018 |
+|---|---|---|
+| Net sales | 1,452 | 1,146 |
+| Cost of sales | 900 | 800 |
+| Operating income | 552 | 346 |
+| Employees | 4,100 | 3,900 |
+"""
+LINES = [["(in millions)", "2019", "2018"], ["Harbour fees", "$ 310", "$ 275"], ["Dredging costs", "(120)", "(95)"]]
+
+
+def page_of_fees() -> bytes:
+    sheet = Sheet("fees")
+    for number, line in enumerate(LINES):
+        for text, x in zip(line, (60, 260, 360), strict=True):
+            sheet.text(text, x, 700 - 16 * number)
+    return sheet.build().data
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("figures")
+    (folder / "files").mkdir()
+    (folder / "files" / "report.md").write_text(REPORT, encoding="utf-8")
+    (folder / "files" / "fees.pdf").write_bytes(page_of_fees())
+    with Refdesk(folder / "library") as desk:
+        desk.add(folder / "files")
+    return folder / "library"
+
+
+@pytest.fixture(scope="module")
+def desk(library: Path) -> Iterator[Refdesk]:
+    with Refdesk(library) as found:
+        yield found
+
+
+def test_a_cell_is_the_answer(desk: Refdesk) -> None:
+    answer = desk.ask_sync("What were net sales in 2018?")
+    (figure,) = answer.figures
+    assert answer.short == figure.value and "1,146" in answer.short and "million" in answer.short
+    assert answer.content.startswith(f"{figure.label}: {figure.value} [1]")
+    assert figure.number == 1146 and figure.operation == "value"
+    assert [(cell.text, cell.row_path, cell.column_path) for cell in figure.cells] == [
+        ("1,146", ("Net sales",), ("2018",))
+    ]
+    assert answer.is_answered and [claim.verdict for claim in answer.claims] == ["supported"]
+
+
+def test_every_cell_that_was_used_is_cited_to_the_letter(desk: Refdesk) -> None:
+    answer = desk.ask_sync("What was the change in net sales from 2018 to 2019?")
+    (figure,) = answer.figures
+    assert "306" in answer.short and figure.formula.startswith("1,452 − 1,146 = ")
+    text = desk.text(answer.citations[0].document_id)
+    for cell in figure.cells:
+        citation = answer.citations[cell.citation]
+        assert text[slice(*citation.origin)] == cell.text and cell.text in citation.quote
+    assert {cell.text for cell in figure.cells} == {"1,452", "1,146"}
+
+
+def test_the_cell_is_marked_on_its_page(desk: Refdesk) -> None:
+    answer = desk.ask_sync("What were the harbour fees in 2018?")
+    (figure,) = answer.figures
+    assert "$275 million" == answer.short
+    (citation,) = answer.citations
+    assert citation.located and len(citation.boxes) == 1
+    box = citation.boxes[0]
+    assert box.page == 1 and 55 < box.x < 65  # the column of 2018 stands at 360 of 595 points
+    row, column = figure.marked[0]
+    assert figure.table[row][column] == figure.cells[0].text and row >= figure.head_rows
+
+
+def test_prose_answers_what_no_table_does(desk: Refdesk) -> None:
+    answer = desk.ask_sync("When was the quay painted green?")
+    assert not answer.figures and "painted green" in answer.content
+
+
+def test_what_is_asked_of_somebody_else_is_not_read_from_a_table(desk: Refdesk) -> None:
+    answer = desk.ask_sync("What were the net sales of Borealis Shipping in 2018?")
+    assert not answer.figures
+
+
+def test_figures_are_kept_with_the_answer(desk: Refdesk) -> None:
+    answer = desk.ask_sync("What was operating income in 2019?")
+    assert answer.figures and decode_answer(encode_answer(answer)) == answer
+    assert json.loads(encode_answer(answer))["figures"][0]["cells"][0]["text"] == "552"
+
+
+def test_the_terminal_draws_the_row_and_json_has_the_figure(library: Path) -> None:
+    shown = run_refdesk("--library", library, "ask", "What was operating income in 2019?").stdout
+    assert "552" in shown and "2018" in shown and "346" in shown
+    printed = run_refdesk("--library", library, "ask", "--json", "What was operating income in 2019?").stdout
+    assert json.loads(printed)["figures"][0]["value"] == json.loads(printed)["short"]
+
+
+def test_the_service_hands_figures_on(desk: Refdesk) -> None:
+    with serving(desk) as server:
+        asked = {"question": "What was operating income in 2019?"}
+        answer = server.post("/api/ask", json=asked).json()
+        assert answer["figures"][0]["cells"][0]["text"] == "552" and answer["short"]
+        turn = {"model": "refdesk", "messages": [{"role": "user", "content": asked["question"]}]}
+        message = server.post("/v1/chat/completions", json=turn).json()["choices"][0]["message"]
+        assert "552" in message["content"] and message["refdesk"]["figures"][0]["value"] == answer["short"]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "scale", "shown"),
+    [
+        ("82,959", "$", "million", "$82,959 million"),
+        ("$ (1,146)", "$", "", "-$1,146"),
+        ("(120)", "", "million", "-120 million"),
+        ("12.5", "%", "million", "12.5%"),
+        ("4.00%", "%", "", "4.00%"),
+        ("7", "EUR", "", "7 EUR"),
+    ],
+)
+def test_numbers_as_a_person_would_write_them(text: str, unit: str, scale: str, shown: str) -> None:
+    assert shown_value(text, unit, scale) == shown
+
+
+def test_the_day_of_a_date_is_no_number_to_compare_with() -> None:
+    assert AskedWords("Which quays took more than 3 ships by September 30, 2023?").numbers == [3.0, 2023.0]
