@@ -4,7 +4,8 @@ python -m training.plan_choice DATA
 
 Learned from TAT-QA's contexts with an even index (MIT), all of them one library: the candidates of a question are its
 own table and the five others that hold most of its words. A question that the text answers is answered by no table.
-Held back: every fourth of these contexts.
+`plans`: the weights of the features of a plan, from all of these contexts. `judged`: those of that and of what the
+shipped judge says, from the contexts that the judge has not learned from (every fourth of them).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import argparse
 import json
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from benchmarks.table_questions import page
@@ -22,29 +24,78 @@ from numpy.typing import NDArray
 
 from refdesk.ask.classify import asks_for_number
 from refdesk.ask.plans import AskedWords
-from refdesk.ask.table_answer import FEATURES, FILE, FoundTable, plans_over, vocabulary
+from refdesk.ask.table_answer import FILE, FoundTable, TablePlan, choice, plans_over, shortlist, vocabulary
 from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse
 from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.judge import OnnxJudge
 from refdesk.terms import terms
 from refdesk.text import ASSETS
 from refdesk.types import Document
-from training.plans import is_answer, tatqa_question
+from training.plans import Asked, is_answer, tatqa_question
 
 TABLES = 6
-STEPS, RIDGE = 400, 0.02
+RIDGE = 0.002
+SHOWN = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+Floats = NDArray[np.float64]
 
 
-def library(contexts: list[dict[str, Any]]) -> dict[int, StoredTable]:
-    found = {}
+class Group(NamedTuple):
+    """The plans of one question: a row of features for each, and which are right."""
+
+    features: Floats
+    is_right: NDArray[np.bool_]
+    kind: str
+    is_held_back: bool
+
+
+class Planned(NamedTuple):
+    asked: Asked
+    own: StoredTable
+    plans: list[TablePlan]
+
+    def group(self, plans: Sequence[TablePlan], features: Floats) -> Group:
+        has_answer = bool(self.asked.answers or self.asked.computed is not None)
+        right = [has_answer and plan.candidate.table is self.own and is_answer(self.asked, plan.plan) for plan in plans]
+        return Group(features, np.array(right, dtype=bool), self.asked.kind, self.asked.is_held_back)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    contexts = json.loads((parser.parse_args().data / "tables" / "tatqa_dev.json").read_text(encoding="utf-8"))
+    planned = list(questions(contexts))
+    groups = [one.group(one.plans, np.array([plan.features for plan in one.plans], dtype=float)) for one in planned]
+    learned = learn([group for group in groups if not group.is_held_back])
+    print("features, held back:", report(learned, [group for group in groups if group.is_held_back]))
+    weights, file = learn(groups), ASSETS / FILE
+    np.savez(file, plans=weights.astype(np.float32), judged=np.zeros(3, np.float32))
+    choice.cache_clear()
+    judged = [judge(one, OnnxJudge()) for one in planned if one.asked.is_held_back]
+    last = learn(judged)
+    print("with the judge, held back:", np.round(last, 2), report(last, judged))
+    for shown in SHOWN:
+        print(shown, thresholds(last, judged, shown))
+    np.savez(file, plans=weights.astype(np.float32), judged=last.astype(np.float32))
+
+
+def questions(contexts: list[dict[str, Any]]) -> Iterator[Planned]:
+    tables = {}
     for number, context in enumerate(contexts):
-        if number % 2 == 0:
-            own = tables_of(parse(page(context).encode(), ParseOptions()))
-            if own:
-                found[number] = own[0]
-    return found
+        if number % 2 == 0 and (own := tables_of(parse(page(context).encode(), ParseOptions()))):
+            tables[number] = own[0]
+    frequencies = Counter(stem for table in tables.values() for stem in vocabulary(table) | {*terms(table.caption)})
+    idf = {stem: math.log(1 + (len(tables) - count + 0.5) / (count + 0.5)) for stem, count in frequencies.items()}
+    embedder = OnnxEmbedder(threads=1)
+    for number, own in tables.items():
+        for row in contexts[number]["questions"]:
+            asked = tatqa_question(row, contexts[number]["table"]["table"], "", number % 8 == 6)
+            number_chance = asks_for_number(embedder.embed_query(asked.question), embedder)
+            plans = plans_over(asked.question, found(asked.question, own, tables, idf), idf, number_chance)
+            if plans:
+                yield Planned(asked, own, plans)
 
 
 def found(question: str, own: StoredTable, tables: dict[int, StoredTable], idf: dict[str, float]) -> list[FoundTable]:
@@ -60,99 +111,64 @@ def found(question: str, own: StoredTable, tables: dict[int, StoredTable], idf: 
     return [FoundTable(tables[number], nobody, match[number] / most) for number in ranked]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    given = parser.parse_args()
-    contexts = json.loads((given.data / "tables" / "tatqa_dev.json").read_text(encoding="utf-8"))
-    tables = library(contexts)
-    frequencies = Counter(stem for table in tables.values() for stem in vocabulary(table) | {*terms(table.caption)})
-    idf = {stem: math.log(1 + (len(tables) - count + 0.5) / (count + 0.5)) for stem, count in frequencies.items()}
-    embedder = OnnxEmbedder(threads=1)
-    groups: list[tuple[NDArray[np.float32], NDArray[np.bool_], bool, str]] = []
-    for number, own in tables.items():
-        for row in contexts[number]["questions"]:
-            asked = tatqa_question(row, contexts[number]["table"]["table"], "", number % 8 == 6)
-            candidates = found(asked.question, own, tables, idf)
-            plans = plans_over(
-                asked.question, candidates, idf, asks_for_number(embedder.embed_query(asked.question), embedder)
-            )
-            if not plans:
-                continue
-            right = [
-                plan.candidate.table is own
-                and bool(asked.answers or asked.computed is not None)
-                and is_answer(asked, plan.plan)
-                for plan in plans
-            ]
-            groups.append((np.array([plan.features for plan in plans]), np.array(right), number % 8 == 6, asked.kind))
-    print(len(groups), "questions")
-    weights = learn([group for group in groups if not group[2]])
-    for held in (False, True):
-        print("held back" if held else "learned", report(weights, [group for group in groups if group[2] == held]))
-    print(np.round(weights, 2))
-    for shown in (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5):
-        print(shown, thresholds(weights, groups, shown))
-    weights = learn(groups)
-    np.save(ASSETS / FILE, weights.astype(np.float32))
+def judge(planned: Planned, judging: OnnxJudge) -> Group:
+    plans, scores = shortlist(planned.plans)
+    logits = judging.plans(planned.asked.question, [plan.stated for plan in plans])
+    return planned.group(plans, np.stack([scores, logits], axis=1))
 
 
-def learn(groups: list[tuple[NDArray[np.float32], NDArray[np.bool_], bool, str]]) -> NDArray[np.float64]:
-    """Full gradient steps with momentum; a question whose answer is no plan counts for `none`."""
-    scale = np.concatenate([group[0] for group in groups]).std(axis=0) + 1e-6
-    weights, moved = np.zeros(FEATURES + 1), np.zeros(FEATURES + 1)
-    for _ in range(STEPS):
-        gradient = np.zeros(FEATURES + 1)
-        for features, right, *_ in groups:
-            rows = np.c_[features / scale, np.ones(len(features))]
+def learn(groups: Sequence[Group], steps: int = 400) -> Floats:
+    """Full gradient steps with momentum; a question whose answer is no plan counts for `none`, whose score is 0."""
+    scale = np.concatenate([group.features for group in groups]).std(axis=0) + 1e-6
+    weights = np.zeros(len(scale) + 1)
+    moved = weights.copy()
+    for _ in range(steps):
+        gradient = np.zeros_like(weights)
+        for group in groups:
+            rows = np.c_[group.features / scale, np.ones(len(group.features))]
             scores = np.append(rows @ weights, 0.0)
             chances = np.exp(scores - scores.max())
             chances /= chances.sum()
-            good = np.append(right, not right.any())
+            good = np.append(group.is_right, not group.is_right.any())
             target = chances * good / max(float((chances * good).sum()), 1e-12)
             gradient += (chances - target)[:-1] @ rows
-        moved = 0.9 * moved - 0.5 * (gradient / len(groups) + RIDGE * np.append(weights[:-1], 0.0) / 10)
-        weights += moved
+        moved = 0.9 * moved - 0.5 * (gradient / len(groups) + RIDGE * np.append(weights[:-1], 0.0))
+        weights = weights + moved
     return weights / np.append(scale, 1.0)
 
 
-def thresholds(
-    weights: NDArray[np.float64], groups: list[tuple[NDArray[np.float32], NDArray[np.bool_], bool, str]], shown: float
-) -> str:
+def best(weights: Floats, group: Group) -> tuple[int, float]:
+    """The likeliest plan and its chance."""
+    scores = group.features @ weights[:-1] + weights[-1]
+    at = int(scores.argmax())
+    return at, float(1 / (np.exp(scores - scores[at]).sum() + math.exp(-scores[at])))
+
+
+def report(weights: Floats, groups: Sequence[Group]) -> str:
+    """By kind of question: right first, and possible."""
+    counts: dict[str, list[int]] = {}
+    for group in groups:
+        own = counts.setdefault(group.kind, [0, 0, 0])
+        own[0] += 1
+        own[1] += bool(group.is_right[best(weights, group)[0]])
+        own[2] += bool(group.is_right.any())
+    return "; ".join(
+        f"{kind} {right / total:.3f} of {total} ({possible / total:.2f} possible)"
+        for kind, (total, right, possible) in counts.items()
+    )
+
+
+def thresholds(weights: Floats, groups: Sequence[Group], shown: float) -> str:
     """What is shown from this chance on: of the questions to a table, of those to the text, and how many are right."""
     counts = {False: [0, 0, 0], True: [0, 0, 0]}
-    for features, right, _, kind in groups:
-        scores = features @ weights[:-1] + weights[-1]
-        best = int(scores.argmax())
-        chance = 1 / (np.exp(scores - scores[best]).sum() + math.exp(-scores[best]))
-        own = counts[kind == "text"]
+    for group in groups:
+        at, chance = best(weights, group)
+        own = counts[group.kind == "text"]
         own[0] += 1
         own[1] += chance >= shown
-        own[2] += chance >= shown and bool(right[best])
-    (tables, by_table, right_ones), (texts, by_text, _) = counts[False], counts[True]
-    return f"table {by_table / tables:.2f} shown, {right_ones / tables:.3f} right; text {by_text / texts:.3f} shown"
-
-
-def report(weights: NDArray[np.float64], groups: list[tuple[NDArray[np.float32], NDArray[np.bool_], bool, str]]) -> str:
-    """By kind of question: right first, possible; and of the sure ones, how many are right."""
-    counts: dict[str, list[int]] = {}
-    sure = [0, 0]
-    for features, right, _, kind in groups:
-        scores = features @ weights[:-1] + weights[-1]
-        best = int(scores.argmax())
-        chance = 1 / (np.exp(scores - scores[best]).sum() + math.exp(-scores[best]))
-        own = counts.setdefault(kind, [0, 0, 0, 0])
-        own[0] += 1
-        own[1] += bool(right[best])
-        own[2] += bool(right.any())
-        own[3] += scores[best] > 0
-        sure[0] += chance > 0.6
-        sure[1] += chance > 0.6 and bool(right[best])
-    shown = [
-        f"{kind} {a[1] / a[0]:.3f} of {a[0]} ({a[2] / a[0]:.2f} possible, {a[3] / a[0]:.2f} over none)"
-        for kind, a in counts.items()
-    ]
-    return "; ".join(shown) + f"; sure {sure[0]}, right {sure[1] / max(1, sure[0]):.3f}"
+        own[2] += chance >= shown and bool(group.is_right[at])
+    (tables, by_table, right), (texts, by_text, _) = counts[False], counts[True]
+    return f"table {by_table / tables:.2f} shown, {right / tables:.3f} right; text {by_text / texts:.3f} shown"
 
 
 if __name__ == "__main__":

@@ -111,6 +111,9 @@ class Reader(Protocol):
     def read(self, question: str, chunk: Chunk) -> Reading | None:
         """What the chunk says to the question; None where it cannot tell."""
 
+    def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
+        """How well each of these plans over tables, said in words, answers; logits. Empty where it cannot tell."""
+
 
 class NoReader:
     """The `Reader` of a library that does without: sentences are chosen by their vectors and words."""
@@ -119,6 +122,9 @@ class NoReader:
 
     def read(self, question: str, chunk: Chunk) -> None:
         """It cannot tell."""
+
+    def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
+        return []
 
 
 @dataclass(frozen=True, slots=True)

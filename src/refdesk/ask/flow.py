@@ -42,7 +42,7 @@ from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
 from refdesk.library import LibraryReader
-from refdesk.ports import Cache, Embedder, Models, Reader, Reranker
+from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
@@ -111,7 +111,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
-    if found := await _from_tables(query, retrieved, relevance, desk, trace):
+    if found := await _from_tables(query, plan, retrieved, relevance, desk, trace):
         answer = await in_thread(figure_answer, answer, plan, retrieved, found, library)
         yield Sources(answer.citations)
         yield Content(answer.content)
@@ -162,7 +162,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
 
 async def _from_tables(
-    query: Query, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
+    query: Query, plan: Plan, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
 ) -> TablePlan | None:
     """The cells that answer, where a table does. None for what is said of another thing than the one that is asked."""
     if query.intent == "summary" or relevance.missing_names:
@@ -170,7 +170,8 @@ async def _from_tables(
         return None
     found = None
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
-        found = await in_thread(read_tables, query, retrieved, desk.library)
+        reader = desk.reader if plan.read else NoReader()
+        found = await in_thread(read_tables, query, retrieved, desk.library, reader)
         stage.gave(chance=round(found.chance, 3) if found else 0.0)
     return found if found is not None and found.chance >= SHOWN else None
 

@@ -30,9 +30,10 @@ from refdesk.answer import (
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import level, related, sources
 from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plans import AskedWords, CellPlan, TableViews, View, described
+from refdesk.ask.plans import AskedWords, CellPlan, TableViews, View, described, stated
 from refdesk.cells import StoredCell, StoredTable
 from refdesk.library import LibraryReader
+from refdesk.ports import Reader
 from refdesk.tables import Grid, cell_number, grid_of
 from refdesk.terms import QUERY_STOP_WORDS, terms
 from refdesk.types import Chunk, Document, Hit
@@ -41,7 +42,8 @@ MOST_CHUNKS = 24  # whose tables are looked at
 SHOWN = 0.2  # the least chance of a figure that is shown
 Pair = tuple[float, float]
 
-FILE = "plan_choice.npy"
+FILE = "plan_choice.npz"
+MOST_JUDGED = 10  # plans that a reader judges
 UNKNOWN_IDF = 6.0  # of a word that no idf is known of
 MOST_PLANS = 10  # of one table that are compared with those of others
 MOST_TABLES = 6  # that plans are made for: the best by the words they hold and by what the search gave
@@ -69,23 +71,43 @@ class TablePlan:
     features: NDArray[np.float32]
     chance: float = 0.0  # that it answers
 
+    @property
+    def stated(self) -> str:
+        return stated(self.plan, self.grid, self.question)
 
-def best_plan(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float) -> TablePlan | None:
+
+def best_plan(
+    text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float, reader: Reader
+) -> TablePlan | None:
     """The likeliest plan over all tables; None where no table shares a word with the question."""
-    found = plans_over(text, candidates, idf, number)
+    found, scores = shortlist(plans_over(text, candidates, idf, number))
     if not found:
         return None
-    learned = choice()
+    if judged := reader.judge_plans(text, [plan.stated for plan in found]):
+        scores = np.stack([scores, judged], axis=1) @ choice("judged")[:-1] + choice("judged")[-1]
+    odds = np.exp(scores - max(scores.max(), 0.0))
+    none = math.exp(-max(scores.max(), 0.0))  # no table answers: a score of 0
+    best = int(scores.argmax())
+    return replace(found[best], chance=float(odds[best] / (odds.sum() + none)))
+
+
+def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.float64]]:
+    """The likeliest plans that give different things, with their log-odds.
+
+    What several tables say is likelier than what one does, so that the odds of plans which give the same are added.
+    """
+    if not found:
+        return [], np.zeros(0)
+    learned = choice("plans").astype(np.float64)
     scores = np.array([plan.features for plan in found]) @ learned[:-1] + learned[-1]
-    odds = np.exp(scores)
-    chances: dict[object, float] = {}  # what several tables say is likelier than what one does
-    for plan, own in zip(found, odds.tolist(), strict=True):
-        key = result(plan.plan)
-        chances[key] = chances.get(key, 0.0) + own
-    value = max(chances, key=lambda key: chances[key])
-    order: list[TablePlan] = [found[at] for at in np.argsort(-scores).tolist()]
-    best = next(plan for plan in order if result(plan.plan) == value)
-    return replace(best, chance=float(chances[value] / (odds.sum() + 1.0)))  # 1: no table answers, a score of 0
+    best: dict[object, TablePlan] = {}
+    odds: dict[object, float] = {}
+    for at in np.argsort(-scores).tolist():
+        key = result(found[at].plan)
+        best.setdefault(key, found[at])
+        odds[key] = odds.get(key, 0.0) + math.exp(min(scores[at], 50.0))
+    chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_JUDGED]
+    return [best[key] for key in chosen], np.log([odds[key] for key in chosen])
 
 
 def result(plan: CellPlan) -> object:
@@ -226,10 +248,10 @@ def table_of(table: StoredTable) -> TableViews:
 
 
 @cache
-def choice() -> NDArray[np.float32]:
+def choice(name: str) -> NDArray[np.float32]:
     """The weights of the features and a constant, learned by `training/plan_choice.py`."""
-    with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file:
-        learned: NDArray[np.float32] = np.load(file)
+    with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file, np.load(file) as kept:
+        learned: NDArray[np.float32] = kept[name]
     return learned
 
 
@@ -406,9 +428,9 @@ def _touches(chunk: Chunk, table: StoredTable) -> bool:
     )
 
 
-def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader) -> TablePlan | None:
+def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablePlan | None:
     """The likeliest plan over the tables that were found."""
-    return best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf, query.number)
+    return best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf, query.number, reader)
 
 
 def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:

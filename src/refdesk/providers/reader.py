@@ -7,6 +7,7 @@ passage would depend on the others. `training/` makes the file.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from refdesk.errors import ModelError
 from refdesk.providers.embed import CLOSING, OPENING, one_thread_session
+from refdesk.providers.judge import OnnxJudge
 from refdesk.providers.tokens import ASSETS, READER_FILE, ShippedTokenizer, read_asset
 from refdesk.types import Chunk, FoundSpan, Reading
 
@@ -33,6 +35,10 @@ class OnnxReader:
     def __init__(self, assets: Path = ASSETS) -> None:
         self._assets = assets
         self._tokenizer = ShippedTokenizer(assets)
+        self._judge = OnnxJudge(assets)
+
+    def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
+        return self._judge.plans(question, stated)
 
     def read(self, question: str, chunk: Chunk) -> Reading:
         asked, _ = self._tokenizer.encode(question, QUESTION)
