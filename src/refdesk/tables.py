@@ -25,8 +25,8 @@ MOST_HEAD_ROWS = 5
 DASHES = ("-", "–", "—")  # what stands for nothing
 _MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}  # noqa: SIM905
 _NUMBER = re.compile(
-    r"^[\s~≈<>≤≥+]*(?P<open>\()?\s*(?P<minus>[-−–])?\s*(?P<money>[A-Z]{0,3}[$€£¥])?\s*(?P<open2>\()?(?P<minus2>[-−–])?\s*"
-    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)\s*(?P<percent>%)?"
+    r"^[\s~≈<>≤≥+]*+(?P<open>\()?\s*+(?P<minus>[-−–])?\s*+(?P<money>[A-Z]{0,3}[$€£¥])?\s*+(?P<open2>\()?"
+    r"(?P<minus2>[-−–])?\s*+(?P<digits>\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)\s*+(?P<percent>%)?"
 )
 _MARKS = re.compile(r"(?<=\w)(?:\s?(?:\((?:\d{1,2}|[a-z])\)|\[\d{1,2}\]|[*†‡§]{1,3}|[¹²³⁴⁵⁶⁷⁸⁹⁰]{1,2})){1,4}+\s*$")
 _TIME = re.compile(r"^\s*(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)\b")
