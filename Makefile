@@ -33,7 +33,7 @@ again: lint types  ## the tests that failed last, one after the other
 	env $$(scripts/find_browser.sh) REFDESK_KILLS=50 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 golden: $(VENV)/.dev  ## write tests/golden anew, after a change of what the program does that is meant
-	env $$(scripts/find_browser.sh) REFDESK_WRITE_GOLDEN=1 $(BIN)/python -m pytest tests/test_golden.py tests/test_golden_reading.py
+	env $$(scripts/find_browser.sh) REFDESK_WRITE_GOLDEN=1 $(BIN)/python -m pytest tests/test_golden.py tests/test_golden_reading.py tests/test_edges_*.py
 
 slow: $(VENV)/.dev  ## the tests that take long: fifty kills at random, made-up requests to every route
 	REFDESK_KILLS=50 $(BIN)/python -m pytest -m slow

@@ -49,9 +49,9 @@ class Asked(NamedTuple):
     head: int | None
 
 
-def tatqa() -> Iterator[Asked]:
+def tatqa(most: int) -> Iterator[Asked]:
     contexts = json.loads((DATA / "tables" / "tatqa_dev.json").read_text(encoding="utf-8"))
-    for number, context in enumerate(contexts):
+    for number, context in enumerate(contexts[: 2 * most]):
         if number % 2 == 0:
             continue
         caption = context["paragraphs"][0]["text"] if context["paragraphs"] else ""
@@ -209,10 +209,11 @@ def measured(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wiki", type=int, default=400, help="questions of WikiTableQuestions")
+    parser.add_argument("--tatqa", type=int, default=1000, help="contexts of TAT-QA, at most")
     parser.add_argument("--engine", action="store_true", help="the plans alone")
     parser.add_argument("--show", action="store_true", help="every question")
     given = parser.parse_args()
-    questions = [*tatqa(), *wiki_tables(given.wiki)]
+    questions = [*tatqa(given.tatqa), *wiki_tables(given.wiki)]
     plans = lambda rows: ((row, *by_plans(row)) for row in rows)  # noqa: E731
     found = measured(questions, plans if given.engine else by_desk, given.show)
     if given.engine:

@@ -140,12 +140,15 @@ def example(asked: Asked) -> Example:
     table = Table(read_grid(asked.rows, asked.caption, asked.head))
     question = Question(asked.question)
     plans = table.plans(question)
+    return example_of(asked, plans, describe(question, table, plans))
+
+
+def example_of(asked: Asked, plans: Sequence[Plan], described: Described) -> Example:
     right = (
         [is_answer(asked, plan) for plan in plans]
         if asked.answers or asked.computed is not None
         else [False] * len(plans)
     )
-    described = describe(question, table, plans)
     compact = described._replace(features=described.features.astype(np.float16))
     return Example(asked.kind, compact, np.array([*right, not any(right)]), asked.is_held_back)
 

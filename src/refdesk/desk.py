@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from refdesk.access import LOCAL, Caller, Parts, Sessions
+from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
-from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.config import load_config
 from refdesk.disk import DATABASE, close_to_others, explain, is_closed, is_open_to_others, make_folder, open_to_others
@@ -28,9 +27,11 @@ from refdesk.index.local import LocalIndex
 from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
+from refdesk.library import LibraryReader
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.embed import make_embedder
-from refdesk.records import Damage, LibraryState
+from refdesk.providers.reader import OnnxReader
+from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.cache import SqlCache
@@ -97,7 +98,7 @@ class Refdesk(CallerDesk):
             render=partial(page_image, files, RenderCache(files.renders)),
             embedder=embedder,
             reader=reader,
-            asking=Asking(reader, embedder, models.of, models.reranker, cache, conversations, answers),
+            asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,

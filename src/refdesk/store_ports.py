@@ -18,9 +18,11 @@ from refdesk.errors import UsageError
 from refdesk.ports import Conversations, Embedded, Index
 from refdesk.records import (
     AskedQuestion,
+    Caller,
     Conversation,
     Feedback,
     Key,
+    KeyRole,
     LexicalEntry,
     LibraryState,
     Measured,
@@ -358,33 +360,20 @@ class AnswerStore(Protocol):
         """Volume, waiting, cache, cost, abstentions and accuracy of the last days."""
 
 
-class Judge(Protocol):
-    """Who gives feedback; a `Caller` is one."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def owner(self) -> str | None: ...
-
-    @property
-    def access(self) -> Access: ...
-
-
 class FeedbackStore(Protocol):
     """Was the answer right? What those who asked said of it; one word for each of them and answer."""
 
-    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
+    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Caller) -> Feedback:
         """Says of an answer that the caller may see whether it was right; a later word replaces the one before."""
 
-    def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
+    def of(self, answer_id: str, *, caller: Caller | None = None) -> list[Feedback]:
         """What was said of an answer, the last word first; who does not see everyone's answers sees only his own."""
 
 
 class KeyStore(Protocol):
     """The keys of a library; what one process adds, changes or revokes is so in all of them at once."""
 
-    def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
+    def add(self, name: str, role: KeyRole, collections: Sequence[str] | None) -> tuple[Key, str]:
         """A new key and its secret, which nobody can see again."""
 
     def list(self) -> list[Key]:
@@ -395,7 +384,7 @@ class KeyStore(Protocol):
         name_or_id: str,
         *,
         name: str | None = None,
-        role: str | None = None,
+        role: KeyRole | None = None,
         collections: Sequence[str] | None = None,
         every_collection: bool = False,
         keep_owner: bool = False,

@@ -131,6 +131,7 @@ class Grid:
     texts: tuple[tuple[str, ...], ...]
     unit: str = ""
     scale: str = ""  # thousand, million, billion: of all numbers that have no other
+    places: tuple[int, ...] = ()  # the row of the table that each row was read from
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
@@ -162,21 +163,24 @@ def read_grid(rows: Rows, caption: str = "", head: int | None = None) -> Grid:
     """`head`: how many rows are the head, where the format tells."""
     width = max((len(row) for row in rows), default=0)
     filled = [[" ".join(cell.split()) for cell in row] + [""] * (width - len(row)) for row in rows]
-    filled = [row for row in filled if any(row)]
-    count = head_rows(filled) if head is None else head
+    numbered = [(place, row) for place, row in enumerate(filled) if any(row)]
+    filled = [row for _, row in numbered]
+    count = head_rows(filled) if head is None else sum(place < head for place, _ in numbered)
     columns = column_paths(filled[:count], width)
     paths: list[Path] = []
     texts: list[tuple[str, ...]] = []
+    places: list[int] = []
     section = ""
-    for row in filled[count:]:
+    for place, row in numbered[count:]:
         if row[0] and not any(row[1:]) and width > 2:
             section = without_marks(row[0])
             continue
         label = without_marks(row[0])
         paths.append((section, label) if section and not section.startswith(label) else (label,))
         texts.append(tuple(row))
+        places.append(place)
     above = " ".join([caption, *(cell for row in filled[:count] for cell in row)])
-    return Grid(caption, columns, tuple(paths), tuple(texts), scale=named_scale(above))
+    return Grid(caption, columns, tuple(paths), tuple(texts), scale=named_scale(above), places=tuple(places))
 
 
 def head_rows(rows: Rows) -> int:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, Plan, Question, Table, View
+from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, Plan, Question, Selection, Table, View
 from refdesk.terms import QUERY_STOP_WORDS
 
 FILE = "plans.npz"
@@ -59,47 +59,38 @@ def describe(question: Question, table: Table, plans: Sequence[Plan], context: i
     """`context`: the question's words that stand around the table: in its caption, headings, the document's name."""
     words = max(1, len(question.bits))
     lowered, own_words = question.text.lower(), set(question.words)
-    texts = [view.texts for view in table.views]
+    chosen: dict[tuple[bool, tuple[Selection, ...]], list[float]] = {}  # many plans share their rows
+    shown: dict[tuple[str, ...], tuple[float, float, float]] = {}
     ids, rows = [], []
     for plan in plans:
-        first = plan.selections[0]
-        pair = len(plan.selections) == 2
-        covered = plan.mask.bit_count()
-        row = [0.0] * WIDTH
+        key = (plan.turned, plan.selections)
+        own = chosen.get(key)
+        if own is None:
+            own = chosen[key] = _of_rows(table.views[plan.turned], plan.selections, words)
+        row = own.copy()
+        first, mask, quality, number = plan.selections[0], plan.mask, plan.column_quality, plan.number
+        covered = mask.bit_count()
         row[0] = covered / words
         row[1] = words - covered
-        row[2] = (plan.mask | context).bit_count() / words
-        row[3] = (first.quality + plan.selections[1].quality) / 2 if pair else first.quality
-        row[4] = plan.column_quality
-        row[5] = plan.column_quality > 0
-        row[6] = plan.column_quality >= 1
+        row[2] = (mask | context).bit_count() / words
+        row[4] = quality
+        row[5] = quality > 0
+        row[6] = quality >= 1
         row[7] = plan.column == 0
-        row[8] = math.log1p(len(first.rows))
         row[9] = plan.operation == "value" and len(plan.texts) == 1
         row[10] = len(plan.texts) > 1
         row[11] = plan.column == first.by
-        if first.kind in COMPARING:
-            row[12], row[13] = first.by_quality, first.by_quality == 0
         row[14] = plan.turned
         if plan.texts:
-            shown = " ".join(plan.texts).lower()
-            shown_words = _WORD.findall(shown)
-            row[15] = len(shown) > 2 and shown in lowered
-            row[16] = sum(word in own_words for word in shown_words) / max(1, len(shown_words))
-            row[17] = min(len(shown), 80) / 80
-        row[18] = pair and first.by == plan.selections[1].by
-        row[19] = first.quality >= 1
-        row[20] = first.by == 0
-        row[21] = first.mask.bit_count() / words
-        row[22] = plan.number == 0
-        row[23] = plan.number is not None and abs(plan.number) > 1000
-        if pair:
-            row[24] = plan.selections[1].mask.bit_count() / words
-            row[25] = plan.backwards
-            row[26] = _order(texts[plan.turned], plan)
-            row[28] = _alike(table.views[plan.turned], plan)
-        row[27] = len(first.rows) == 1
-        row[29] = first.kind == "any" and plan.mask.bit_count() / words
+            if plan.texts not in shown:
+                shown[plan.texts] = _of_texts(plan.texts, lowered, own_words)
+            row[15:18] = shown[plan.texts]
+        row[22] = number == 0
+        row[23] = number is not None and abs(number) > 1000
+        row[25] = plan.backwards
+        if plan.backwards:
+            row[26] = -row[26]
+        row[29] = first.kind == "any" and covered / words
         rows.append(row)
         ids.append((OPERATION[plan.operation], SELECTION[first.kind], KIND[plan.kind]))
     features = np.array(rows, dtype=np.float32).reshape(len(rows), WIDTH)
@@ -114,18 +105,44 @@ def describe(question: Question, table: Table, plans: Sequence[Plan], context: i
     )
 
 
-def _alike(view: View, plan: Plan) -> float:
+def _of_rows(view: View, selections: tuple[Selection, ...], words: int) -> list[float]:
+    """The features that depend on the chosen rows alone."""
+    row, first = [0.0] * WIDTH, selections[0]
+    row[3] = sum(selection.quality for selection in selections) / len(selections)
+    row[8] = math.log1p(len(first.rows))
+    if first.kind in COMPARING:
+        row[12], row[13] = first.by_quality, first.by_quality == 0
+    row[19] = first.quality >= 1
+    row[20] = first.by == 0
+    row[21] = first.mask.bit_count() / words
+    row[27] = len(first.rows) == 1
+    if len(selections) == 2:
+        row[18] = first.by == selections[1].by
+        row[24] = selections[1].mask.bit_count() / words
+        row[26] = _order(view.texts, selections)
+        row[28] = _alike(view, selections)
+    return row
+
+
+def _of_texts(texts: Sequence[str], lowered: str, own_words: set[str]) -> tuple[float, float, float]:
+    shown = " ".join(texts).lower()
+    shown_words = _WORD.findall(shown)
+    repeated = sum(word in own_words for word in shown_words) / max(1, len(shown_words))
+    return float(len(shown) > 2 and shown in lowered), repeated, min(len(shown), 80) / 80
+
+
+def _alike(view: View, selections: Sequence[Selection]) -> float:
     """Share of the words that the names of both rows have: "assets 2018" is compared with "assets 2019"."""
-    first, second = ({*view.cells[chosen.rows[0]][0]} for chosen in plan.selections)
+    first, second = ({*view.cells[chosen.rows[0]][0]} for chosen in selections)
     return len(first & second) / max(1, len(first | second))
 
 
-def _order(texts: Sequence[Sequence[str]], plan: Plan) -> float:
+def _order(texts: Sequence[Sequence[str]], selections: Sequence[Selection]) -> float:
     """1 where the later year comes first, -1 where the earlier does."""
-    years = [_YEAR.search(texts[chosen.rows[0]][0]) for chosen in plan.selections]
+    years = [_YEAR.search(texts[chosen.rows[0]][0]) for chosen in selections]
     if years[0] is None or years[1] is None or years[0][0] == years[1][0]:
         return 0.0
-    return 1.0 if (years[0][0] > years[1][0]) != plan.backwards else -1.0
+    return 1.0 if years[0][0] > years[1][0] else -1.0
 
 
 class Weights:

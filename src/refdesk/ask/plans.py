@@ -17,13 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from refdesk.tables import Grid, cell_date, cell_number
-from refdesk.terms import QUERY_STOP_WORDS, terms, words
+from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
 from refdesk.text import word_list
 
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
 MOST_ANY = 12  # rows that a question names one by one
 MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
+MOST_STATED = 160  # letters of a plan in words, and of what it gives: what the reader sees of it
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
 NUMBER_WORDS = {
     word: float(number) for number, word in enumerate(word_list("words", "number words")[:21]) if number > 1
@@ -105,17 +106,22 @@ class Plan(NamedTuple):
 class Question:
     """The words of a question that may name something in a table."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, around: frozenset[str] = frozenset()) -> None:
+        """`around`: stems that what stands around the table says; a table need not hold them."""
         self.text = text
         self.words = words(text)
         self.stems = [terms(word)[0] if terms(word) else word for word in self.words]
         self.bits: dict[str, int] = {}
         for word, stem in zip(self.words, self.stems, strict=True):
-            if word not in QUERY_STOP_WORDS:
+            if word not in QUERY_STOP_WORDS and stem not in around:
                 self.bits.setdefault(stem, len(self.bits))
         self.place = {stem: place for place, stem in reversed(list(enumerate(self.stems)))}
-        written = [match.replace(",", "") for match in _DIGITS.findall(text)]
-        found = [float(digits) for digits in written]
+        dates = period_spans(text)  # the day of a date is no number that anything is compared with
+        found = [
+            float(match.group().replace(",", ""))
+            for match in _DIGITS.finditer(text)
+            if _YEAR.fullmatch(match.group()) or not any(start <= match.start() < end for start, end in dates)
+        ]
         found += [NUMBER_WORDS[word] for word in self.words if word in NUMBER_WORDS]
         self.numbers = list(dict.fromkeys(found))[:3]
 
@@ -513,6 +519,15 @@ def described(plan: Plan, table: Table, question: Question) -> str:
     first, second = (rows[::-1] if plan.backwards else rows) if len(rows) == 2 else (rows[0], "")
     field = (names[plan.column] if plan.column >= 0 else "") or "name"
     return OPERATIONS[plan.operation].format(field=field, rows=" and ".join(rows), first=first, second=second)
+
+
+def stated(plan: Plan, table: Table, question: Question) -> str:
+    """The plan with what it gives, as the reader judges it: "change in sales from 2018 to 2019: 412"."""
+    if plan.texts:
+        given = "; ".join(plan.texts)
+    else:
+        given = "" if plan.number is None else f"{plan.number:,.2f}".removesuffix(".00")
+    return ": ".join(" ".join(part.split())[:MOST_STATED] for part in (described(plan, table, question), given))
 
 
 def _chosen(selection: Selection, grid: Grid, names: Sequence[str], question: Question) -> str:

@@ -191,6 +191,7 @@ class SqlWriter:
         self._lock = FileLock(str(lock), mode=FILE, thread_local=False)
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
         self._space = space
+        self.changed_at_once = CHANGED_AT_ONCE
         self.on_wait: Callable[[], None] = lambda: None  # told once when the lock is held by somebody else
 
     @contextmanager
@@ -316,7 +317,7 @@ class SqlWriter:
         """
         went: list[Document] = []
         with self.locked():
-            for some in _portions(found, lambda one: one.chunk_count):
+            for some in _portions(found, lambda one: one.chunk_count, self.changed_at_once):
                 with self._engine.begin() as connection:
                     ids = [one.id for one in some if _lies_there(connection, one)]
                     keys = [row.key for document_id in ids for row in family(connection, document_id)]
@@ -347,7 +348,7 @@ class SqlWriter:
         with self.locked():
             with self._engine.begin() as connection:
                 going = departures(connection, moves)
-            for some in _portions(going, lambda one: one.chunk_count):
+            for some in _portions(going, lambda one: one.chunk_count, self.changed_at_once):
                 self._move(some)
             if going:
                 self._purge()
@@ -552,14 +553,14 @@ def _lies_there(connection: Connection, document: Document) -> bool:
     return row is not None and row.collection == document.collection
 
 
-def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int]) -> Iterator[list[Item]]:
-    """Each of about as many chunks as are changed at once."""
+def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Each of about `most` chunks."""
     some: list[Item] = []
     held = 0
     for one in many:
         some.append(one)
         held += 1 + chunks_of(one)
-        if held >= CHANGED_AT_ONCE:
+        if held >= most:
             yield some
             some, held = [], 0
     if some:

@@ -296,6 +296,14 @@ def desk_of(context: typer.Context) -> Refdesk:
     return Refdesk(context.obj["library"], settings=context.obj["settings"])
 
 
+def tell(as_json: bool, value: Any, sentence: str, console: Console = out) -> None:
+    """What was done: the value as JSON, or a sentence for people."""
+    if as_json:
+        print_json(value)
+    else:
+        console.print(sentence)
+
+
 def print_json(value: Any) -> None:
     """Control characters are written as `\\u009b`: no document can steer the terminal; the value is the same."""
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

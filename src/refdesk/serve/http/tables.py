@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from refdesk.caller_desk import CallerDesk
 from refdesk.cells import StoredTable
+from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Desk
 from refdesk.serve.http.openapi import about
@@ -17,7 +18,7 @@ from refdesk.serve.http.requests import DocumentId
 router = APIRouter(prefix="/api", tags=["documents"])
 
 
-@router.get("/documents/{document_id}/tables", **about("List a document's tables", "TablePage"))
+@router.get("/documents/{document_id}/tables", **about("List a document's tables", shapes.TablePage))
 def tables(
     desk: Desk,
     document_id: DocumentId,
