@@ -13,6 +13,7 @@ from library_samples import open_desk
 from memory_desk import KINDS, open_either
 from refdesk import Refdesk
 from refdesk.cells import StoredTable
+from refdesk.store import tables as store_tables
 from refdesk.tables import grid_of
 
 HARBOUR = """# Fees
@@ -152,3 +153,15 @@ def test_a_new_library_misses_none(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         desk.add_text("note", "The quay is long.")
         assert desk.state().has_tables
+
+
+def test_many_tables_are_read_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is remembered of those before."""
+    monkeypatch.setattr(store_tables, "REMEMBERED", 20)
+    with open_desk(tmp_path / "library") as desk:
+        for number in range(6):
+            desk.add_text(f"note {number}", f"| Quay | Fee |\n|---|---|\n| North | {number} |\n", format="markdown")
+        for _ in range(2):
+            for number in range(6):
+                (table,) = tables(desk, f"note {number}")
+                assert [cell.number for cell in table.cells if cell.number is not None] == [float(number)]

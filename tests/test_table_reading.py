@@ -240,3 +240,16 @@ def test_whatever_stands_in_a_table_every_cell_is_where_it_says(rows: list[list[
         assert all(parsed.text[one.start : one.end] == one.text for one in table.cells)
         assert all(one.row < table.row_count and one.column < table.column_count for one in table.cells)
         grid_of(table)
+
+
+def test_a_very_wide_table_is_read_soon() -> None:
+    """4,000 columns with heads over two of them each: in no more steps than there are columns."""
+    width = 4_001
+    pairs = ["", *(f"pair {at // 2}" if at % 2 else "" for at in range(1, width))]
+    names, values = ["", *(f"name {at}" for at in range(1, width))], ["row", *(str(at) for at in range(1, width))]
+    (table,) = tables([pairs, names, values], header_rows=2)
+    assert [head.path for head in table.heads][3:5] == [("pair 1", "name 3"), ("pair 1", "name 4")]
+    assert [column.numbers[-1] for column in table.columns[1:]] == list(range(1, width))
+    sparse = [["", *("x" if at % 3 == 2 else "" for at in range(1, 200)), "y"], names[:201], values[:201]]
+    (table,) = tables(sparse, header_rows=2)
+    assert table.heads[2].path[-1] == "name 2"

@@ -26,7 +26,7 @@ _WEEKS = {"thirteen": 3, "twenty six": 6, "thirty nine": 9, "fifty two": 12, "fi
 _DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
 _WEEKS_OF_A_MONTH = 13 / 3
 _TEXT = re.compile(
-    r"(?:P(?P<length>\d+)(?P<unit>[MY])/)?(?P<end>\d{4}-\d\d-\d\d)|(?P<year>\d{4})?-?(?:Q(?P<quarter>[1-4])|(?P<month>\d\d))?"
+    r"(?:P(?P<length>\d{1,3})(?P<unit>[MY])/)?(?P<end>\d{4}-\d\d-\d\d)|(?P<year>\d{4})?-?(?:Q(?P<quarter>[1-4])|(?P<month>\d\d))?"
 )
 
 

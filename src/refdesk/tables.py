@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,8 @@ MOST_HEAD_ROWS = 5
 DASHES = ("-", "–", "—")  # what stands for nothing
 _MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}  # noqa: SIM905
 _NUMBER = re.compile(
-    r"^[\s~≈<>≤≥+]*(?P<open>\()?\s*(?P<minus>[-−–])?\s*(?P<money>[A-Z]{0,3}[$€£¥])?\s*(?P<open2>\()?(?P<minus2>[-−–])?\s*"
-    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)\s*(?P<percent>%)?"
+    r"^[\s~≈<>≤≥+]*+(?P<open>\()?\s*+(?P<minus>[-−–])?\s*+(?P<money>[A-Z]{0,3}[$€£¥])?\s*+(?P<open2>\()?"
+    r"(?P<minus2>[-−–])?\s*+(?P<digits>\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)\s*+(?P<percent>%)?"
 )
 _MARKS = re.compile(r"(?<=\w)(?:\s?(?:\((?:\d{1,2}|[a-z])\)|\[\d{1,2}\]|[*†‡§]{1,3}|[¹²³⁴⁵⁶⁷⁸⁹⁰]{1,2})){1,4}+\s*$")
 _TIME = re.compile(r"^\s*(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)\b")
@@ -221,9 +222,9 @@ def _spanning(row: list[str], below: Sequence[str], middles: Mapping[int, float]
     units = [at for at in range(1, last + 1) if row[at] and (at == 1 or row[at] != row[at - 1])]
     ends = [next((at - 1 for at in range(unit, last + 1) if row[at] != row[unit]), last) for unit in units]
     if middles is None:
-        spans = _first_of_each(units, ends, last) or _filled(1, list(zip(units, ends, strict=True)), {}, last)
+        spans = _first_of_each(units, ends, last) or _filled(list(zip(units, ends, strict=True)), {}, last)
     else:
-        spans = _filled(1, list(zip(units, ends, strict=True)), middles, last)
+        spans = _filled(list(zip(units, ends, strict=True)), middles, last)
     found = list(row)
     if spans is None or (middles is None and len(spans) > 2 and min(end - start for start, end in spans) == 0):
         for unit in units:
@@ -249,26 +250,33 @@ def _first_of_each(units: Sequence[int], ends: Sequence[int], last: int) -> list
     return [(start, end - 1) for start, end in zip(units, [*units[1:], last + 1], strict=True)]
 
 
-def _filled(
-    start: int, units: Sequence[tuple[int, int]], middles: Mapping[int, float], last: int
-) -> list[tuple[int, int]] | None:
-    """Ranges that fill the columns `start..last`, each with one of these in its middle; None: there are none.
+def _filled(units: Sequence[tuple[int, int]], middles: Mapping[int, float], last: int) -> list[tuple[int, int]] | None:
+    """Ranges that fill the columns `1..last`, each with one of these nearest its middle; None: there are none.
 
-    >>> _filled(1, [(2, 2), (5, 5)], {}, 6), _filled(1, [(3, 3), (4, 4)], {}, 6)
+    >>> _filled([(2, 2), (5, 5)], {}, 6), _filled([(3, 3), (4, 4)], {}, 6)
     ([(1, 3), (4, 6)], None)
     """
-    if not units:
-        return [] if start > last else None
-    first, end = units[0]
-    middle = middles.get(first, (first + end) / 2)
-    reach = _OFF_MIDDLE if first in middles else 0.5
-    limit = units[1][0] - 1 if len(units) > 1 else last
-    off = {at: abs((start + at) / 2 - middle) for at in range(end, limit + 1)} if start <= first else {}
-    for at in sorted((one for one in off if off[one] <= reach), key=off.__getitem__):
-        following = _filled(at + 1, units[1:], middles, last)
-        if following is not None:
-            return [(start, at), *following]
-    return None
+    # By the column that comes next: how far off the middles are so far, and the ranges, the last one first.
+    ways: dict[int, tuple[float, tuple[Any, ...]]] = {1: (0.0, ())}
+    for number, (first, end) in enumerate(units):
+        middle = middles.get(first, (first + end) / 2)
+        reach = _OFF_MIDDLE if first in middles else 0.5
+        limit = units[number + 1][0] - 1 if number + 1 < len(units) else last
+        further: dict[int, tuple[float, tuple[Any, ...]]] = {}
+        for start, (off, ranges) in ways.items():
+            lowest, highest = math.ceil(2 * (middle - reach) - start), math.floor(2 * (middle + reach) - start)
+            for at in range(max(end, lowest), min(limit, highest) + 1) if start <= first else ():
+                now = off + abs((start + at) / 2 - middle)
+                if at + 1 not in further or now < further[at + 1][0]:
+                    further[at + 1] = now, ((start, at), ranges)
+        ways = further
+    if last + 1 not in ways:
+        return None
+    found, rest = [], ways[last + 1][1]
+    while rest:
+        found.append(rest[0])
+        rest = rest[1]
+    return found[::-1]
 
 
 def _in_place(row: Sequence[str], width: int) -> list[str]:

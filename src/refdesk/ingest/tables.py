@@ -219,13 +219,13 @@ def _table(parsed: Parsed, parts: Sequence[_Part], number: int, page: int, befor
     columns = tuple(
         _column(
             text,
-            cells[cells[:, 1] == at],
+            own,
             first.head_rows,
             head.measure,
             rows,
             Measure("" if money == "%" else money, period=str(above)),
         )
-        for at, head in enumerate(heads)
+        for head, own in zip(heads, _by_column(cells, first.width), strict=True)
     )
     return StoredTable(
         number=number,
@@ -240,6 +240,12 @@ def _table(parsed: Parsed, parts: Sequence[_Part], number: int, page: int, befor
         cell_count=len(cells),
         columns=columns,
     )
+
+
+def _by_column(cells: Cells, width: int) -> list[Cells]:
+    """The cells of each column from top to bottom."""
+    ordered = cells[np.lexsort((cells[:, 0], cells[:, 1]))]
+    return np.split(ordered, np.searchsorted(ordered[:, 1], np.arange(1, width)))
 
 
 def _paths(parsed: Parsed, part: _Part) -> tuple[tuple[str, ...], ...]:

@@ -19,7 +19,7 @@ from refdesk.store.documents import SqlDocuments, room
 from refdesk.store.schema import cells, documents, tables
 
 LEVEL = 1  # of compression: numbers as people write them shrink to a third, and are back in a millisecond per 10,000
-LOADED_KEPT = 128  # tables that are remembered with their cells: some 10 MB
+REMEMBERED = 50_000  # cells of tables that were asked for: some 15 MB
 _PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
 _SELECTED = "SELECT tables.id, documents.id, tables.heads, " + ", ".join(f'tables."{name}"' for name in _PLAIN)
 _OF_DOCUMENT = f"{_SELECTED} FROM documents JOIN tables ON tables.document_key = documents.key WHERE documents.id = ?"
@@ -76,7 +76,7 @@ class SqlTables:
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
         # A question asks for what the one before has asked for. No id is ever given to another table, so that what is
         # remembered stays true; one dictionary, replaced and never emptied, for threads may be reading it.
-        if len(self._loaded) > LOADED_KEPT:
+        if sum(table.cell_count for table in self._loaded.values()) > REMEMBERED:
             self._loaded = {}
         known = self._loaded
         wanted = [table for table in found if most is None or table.cell_count <= most]
