@@ -17,11 +17,10 @@ from refdesk.answer import EVERYTHING, Context, Query, Question, Retrieved
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.extract import Quote, extract, ranked_sentences, short_answer
 from refdesk.ask.judge import Relevance, doubted, judge, quoted_confidence
-from refdesk.ask.library import LibraryReader
 from refdesk.ask.plan import make_plan
 from refdesk.ask.retrieve import SentenceReranker, retrieve
-from refdesk.ask.strategies import convex
 from refdesk.ask.understand import understand
+from refdesk.library import LibraryReader, convex
 from refdesk.settings import Settings
 from refdesk.text import fold
 from refdesk.trace import Trace

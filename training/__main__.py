@@ -1,6 +1,7 @@
 r"""Trains the reader that ships, from packing the data to the int8 file and its figures. One command, one seed:
 
     python -m training.found found.json.xz                       where Refdesk runs: what its search finds
+    python -m training.plan_groups DATA WORK                     there too: the plans it makes for questions of tables
     python -m training --data DATA --found found.json.xz \
         --minilm MINILM/model.safetensors --mpnet MPNET/model.safetensors --work WORK
 
@@ -17,6 +18,8 @@ import lzma
 import pickle
 import random
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +27,32 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from training.examples import SHARES, Prepared, find_rivals, group, prepare
-from training.learn import Course, claim_pairs, learn, learn_claims, supported
+from training.examples import LABELLED, SHARES, Drawn, Prepared, find_rivals, group, prepare
+from training.judged import Claims, judgements, plan_figures, planned, prepare_claims, prepare_plans
+from training.learn import Course, learn
 from training.measure import auc, figures, readings, shown
-from training.model import Reader
+from training.model import SUPPORTED, Reader
 from training.weights import pack_weights, read_weights
 
 SEED = 7
 STAGES = ("pack", "prepare", "teacher", "student", "claims", "export")
 TOKENIZER = Path(__file__).parent.parent / "src" / "refdesk" / "assets" / "tokenizer.json"
 SHOWN = ("squad", "qamr", "medquad", "tatqa")
-LEARNED = ("fool_me_twice", "wice", "contract_nli")
+PLAN_KINDS = {"plans_wiki": ("wiki",), "plans_tatqa": ("span", "multi-span", "arithmetic", "count", "text")}
 
 Row = dict[str, Any]
+
+
+@dataclass
+class Learned:
+    """All that is learned from and measured by, in tokens."""
+
+    sources: list[Prepared]
+    judged: list[Drawn]  # plans, and claims made without people
+    labelled: list[Claims]
+    claims: list[Claims]  # that measure
+    plans: list[Row]  # held back
+    texts: set[str]  # of the passages of SQuAD
 
 
 def log(text: str) -> None:
@@ -76,12 +92,27 @@ class Run:
         for source in sources:
             find_rivals(source, encoder, self.device)
         log("rivals found")
-        rest = {name: learned[name] for name in ("claims", "made_claims")}
-        texts = {_letters(row["text"]) for row in learned["sources"]["squad"]["passages"]}
-        (self.work / "prepared.pickle").write_bytes(pickle.dumps((sources, rest, texts)))
+        plans = read_packed(self.work / "plan-groups.json.xz")
+        judged: list[Drawn] = [
+            prepare_plans(
+                name, [row for row in plans if row["kind"] in kinds and not row["is_held_back"]], self.tokenizer
+            )
+            for name, kinds in PLAN_KINDS.items()
+        ]
+        claims = {name: prepare_claims(name, rows, self.tokenizer) for name, rows in learned["learned_claims"].items()}
+        kept = Learned(
+            sources,
+            judged + [one for name, one in claims.items() if name not in LABELLED],
+            [claims[name] for name in LABELLED],
+            [prepare_claims(name, rows, self.tokenizer) for name, rows in learned["claims"].items()],
+            [row for row in plans if row["is_held_back"]],
+            {_letters(row["text"]) for row in learned["sources"]["squad"]["passages"]},
+        )
+        (self.work / "prepared.pickle").write_bytes(pickle.dumps(kept))
 
-    def prepared(self) -> tuple[list[Prepared], Row, set[str]]:
-        return pickle.loads((self.work / "prepared.pickle").read_bytes())
+    def prepared(self) -> Learned:
+        found: Learned = pickle.loads((self.work / "prepared.pickle").read_bytes())
+        return found
 
     def reader(self, name: str, saved: str = "") -> Reader:
         model = Reader(read_weights(self.work / f"{name}.npz"))
@@ -91,7 +122,7 @@ class Run:
 
     def found(self) -> Row:
         """The questions that measure, without those about passages that were learned from."""
-        found, (_, _, learned) = read_packed(self.work / "found.json.xz"), self.prepared()
+        found, learned = read_packed(self.work / "found.json.xz"), self.prepared().texts
         kept = found["squad2_disfl"]
         kept["questions"] = [
             row for row in kept["questions"] if _letters(kept["passages"][row["relevant"][0]]["text"]) not in learned
@@ -105,25 +136,43 @@ class Run:
                 row["hits"] = row["hits"][:depth]
         said = readings(model.to(self.device), found, self.tokenizer, self.device)
         (self.work / f"{name}.said.json.xz").write_bytes(lzma.compress(json.dumps(said).encode(), preset=1))
-        log(f"{name}\n{shown(figures(found, said))}")
+        plans = self.prepared().plans
+        logits = planned(model, plans, self.tokenizer, self.device)
+        (self.work / f"{name}.plans.json").write_text(json.dumps(logits))
+        log(f"{name}\n{shown(figures(found, said) | plan_figures(plans, logits))}")
 
     def teacher(self) -> None:
-        sources, _, _ = self.prepared()
+        learned = self.prepared()
         model = self.reader("teacher").to(self.device)
         course = Course(self.given.teacher_steps, 64 // self.given.smaller, 5e-5, SEED, self.given.workers)
-        model = learn(model, sources, course, self.device)
+        model = learn(model, [*learned.sources, *learned.judged], course, self.device)
         torch.save({key: value.half() for key, value in model.state_dict().items()}, self.work / "teacher.pt")
         log("teacher learned")
-        self.measure(model, "teacher", 10)
+        logits = planned(model, learned.plans, self.tokenizer, self.device)
+        log(f"teacher\n{shown(plan_figures(learned.plans, logits))}")
+        self.judge(model, learned.claims)
+
+    def judge(self, model: Reader, claims: Sequence[Claims]) -> dict[str, list[list[float]]]:
+        """All that is said of every claim of these sets."""
+        found = {}
+        for one in claims:
+            said = judgements(model, one.pairs, self.device)
+            logits = said[:, SUPPORTED]
+            marks = np.array([pair.mark for pair in one.pairs]) > 0.5
+            right = (np.mean(logits[marks] > 0) + np.mean(logits[~marks] <= 0)) / 2
+            log(f"claims of {one.name}: balanced accuracy {right:.3f}, AUC {auc(logits[marks], logits[~marks]):.3f}")
+            found[one.name] = said.astype(float).round(3).tolist()
+        return found
 
     def student(self) -> None:
-        sources, _, _ = self.prepared()
+        learned = self.prepared()
         teacher = self.reader("teacher", "teacher.pt").to(self.device, torch.bfloat16)
         model = self.reader("student").to(self.device)
         course = Course(self.given.student_steps, 96 // self.given.smaller, 2e-4, SEED, self.given.workers)
-        model = learn(model, sources, course, self.device, teacher)
+        model = learn(model, [*learned.sources, *learned.judged], course, self.device, teacher)
         self.save(model, "student.pt")
         log("student learned")
+        self.judge(model, learned.claims)
         self.measure(model, "student")
 
     def save(self, model: Reader, name: str) -> None:
@@ -137,28 +186,31 @@ class Run:
         return model.eval()
 
     def claims(self) -> None:
-        """Each set that may be learned from is left out once, for the report; the last reader learns from all."""
-        sources, rest, _ = self.prepared()
-        pairs = {name: claim_pairs(rows, self.tokenizer) for name, rows in rest["claims"].items()}
-        made = claim_pairs(rest["made_claims"], self.tokenizer)
-        teacher = self.reader("teacher", "teacher.pt").to(self.device, torch.bfloat16)
-        model = self.saved("student.pt").to(self.device)
-        scores: dict[str, Any] = {}
-        for left_out in (*LEARNED, ""):
-            groups = (64 if not left_out else 32) // min(32, self.given.smaller)
-            course = Course(self.given.claim_steps, groups, 6e-5, SEED, self.given.workers)
-            learned = [pairs[name] for name in LEARNED if name != left_out]
-            trained = learn_claims(model, teacher, sources, [*learned, made], course, self.device)
-            for name in [left_out] if left_out else [one for one in pairs if one not in LEARNED]:
-                logits = supported(trained, pairs[name], self.device)
-                labels = [is_true for _, is_true in pairs[name]]
-                scores[name] = [[round(float(a), 3), int(b)] for a, b in zip(logits, labels, strict=True)]
-                true, false = ([a for a, b in scores[name] if b == one] for one in (1, 0))
-                right = (np.mean([a > 0 for a in true]) + np.mean([a <= 0 for a in false])) / 2
-                log(f"claims of {name}, not learned from: balanced accuracy {right:.3f}, AUC {auc(true, false):.3f}")
-        (self.work / "claims.json").write_text(json.dumps(scores))
-        self.save(trained, "reader.pt")
-        self.measure(trained, "reader")
+        """The reader that ships learns from all sets; then each one is left out once, for the report.
+
+        The teacher learns them first. Questions and plans are read on beside them, so that nothing is unlearned.
+        """
+        learned = self.prepared()
+        judged: dict[str, list[list[float]]] = {}
+        for left_out in ("", *LABELLED):
+            sources = [*learned.sources, *learned.judged, *(one for one in learned.labelled if one.name != left_out)]
+            rest, smaller = self.given.claim_steps, self.given.smaller
+            tutor = self.reader("teacher", "teacher.pt").float().to(self.device)
+            course = Course(rest // 2, max(1, 32 // smaller), 2e-5, SEED + 1, self.given.workers)
+            tutor = learn(tutor, sources, course, self.device)
+            unseen = (left_out,) if left_out else {one.name for one in learned.claims} - set(LABELLED)
+            sets = [one for one in learned.claims if one.name in unseen]
+            log(f"teacher, without {left_out or 'nothing'}")
+            self.judge(tutor, sets)
+            model = self.saved("student.pt").to(self.device)
+            course = Course(rest, max(1, 64 // smaller), 6e-5, SEED + 2, self.given.workers)
+            model = learn(model, sources, course, self.device, tutor.to(torch.bfloat16))
+            log(f"reader, without {left_out or 'nothing'}")
+            judged |= self.judge(model, sets)
+            (self.work / "claims.json").write_text(json.dumps(judged))
+            if not left_out:
+                self.save(model, "reader.pt")
+                self.measure(model, "reader")
 
     def export(self) -> None:
         """The reader that judges claims as well where there is one; some pairs show how large activations get."""
@@ -170,7 +222,7 @@ class Run:
         with_claims = (self.work / "reader.pt").exists()
         model = self.saved("reader.pt" if with_claims else "student.pt")
         smooth(model, pairs)
-        export(model, self.work / "reader.int8.onnx", 3 if with_claims else 2)
+        export(model, self.work / "reader.int8.onnx")
 
 
 def _letters(text: str) -> str:
@@ -186,9 +238,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, default=TOKENIZER)
     parser.add_argument("--stages", default=",".join(STAGES))
-    parser.add_argument("--teacher-steps", type=int, default=700)
-    parser.add_argument("--student-steps", type=int, default=1964)
-    parser.add_argument("--claim-steps", type=int, default=350)
+    parser.add_argument("--teacher-steps", type=int, default=1000)
+    parser.add_argument("--student-steps", type=int, default=2700)
+    parser.add_argument("--claim-steps", type=int, default=300)
     parser.add_argument(
         "--smaller", type=int, default=1, help="divides the batches, to try the code without an accelerator"
     )

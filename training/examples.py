@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -32,6 +32,9 @@ SHARES = {
     "squad": 0.27, "qamr": 0.2, "cloze": 0.12, "policyqa": 0.06, "covidqa": 0.05, "medquad": 0.05, "hotpot": 0.05,
     "musique": 0.02, "mtrag_cloud": 0.025, "mtrag_govt": 0.025, "tatqa": 0.05, "wiki_tables": 0.05, "inverse": 0.03,
 }  # fmt: skip
+JUDGED = {"plans_wiki": 0.09, "plans_tatqa": 0.035, "made": 0.035, "asked_squad": 0.035, "asked_qamr": 0.035}
+LABELLED = {"fool_me_twice": 0.25, "wice": 0.15, "contract_nli": 0.2}  # claims that people judged, where learned
+READING, PLANS, CLAIMS = range(3)  # what a group is for
 ANSWERING = ("medquad", "mtrag_cloud", "mtrag_govt")  # a relevant passage answers, though nobody marked where
 
 Ids = NDArray[np.uint16]
@@ -74,6 +77,7 @@ class Pair:
     answered: int
     spans: Sequence[tuple[int, int]] = ()  # in the window
     is_ranked: bool = True  # counts in the order of its group
+    mark: float = 0.0  # of a claim: it is supported; of a plan: it is right
 
 
 # --- text to tokens --------------------------------------------------------------------------------------------------
@@ -330,11 +334,24 @@ def in_parts(pairs: Sequence[Pair], parts: int = PARTS) -> list[dict[str, Tensor
     ]
 
 
-class Batches(torch.utils.data.Dataset[Any]):
-    """Batch `number` is drawn by the seed and its number; `shares` says of which sources."""
+class Drawn(Protocol):
+    """A source whose groups are pairs with marks."""
 
-    def __init__(self, sources: Sequence[Prepared], groups: int, count: int, seed: int) -> None:
+    name: str
+
+    def group(self, dice: random.Random) -> list[Pair]: ...
+
+
+def use_of(name: str) -> int:
+    return READING if name in SHARES else PLANS if name.startswith("plans") else CLAIMS
+
+
+class Batches(torch.utils.data.Dataset[Any]):
+    """Batch `number` is drawn by the seed and its number, of all the sources that are given, by their shares."""
+
+    def __init__(self, sources: Sequence[Prepared | Drawn], groups: int, count: int, seed: int) -> None:
         self._sources = {one.name: one for one in sources}
+        self._shares = {name: share for name, share in (SHARES | JUDGED | LABELLED).items() if name in self._sources}
         self._groups, self._count, self._seed = groups, count, seed
 
     def __len__(self) -> int:
@@ -342,10 +359,15 @@ class Batches(torch.utils.data.Dataset[Any]):
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         dice = random.Random(self._seed * 1_000_003 + number)
-        names = dice.choices(list(SHARES), list(SHARES.values()), k=self._groups)
-        pairs = [pair for name in names for pair in group(self._sources[name], dice)]
+        names = dice.choices(list(self._shares), list(self._shares.values()), k=self._groups)
+        pairs: list[Pair] = []
+        for name in names:
+            source = self._sources[name]
+            pairs += group(source, dice) if isinstance(source, Prepared) else source.group(dice)
         return {
             "parts": in_parts(pairs),
             "answered": torch.tensor([one.answered for one in pairs], dtype=torch.float32),
             "is_ranked": torch.tensor([one.is_ranked for one in pairs]).view(-1, GROUP),
+            "mark": torch.tensor([one.mark for one in pairs]).view(-1, GROUP),
+            "use": torch.tensor([use_of(name) for name in names]),
         }

@@ -71,15 +71,12 @@ def smooth(model: Reader, pairs: Sequence[Pair]) -> None:
         setattr(layer, name, Evened(getattr(layer, name), largest[getattr(layer, name)]))
 
 
-def export(model: Reader, target: Path, judgements: int) -> None:
-    """`judgements`: how many of the three were trained; the others are left out of the file."""
+def export(model: Reader, target: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     model = model.cpu().float().eval()
     model.words = Words(model.words)
-    model.judge.weight.data = model.judge.weight.data[:judgements]
-    model.judge.bias.data = model.judge.bias.data[:judgements]
     ids = torch.randint(1000, 20000, (2, 17))
     mask = torch.ones(2, 17)
     mask[1, 10:] = 0

@@ -19,8 +19,8 @@ import torch
 from tokenizers import Tokenizer
 
 from training.examples import LENGTH, QUESTION, TITLE, Pair, as_ids, encode, tensors
-from training.learn import HIDDEN, read
 from training.model import Reader
+from training.reading import HIDDEN, read
 
 SPANS = 30  # tokens of the longest answer
 READ = 10  # passages a question whose answers are kept

@@ -18,13 +18,14 @@ from training.weights import Arrays
 
 LENGTH = 256  # tokens of question and passage together
 HEADS = 12  # of attention, in both sizes
-JUDGEMENTS = ("relevant", "answered", "supported")
+JUDGEMENTS = ("relevant", "answered", "supported", "planned")
+RELEVANT, ANSWERED, SUPPORTED, PLANNED = range(len(JUDGEMENTS))
 
 
 class Read(NamedTuple):
-    """What the network says: three logits a pair, and for each token whether the answer starts or ends there."""
+    """What the network says: four logits a pair, and for each token whether the answer starts or ends there."""
 
-    judged: Tensor  # pairs × 3
+    judged: Tensor  # pairs × judgements
     start: Tensor  # pairs × tokens
     end: Tensor
 

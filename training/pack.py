@@ -14,16 +14,15 @@ import json
 import random
 import re
 import zipfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from refdesk.text import sentences
+from training.claims import asked_claims, claims, learned_claims, made_claims, things
 
 ARTICLES = 24  # of squad_dev11, in file order; the others measure
 ROWS = 12  # of a table in one passage
-EVIDENCE = 160  # words of evidence a claim is read with
 
 Row = dict[str, Any]
 
@@ -187,21 +186,11 @@ def wiki_tables(data: Path) -> Source:
 
 # --- questions made from texts ---------------------------------------------------------------------------------------
 
-_NAME = r"(?:[A-Z][\w'’.-]*\w|[A-Z])(?: (?:of |the |de |and )?[A-Z][\w'’-]*){0,4}"
-_DATE = r"(?:(?:January|February|March|April|May|June|July|August|September|October|November|December) \d{1,2}, \d{4})"
-_THING = re.compile(
-    rf"(?P<date>{_DATE}|\b(?:1[5-9]|20)\d\d\b)|(?P<number>[$€£]?\d[\d.,]*\d\b%?|\b\d\b)|(?P<name>{_NAME})"
-)
 _WORDS = {
     "date": ("when", "in what year", "what year"),
     "number": ("how many", "how much", "what number of"),
     "name": ("who", "what", "which", "what is the name of"),
 }
-
-
-def things(text: str) -> list[tuple[str, int, int]]:
-    """(kind, start, end) of the names, numbers and dates of a sentence; its first word is none."""
-    return [(str(m.lastgroup), m.start(), m.end()) for m in _THING.finditer(text) if m.start() and len(m.group()) < 60]
 
 
 def cloze(passages: Sequence[Row], count: int, dice: random.Random) -> Source:
@@ -269,74 +258,6 @@ def alter(source: Source, dice: random.Random) -> None:
             row["altered"] = row["text"][:start] + other + row["text"][end:]
 
 
-# --- claims ----------------------------------------------------------------------------------------------------------
-
-
-def evidence(claim: str, texts: Sequence[str], most: int = EVIDENCE) -> str:
-    """The sentences that share most with the claim, in their order, up to so many words."""
-    wanted = set(re.findall(r"\w+", claim.lower()))
-    bags = [set(re.findall(r"\w+", text.lower())) for text in texts]
-    often = Counter(word for bag in bags for word in bag)
-    worth = [sum(1 / often[word] ** 0.5 for word in wanted & bag) for bag in bags]
-    chosen, words = set(), 0
-    for place in sorted(range(len(texts)), key=lambda one: -worth[one]):
-        size = len(texts[place].split())
-        if words and words + size > most:
-            continue
-        chosen.add(place)
-        words += size
-    return " ".join(" ".join(texts[place].split()) for place in sorted(chosen))
-
-
-def made_claims(passages: Sequence[Row], count: int, dice: random.Random) -> list[Row]:
-    """Sentences of a passage, as they are or with a name, number or date of the same passage in another's place."""
-    found: list[Row] = []
-    order = [row for row in passages if 300 < len(row["text"]) < 1500 and "|" not in row["text"]]
-    while len(found) < count:
-        row = dice.choice(order)
-        start, end = dice.choice(list(sentences(row["text"])))
-        sentence = row["text"][start:end].strip()
-        inside = things(sentence)
-        if not inside or not 40 < len(sentence) < 300:
-            continue
-        is_true = dice.random() < 0.5
-        if not is_true:
-            kind, low, high = dice.choice(inside)
-            others = {row["text"][a:b] for k, a, b in things(row["text"]) if k == kind} - {sentence[low:high]}
-            others = {one for one in others if one not in sentence}
-            if not others:
-                continue
-            sentence = sentence[:low] + dice.choice(sorted(others)) + sentence[high:]
-        words = sentence.split()
-        if dice.random() < 0.5:  # not to the letter
-            words = [word for word in words if dice.random() > 0.08]
-        found.append({"claim": " ".join(words), "evidence": row["text"], "title": row["title"], "label": is_true})
-    return found
-
-
-def claims() -> dict[str, list[Row]]:
-    """The nine sets of the benchmark; three of them may be learned from."""
-    from benchmarks.verification import SETS, cases
-
-    return {
-        name: [
-            {
-                "claim": case.claim,
-                "evidence": evidence(
-                    case.claim, [one.text[s.start : s.end] for one in case.chunks for s in one.sentences]
-                ),
-                "title": case.title,
-                "label": case.is_supported,
-            }
-            for case in cases(name, 5000 if name in LEARNED_CLAIMS else 400)
-        ]
-        for name in SETS
-    }
-
-
-LEARNED_CLAIMS = ("fool_me_twice", "wice", "contract_nli")
-
-
 def pack(data: Path, seed: int = 7) -> Row:
     """All that is learned from, and the claims that measure."""
     dice = random.Random(seed)
@@ -360,8 +281,14 @@ def pack(data: Path, seed: int = 7) -> Row:
     dry = dice.sample(sources["medquad"].passages, 1500) + dice.sample(sources["mtrag_cloud"].passages, 1500)
     sources["cloze"] = cloze(read + dry, 40_000, dice)
     sources["inverse"] = inverse(read + dry, 8_000, dice)
+    packed = {name: source.packed() for name, source in sources.items()}
     return {
-        "sources": {name: source.packed() for name, source in sources.items()},
+        "sources": packed,
         "claims": claims(),
-        "made_claims": made_claims(read, 8_000, dice),
+        "learned_claims": {
+            **learned_claims(dice),
+            "made": made_claims(read, 12_000, dice),
+            "asked_squad": asked_claims(packed["squad"], 12_000, dice),
+            "asked_qamr": asked_claims(packed["qamr"], 20_000, dice),
+        },
     }

@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.cells import StoredTable
+
 # Where do these characters stand on the page? Boxes in per cent of the page as displayed, origin top left.
 
 
@@ -299,6 +301,7 @@ class Prepared:
     geometry: Geometry | None = None
     figures: Mapping[str, bytes] = field(default_factory=dict)  # content hash -> PNG
     children: tuple[Attachment, ...] = ()
+    tables: tuple[StoredTable, ...] = ()
 
 
 Outcome = Literal["added", "replaced", "unchanged", "removed", "skipped", "failed"]

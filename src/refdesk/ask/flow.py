@@ -21,16 +21,28 @@ from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
-from refdesk.ask.judge import begin, candidates, conclude, doubted, judge, list_documents, previews, refuse, say
-from refdesk.ask.keep import BESIDE, Keeper, Streamed, keep_stopped
-from refdesk.ask.library import LibraryReader
+from refdesk.ask.judge import (
+    Relevance,
+    begin,
+    candidates,
+    conclude,
+    doubted,
+    judge,
+    list_documents,
+    previews,
+    refuse,
+    say,
+)
+from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.table_answer import SHOWN, TablePlan, figure_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
-from refdesk.ports import AskPorts, Cache, Embedder, Models, Reader, Reranker
+from refdesk.library import LibraryReader
+from refdesk.ports import Cache, Embedder, Models, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
@@ -99,6 +111,12 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
+    if found := await _from_tables(query, retrieved, relevance, desk, trace):
+        answer = await in_thread(figure_answer, answer, plan, retrieved, found, library)
+        yield Sources(answer.citations)
+        yield Content(answer.content)
+        yield Done(await keeper.keep(answer, query))
+        return
     doubt = doubted(relevance, retrieved, settings)
     if doubt == "missing":
         answer = refuse(answer, plan, query, retrieved, relevance)
@@ -143,13 +161,29 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Done(await keeper.keep(answer, query))
 
 
+async def _from_tables(
+    query: Query, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
+) -> TablePlan | None:
+    """The cells that answer, where a table does. None for what is said of another thing than the one that is asked."""
+    if query.intent == "summary" or relevance.missing_names:
+        trace.skip("tables", "a summary" if query.intent == "summary" else "what the question names is not there")
+        return None
+    found = None
+    with trace.optional("tables", hits=len(retrieved.hits)) as stage:
+        found = await in_thread(read_tables, query, retrieved, desk.library)
+        stage.gave(chance=round(found.chance, 3) if found else 0.0)
+    return found if found is not None and found.chance >= SHOWN else None
+
+
 async def _without_search(
     question: Question, query: Query, answer: Answer, desk: AskPorts, keeper: Keeper, trace: Trace
 ) -> AsyncGenerator[Event, None]:
     """What no passage is read for: the mode `general`, small talk, errands, and which documents there are."""
     if question.mode == "general":
         draft = Draft(NOTHING)
-        async with aclosing(general(draft, query, keeper.turns, desk, trace)) as events:
+        async with aclosing(
+            general(draft, query, keeper.turns, desk.models, desk.notes, desk.settings, trace)
+        ) as events:
             async for event in events:
                 yield event
         answer = unproved(answer, draft)

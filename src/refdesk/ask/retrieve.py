@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from refdesk.answer import Plan, Query, Retrieved
 from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.library import match_names
 from refdesk.ask.reading import ordered, read_hits
 from refdesk.ask.sentences import COSINE, COVERAGE, NUMBER, Evidence, idf, label_match, question_words, tabulate
-from refdesk.ask.strategies import STRATEGIES, EngineHits, SearchPorts, convex, fuse, reciprocal_rank
-from refdesk.ports import Embedder, Library, NoReader, Reader, Reranker
+from refdesk.ask.strategies import STRATEGIES, EngineHits, SearchPorts, fuse
+from refdesk.library import LibraryReader, convex, match_names, reciprocal_rank
+from refdesk.ports import Embedder, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.trace import Trace, in_thread
@@ -45,7 +45,7 @@ class Retrieval:
 
     plan: Plan
     scope: Scope
-    library: Library
+    library: LibraryReader
     embedder: Embedder
     reranker: Reranker
     settings: Settings
@@ -61,7 +61,7 @@ async def retrieve(
     query: Query,
     plan: Plan,
     scope: Scope,
-    library: Library,
+    library: LibraryReader,
     embedder: Embedder,
     reranker: Reranker,
     settings: Settings,
