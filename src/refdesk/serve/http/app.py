@@ -31,7 +31,7 @@ from uvicorn.supervisors.multiprocess import Process
 
 from refdesk import __version__
 from refdesk.desk import Refdesk
-from refdesk.serve.http import admin, asking, documents, openai, page, tables
+from refdesk.serve.http import admin, asking, documents, openai, page
 from refdesk.serve.http.errors import add_handlers
 from refdesk.serve.http.guard import Guard, Limits, Service
 from refdesk.serve.http.observe import Figures, Observe, make_spans, set_up_logging
@@ -40,7 +40,7 @@ from refdesk.serve.http.sse import Streams
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
-ROUTERS = (*asking.ROUTERS, *documents.ROUTERS, tables.router, *admin.ROUTERS, openai.router, page.router)
+ROUTERS = (*asking.ROUTERS, *documents.ROUTERS, *admin.ROUTERS, openai.router, page.router)
 
 
 def create_app(

@@ -1,4 +1,4 @@
-"""Documents over HTTP: uploaded, followed, listed, downloaded, renamed, moved, deleted; their pages and figures.
+"""Documents over HTTP: uploaded, followed, listed, downloaded, renamed, moved, deleted; pages, tables and figures.
 
 Callers see the documents of their collections; for others they do not exist.
 """
@@ -22,6 +22,7 @@ from starlette.responses import FileResponse, Response
 
 from refdesk.arguments import checked_collection, checked_metadata
 from refdesk.caller_desk import CallerDesk
+from refdesk.cells import StoredTable
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import Caller, PageText
 from refdesk.serve import EXAMPLES, example_folder
@@ -509,6 +510,36 @@ def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
         }
         for start, end, line, (left, top, right, bottom) in rows
     ]
+
+
+@document_routes.get("/documents/{document_id}/tables", **about("List a document's tables", shapes.TablePage))
+def tables(
+    desk: Desk,
+    document_id: DocumentId,
+    page: Annotated[int | None, Query(ge=1, le=10_000_000, description="Only those that begin on this page.")] = None,
+    number: Annotated[int | None, Query(ge=1, le=10_000_000, description="Only this one, from 1.")] = None,
+    cells: Annotated[bool, Query(description="`false`: only what was understood of each.")] = True,
+    row: Annotated[int, Query(ge=0, le=100_000_000, description="Cells from this row on; see `next_row`.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+) -> Response:
+    """With their cells: text as displayed, number, unit, scale, period, page and boxes.
+
+    Of a large table some 5,000 cells at a time; `next_row` is where to go on, `null` at its end.
+    """
+    document = desk.find_document(document_id, is_read=True)
+    found = [
+        table for table in desk.tables(document.id) if page in (None, table.page) and number in (None, table.number)
+    ]
+    some = [_table(desk, table, row, is_whole=cells) for table in found[offset : offset + limit]]
+    return reply({"document_id": document.id, "tables": some, "total": len(found), "limit": limit, "offset": offset})
+
+
+def _table(desk: CallerDesk, table: StoredTable, row: int, *, is_whole: bool) -> dict[str, Any]:
+    cells, following = desk.cells(table, row) if is_whole else ([], None)
+    own = table.to_dict()
+    del own["document_id"]
+    return own | {"cells": [cell.to_dict() for cell in cells], "next_row": following}
 
 
 Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]
