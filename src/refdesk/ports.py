@@ -89,6 +89,15 @@ class Index(Protocol):
 # asking
 
 
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Where a document first says something: a chunk, and the place of the sentence in it."""
+
+    document: Document
+    chunk: Chunk
+    sentence: int
+
+
 class Library(Protocol):
     """What asking reads of the library. All of it is quick and blocking; nothing is written."""
 
@@ -126,6 +135,12 @@ class Library(Protocol):
         """Words of the documents in scope within this edit distance, with in how many chunks each stands.
 
         A word outside the scope is never named.
+        """
+
+    def mentions(self, phrase: str, scope: Scope, most: int) -> list[Mention]:
+        """Of each document in scope the first sentence that holds these words in a row; in the order they were added.
+
+        No more than `most` documents.
         """
 
 

@@ -18,10 +18,11 @@ from typing import Any
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
+from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
-from refdesk.ask.judge import begin, candidates, conclude, doubted, judge, list_documents, previews, refuse, say
+from refdesk.ask.judge import begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, Keeper, Streamed, keep_stopped
 from refdesk.ask.library import LibraryReader
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
@@ -84,8 +85,12 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         for event in known:
             yield event
         return
-    if question.mode == "general" or query.route != "needs_retrieval" or query.is_about_library:
-        async with aclosing(_without_search(question, query, answer, desk, keeper, trace)) as events:
+    listed: Answer | None = None
+    if question.mode != "general" and query.catalogue:
+        asked = (answer, query.catalogue, query.standalone, question.scope, library)
+        listed = await run(trace, "catalogue", answer_from_catalogue, *asked)
+    if question.mode == "general" or query.route != "needs_retrieval" or listed is not None:
+        async with aclosing(_without_search(question, query, listed or answer, desk, keeper, trace)) as events:
             async for event in events:
                 yield event
         return
@@ -146,7 +151,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 async def _without_search(
     question: Question, query: Query, answer: Answer, desk: AskPorts, keeper: Keeper, trace: Trace
 ) -> AsyncGenerator[Event, None]:
-    """What no passage is read for: the mode `general`, small talk, errands, and which documents there are."""
+    """What no passage is read for: the mode `general`, small talk, errands, and what the list of documents answers."""
     if question.mode == "general":
         draft = Draft(NOTHING)
         async with aclosing(general(draft, query, keeper.turns, desk, trace)) as events:
@@ -154,8 +159,10 @@ async def _without_search(
                 yield event
         answer = unproved(answer, draft)
     else:
-        documents = await in_thread(desk.library.documents, question.scope)
-        answer = list_documents(answer, documents) if query.is_about_library else say(answer, reply(query))
+        if query.route != "needs_retrieval":
+            answer = say(answer, reply(query))
+        if answer.citations:
+            yield Sources(answer.citations)
         yield Content(answer.content)
     yield Done(await keeper.keep(answer, query))
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from refdesk.ask.strategies import Candidate, Weights, search
 from refdesk.errors import IndexDamaged
-from refdesk.ports import Embedder, Index
+from refdesk.ports import Embedder, Index, Mention
 from refdesk.records import LibraryState
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, other_embedder
@@ -29,6 +29,7 @@ from refdesk.terms import (
     query_terms,
     repeated_terms,
     terms,
+    terms_of_each,
     words,
 )
 from refdesk.text import edit_distances
@@ -37,6 +38,8 @@ from refdesk.types import EVERYTHING, Access, Chunk, Document, Hit, Method, Scop
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
 SIMILAR_CHUNKS = 50  # chunks read for the words that resemble a misspelled one
+READ_AT_ONCE = 16  # chunks read for a mention; most hold it, and then the rest of their document is passed over
+LONGEST_ENDING = 2  # letters by which two forms of a word may differ that is mentioned
 ENDINGS, SHORTEST_STEM = (2, 3, 4), 4  # letters taken off a misspelled word, and left of it
 
 
@@ -165,6 +168,32 @@ class LibraryReader:
         edits = edit_distances(word, likely)
         return {one: found[one] for one, needed in zip(likely, edits, strict=True) if needed <= distance}
 
+    def mentions(self, phrase: str, scope: Scope, most: int) -> list[Mention]:
+        languages = self.languages or ("en",)
+        generation = self.generation()
+        content = [word for word in dict.fromkeys(words(phrase)) if word not in QUERY_STOP_WORDS] or words(phrase)
+        held = [self._holding(query_terms(word, languages), scope) for word in content]
+        waiting = sorted(set.intersection(*held)) if held else []
+        found: list[Mention] = []
+        while waiting and len(found) < most:
+            rows = self._chunks.hydrate(waiting[:READ_AT_ONCE], generation)
+            waiting, read = waiting[READ_AT_ONCE:], 0
+            for chunk_id, (chunk, document) in sorted(rows.items()):
+                if chunk_id <= read or (place := _sentence_with(phrase, chunk, document.language or "en")) is None:
+                    continue
+                found.append(Mention(document, chunk, place))
+                # A document's chunks were written in a row: the others of this one need not be looked at.
+                read = chunk_id + document.chunk_count - 1 - chunk.sequence
+            waiting = [chunk_id for chunk_id in waiting if chunk_id > read]
+        return found[:most]
+
+    def _holding(self, stems: Sequence[str], scope: Scope) -> set[int]:
+        found: set[int] = set()
+        for stem in stems:
+            if count := self._index.frequency(stem, scope):
+                found.update(chunk_id for chunk_id, _ in self._index.lexical([stem], count, scope))
+        return found
+
     # keeping it usable
 
     def refresh(self) -> LibraryState:
@@ -184,6 +213,19 @@ class LibraryReader:
                 if (space := self._chunks.state().space) not in ("", self._embedder.name):
                     raise other_embedder(space, self._embedder.name) from None
                 self._rebuild()
+
+
+def _sentence_with(phrase: str, chunk: Chunk, language: str) -> int | None:
+    """The place of the first sentence that holds these words in a row; "tariff" is "tariffs", "moor" not "mooring"."""
+    wanted, typed = terms(phrase, language), words(phrase)
+    texts = [chunk.text[one.start : one.end] for one in chunk.sentences]
+    for place, own in enumerate(terms_of_each(texts, language)):
+        for at in [at for at, term in enumerate(own) if term == wanted[0]]:
+            if own[at : at + len(wanted)] == wanted:
+                held = words(texts[place])[at : at + len(wanted)]
+                if all(abs(len(a) - len(b)) <= LONGEST_ENDING for a, b in zip(held, typed, strict=False)):
+                    return place
+    return None
 
 
 # --- which documents does the question name? Names, titles, years and quarters become a soft preference --------------
@@ -210,7 +252,7 @@ _GENERIC_WORDS = """
     international form report reports annual quarterly quarter filing filings document documents file copy final draft
     version scan page pages untitled new the and for pdf docx doc txt html earnings fy dated
 """
-_GENERIC = frozenset(_GENERIC_WORDS.split())
+GENERIC = frozenset(_GENERIC_WORDS.split())
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TOKEN = re.compile(r"[^\W_]+(?:&[^\W_]+)?")
 _LATEST = re.compile(
@@ -254,8 +296,10 @@ class QuestionNames:
     older: float  # share of its strength that an older document keeps: "in the most recent report"
 
 
-def match_names(question: str, documents: Sequence[Document]) -> dict[str, float]:
+def match_names(question: str, documents: Sequence[Document], long: int = LONG) -> dict[str, float]:
     """Document id -> strength from 0 to 1, the strongest first; empty when the question names none.
+
+    `long` is how many chunks a document has to have to count in full.
 
     >>> match_names("3M's 2018 10-K: what was capital spending?", documents)
     {'b71f…': 1.0, '09aa…': 0.52}
@@ -266,7 +310,7 @@ def match_names(question: str, documents: Sequence[Document]) -> dict[str, float
     asked = _asked(question)
     groups: dict[str, dict[int, float]] = {}  # documents that are named by the same name
     for place, (rarity, name) in _named(index, asked).items():
-        groups.setdefault(name, {})[place] = _strength(index, place, rarity, asked)
+        groups.setdefault(name, {})[place] = _strength(index, place, rarity, asked, long)
     scored: dict[int, float] = {}
     for group in groups.values():
         strengths = _newest_first(index, group, asked.older)
@@ -301,9 +345,9 @@ def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str
     return found
 
 
-def _strength(index: NameIndex, place: int, rarity: float, asked: QuestionNames) -> float:
+def _strength(index: NameIndex, place: int, rarity: float, asked: QuestionNames, long: int) -> float:
     """How rare the name is that the question holds, lowered for short documents and those of another period."""
-    strength = rarity * min(1.0, index.documents[place].chunk_count / LONG)
+    strength = rarity * min(1.0, index.documents[place].chunk_count / long)
     if not asked.period:
         return strength
     return strength * (OTHER_PERIOD + (1.0 - OTHER_PERIOD) * _period(index.documents[place]).agreement(asked.period))
@@ -435,7 +479,7 @@ def _recency(document: Document) -> tuple[int, int, str]:
 def _name_words(text: str) -> tuple[str, ...]:
     """`ActivisionBlizzard_2019_10K` -> ('activision', 'blizzard'): without years, forms and words all names have."""
     spaced = _CAMEL.sub(" ", SEPARATORS.sub(" ", text))
-    found = [word for word in words(spaced) if word not in _GENERIC and word not in QUERY_STOP_WORDS]
+    found = [word for word in words(spaced) if word not in GENERIC and word not in QUERY_STOP_WORDS]
     return tuple(word for word in found if not _is_period(word) and len(word) > 1)
 
 
