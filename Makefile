@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 # A process more than two cores have, four at most: some of them wait. The tests of a file share what is dear to make, and
 # tests/conftest.py has the longest files begin.
 SIDE_BY_SIDE ?= -n $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile --no-loadscope-reorder
-BENCHES := retrieval search cpu pdf boxes columns tables embedding formats filings conflicts remembering uploads http page
+BENCHES := retrieval search cpu pdf boxes columns tables cell-boxes sheet-figures embedding formats filings conflicts remembering uploads http page
 
 .PHONY: help demo test lint types unit again golden slow eval house size bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -33,7 +33,7 @@ again: lint types  ## the tests that failed last, one after the other
 	env $$(scripts/find_browser.sh) REFDESK_KILLS=50 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 golden: $(VENV)/.dev  ## write tests/golden anew, after a change of what the program does that is meant
-	env $$(scripts/find_browser.sh) REFDESK_WRITE_GOLDEN=1 $(BIN)/python -m pytest tests/test_golden.py tests/test_golden_reading.py
+	env $$(scripts/find_browser.sh) REFDESK_WRITE_GOLDEN=1 $(BIN)/python -m pytest tests/test_golden.py tests/test_golden_reading.py tests/test_edges_*.py
 
 slow: $(VENV)/.dev  ## the tests that take long: fifty kills at random, made-up requests to every route
 	REFDESK_KILLS=50 $(BIN)/python -m pytest -m slow
@@ -61,6 +61,10 @@ bench-boxes: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.boxes
 bench-tables: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.tables
+bench-cell-boxes: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.cell_boxes
+bench-sheet-figures: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.sheet_figures
 bench-columns: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.columns
 bench-embedding: $(VENV)/.dev

@@ -16,11 +16,10 @@ from refdesk.answer import EVERYTHING, Context, Query, Question, Retrieved
 from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.extract import Quote, extract
 from refdesk.ask.judge import Relevance, doubted, judge, quoted_confidence
-from refdesk.ask.library import LibraryReader
 from refdesk.ask.plan import make_plan
 from refdesk.ask.retrieve import SentenceReranker, retrieve
-from refdesk.ask.strategies import convex
 from refdesk.ask.understand import understand
+from refdesk.library import LibraryReader, convex
 from refdesk.settings import Settings
 from refdesk.text import fold
 from refdesk.trace import Trace
@@ -81,7 +80,9 @@ def answer(desk: Refdesk, text: str, gone: frozenset[str] = frozenset(), scope: 
         return None
     plan, budget = make_plan(question, query, NoModels(), settings, trace)  # type: ignore[arg-type]
     reranker = SentenceReranker()
-    found = asyncio.run(retrieve(query, plan, scope, library, desk.parts.embedder, reranker, settings, trace))
+    ports = (library, desk.parts.embedder, reranker)
+    reader = desk.parts.asking.passage_reader
+    found = asyncio.run(retrieve(query, plan, scope, *ports, settings, trace, reader))
     relevance = judge(query, found)
     context = assemble(query, plan, found, library, budget, settings)
     found = with_neighbours(found, context, library)

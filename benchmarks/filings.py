@@ -19,9 +19,9 @@ from benchmarks.common import CACHE, DATA, Figure, median_ms, read_jsonl, use_on
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
-from refdesk.ask.library import match_names
 from refdesk.ask.plan import Budget
 from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.library import match_names
 from refdesk.terms import query_terms
 from refdesk.trace import Trace
 

@@ -20,7 +20,8 @@ from benchmarks.common import ROOT, Figure, write
 
 SOURCE = ROOT / "src"
 PORTS = ("refdesk.ports", "refdesk.store_ports")
-ROOT_MODULE = "refdesk.desk"  # the composition root
+# One in each process: the worker of an add must start without the database.
+COMPOSITION_ROOTS = {"refdesk.desk", "refdesk.worker"}
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}
 MOST_FILES, MOST_LINES, MOST_WALKED, MOST_MB = 130, 31_000, 45, 360
 
@@ -97,7 +98,7 @@ def outside_the_root() -> list[str]:
     return sorted(
         f"{module} → {other}"
         for module in MODULES
-        if module != ROOT_MODULE and part(module) not in IMPLEMENTATIONS
+        if module not in COMPOSITION_ROOTS and part(module) not in IMPLEMENTATIONS
         for other in set(imports(module))
         if part(other) in IMPLEMENTATIONS
     )
@@ -173,7 +174,7 @@ def figures() -> list[Figure]:
         Figure("lines in them", f"{lines:,}", f"≤ {MOST_LINES:,}", lines <= MOST_LINES),
         Figure("folders that import each other", listed(cycles), "0", not cycles),
         Figure(
-            "imports of store, index, providers, files outside the composition root", listed(outside), "0", not outside
+            "imports of store, index, providers, files outside the composition roots", listed(outside), "0", not outside
         ),
         Figure("class names with two meanings", listed(twice), "0", not twice),
         Figure("ports with one implementation", listed(lonely), "0", not lonely),

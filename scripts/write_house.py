@@ -17,10 +17,12 @@ SOURCE = ROOT / "src"
 PAGE = ROOT / "docs" / "house.md"
 
 # A module may import its own layer and those before it. What implements the ports is beside the stages.
-VALUES = {"types", "errors", "answer", "events", "records"}
+VALUES = {"types", "cells", "errors", "answer", "events", "records"}
 HELPERS = {
     "text",
     "terms",
+    "tables",
+    "periods",
     "settings",
     "config",
     "prompts",
@@ -29,7 +31,7 @@ HELPERS = {
     "arguments",
     "disk",
 }
-PORTS = {"ports", "store_ports"}
+PORTS = {"ports", "store_ports", "library"}  # `library`: what reads a library through them
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}
 # `desk` makes a library's parts; `worker` those of a worker process, which must start without the database.
 COMPOSITION_ROOTS = {"desk", "worker"}
@@ -40,7 +42,7 @@ LAYERS: dict[str, set[str]] = {
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
     "the desk": {"access", "caller_desk", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
-    "doors": {"serve", "evals"},
+    "doors": {"serve"},
     "the program": {"__main__"},
 }
 
@@ -111,7 +113,7 @@ One folder per question a newcomer asks, one file per answer to it. Each layer i
 MIDDLE = """\
 ```
 
-`ingest` and `ask` do not import one another, nor do `serve` and `evals`, and the stages of each do not either. `store`,
+`ingest` and `ask` do not import one another, and the stages of each do not either. `store`,
 `index`, `files` and `providers` implement the ports and know nothing of one another: `desk.py` is the composition root
 that puts them together, `worker.py` that of a worker process, which must start without the database.
 

@@ -11,7 +11,7 @@ import orjson
 
 from library_samples import open_desk
 from refdesk import Refdesk
-from refdesk.access import LOCAL, Caller
+from refdesk.records import LOCAL, Caller
 
 HARBOUR = """# Crane handbook
 

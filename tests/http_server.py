@@ -31,7 +31,7 @@ from fastapi import FastAPI
 from forked import ForkedProcess
 from refdesk import Refdesk
 from refdesk.serve.http.app import create_app
-from refdesk.serve.http.limits import BoundedProtocol
+from refdesk.serve.http.guard import BoundedProtocol
 from timing import PATIENCE_S
 
 REFDESK = Path(sys.executable).with_name("refdesk")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from refdesk import Refdesk
-from refdesk.access import Caller
 from refdesk.caller_desk import CallerDesk
+from refdesk.records import Caller
 from timing import PATIENCE_S
 
 SETTINGS: dict[str, Any] = {"ingest.workers": 1, "ingest.ocr": False}

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from library_samples import SETTINGS, open_desk
-from refdesk.access import LOCAL, Caller, Parts, Sessions
+from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_text
 from refdesk.ask.flow import Asking
-from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.local import MemoryFiles
@@ -20,13 +19,16 @@ from refdesk.files.render import RenderCache, page_image
 from refdesk.index.memory import MemoryIndex
 from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.workers import Setup
+from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
 from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.reader import OnnxReader
+from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
 from refdesk.store.jobs import MemoryJobs
 from refdesk.store.keys import MemoryKeys
 from refdesk.store.maintenance import Maintenance
-from refdesk.store.memory import MemoryDocuments, MemoryWriter
+from refdesk.store.memory import MemoryDocuments, MemoryTables, MemoryWriter
 from refdesk.store.memory_records import (
     MemoryAnswers,
     MemoryCache,
@@ -44,8 +46,8 @@ EMBEDDER = OnnxEmbedder()
 class NoDirectory(NoModels):
     """No model is named, and none can be connected."""
 
-    def is_answering(self, settings: Settings) -> bool:
-        return False
+    def of(self, settings: Settings) -> NoModels:
+        return self
 
     async def aclose(self) -> None:
         """There is none to close."""
@@ -54,24 +56,28 @@ class NoDirectory(NoModels):
 class MemoryDesk(CallerDesk):
     def __init__(self) -> None:
         stored, documents, files = MemorySettings(Settings().changed(SETTINGS)), MemoryDocuments(), MemoryFiles()
+        tables = MemoryTables(documents)
         self.jobs, self.files = MemoryJobs(), files
         index = MemoryIndex(documents, EMBEDDER)
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, index, EMBEDDER, self.reindex)
+        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex)
         answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
         parts: Any = {
             "config": Config(Path("nowhere")),
             "documents": documents,
             "chunks": documents,
+            "tables": tables,
             "writer": writer,
             "index": index,
             "files": files,
             "render": partial(page_image, files, RenderCache(files.renders)),
             "embedder": EMBEDDER,
             "reader": reader,
-            "asking": Asking(reader, EMBEDDER, lambda _: models, lambda _: None, cache, conversations, answers),
+            "asking": Asking(
+                reader, EMBEDDER, lambda _: models, lambda _: None, OnnxReader(), cache, conversations, answers
+            ),
             "feedback": MemoryFeedback(answers),
             "keys": keys,
             "settings_store": stored,

@@ -12,9 +12,9 @@ import pytest
 from access_samples import ADMIN, EDITOR, OTHER, READER, secrets_in, two_collections
 from library_samples import open_desk
 from refdesk import Answer, Refdesk
-from refdesk.access import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
 from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.events import Done
+from refdesk.records import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
 from refdesk.types import EVERYTHING
 
 ACTIONS: tuple[Action, ...] = (*get_args(Reading), *get_args(Editing), *get_args(Managing))

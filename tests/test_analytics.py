@@ -13,8 +13,7 @@ from sqlalchemy import Engine, event, update
 
 from library_samples import open_desk
 from refdesk import UsageError
-from refdesk.access import LOCAL, Caller
-from refdesk.records import Measured
+from refdesk.records import LOCAL, Caller, Measured
 from refdesk.store.analytics import analytics
 from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.database import BackgroundWriter, open_database

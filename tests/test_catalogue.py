@@ -13,7 +13,6 @@ from refdesk.answer import Answer
 from refdesk.ask.about_library import days_of, subjects
 from refdesk.ask.catalogue import LISTED, answer_from_catalogue
 from refdesk.ask.classify import classify, examples
-from refdesk.ports import Mention
 from refdesk.providers.embed import OnnxEmbedder
 from refdesk.types import Document, Scope
 
@@ -206,9 +205,6 @@ class Shelf:
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
         return self.listed
-
-    def mentions(self, phrase: str, scope: Scope, most: int) -> list[Mention]:
-        return []
 
 
 def document(name: str, **known: object) -> Document:

@@ -11,9 +11,9 @@ import pytest
 from answer_samples import TYPICAL
 from memory_desk import KINDS, open_either
 from refdesk import Refdesk, UsageError
-from refdesk.access import LOCAL, Caller
 from refdesk.answer import Turn, encode_answer
 from refdesk.errors import NotFound
+from refdesk.records import LOCAL, Caller
 
 ANNA = Caller("anna", "Anna", "reader", ("finance",))
 BEN = Caller("ben", "Ben", "reader")

@@ -181,14 +181,13 @@ def test_nothing_private_is_reached_unless_it_is_allowed(site: Quiet) -> None:
         fetched(site, f"http://localhost:{site.server_address[1]}/", networks=())
 
 
-def test_limits_of_size_and_time(site: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_size_and_time(site: Quiet) -> None:
     with pytest.raises(TooLarge, match="larger than 1 MB"):
         fetched(site, "/endless")
     with pytest.raises(TooLarge):
         fetched(site, "/report.txt", most_bytes=3)
-    monkeypatch.setattr(fetching, "TIME_LIMIT_S", 0.5)
     with pytest.raises(UnreadableFile, match="longer than"):
-        fetched(site, "/drip")
+        fetched(site, "/drip", time_limit_s=0.5)
 
 
 def test_what_comes_packed_is_unpacked_piece_by_piece(site: Quiet) -> None:

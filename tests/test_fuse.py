@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.strategies import convex, reciprocal_rank
+from refdesk.library import convex, reciprocal_rank
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from http_server import Server, served, serving
 from refdesk import Refdesk
-from refdesk.serve.http.limits import MOST_BYTES, MOST_HEADERS, BoundedProtocol
+from refdesk.serve.http.guard import MOST_BYTES, MOST_HEADERS, BoundedProtocol
 from timing import PATIENCE_S
 
 PIECE = b"a" * 65536

@@ -17,12 +17,11 @@ import pytest
 
 from http_server import serving
 from refdesk import Refdesk, Settings
-from refdesk.access import LOCAL, Caller
 from refdesk.errors import TooLarge, TooManyRequests
-from refdesk.serve.http import limits as limits_module
-from refdesk.serve.http.guard import Guard
-from refdesk.serve.http.limits import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Limits, duration
-from refdesk.serve.http.uploads import Form
+from refdesk.records import LOCAL, Caller
+from refdesk.serve.http import guard as guard_module
+from refdesk.serve.http.guard import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Guard, Limits, duration
+from refdesk.serve.uploads import Form
 from timing import PATIENCE_S
 from wire_server import WireServer
 
@@ -143,8 +142,8 @@ def test_workers_share_the_questions_at_a_time(tmp_path: Path) -> None:
 def test_the_counts_of_a_worker_that_died_count_no_more(tmp_path: Path) -> None:
     """Killed in the middle of two questions; nobody would ever end them."""
     code = (
-        "import sys; from pathlib import Path; from refdesk import Settings; from refdesk.access import Caller;"
-        "from refdesk.serve.http.limits import Limits; limits = Limits(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from refdesk import Settings; from refdesk.records import Caller;"
+        "from refdesk.serve.http.guard import Limits; limits = Limits(Path(sys.argv[1]));"
         "[limits.begin(Caller('k1', 'anna', 'reader'), Settings()) for _ in range(2)];"
         "print('ready', flush=True); sys.stdin.read()"
     )
@@ -265,7 +264,7 @@ def test_a_body_that_is_too_long(examples: Refdesk) -> None:
 
 
 def test_a_body_that_does_not_come(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "SILENCE_S", 0.3)
+    monkeypatch.setattr(guard_module, "SILENCE_S", 0.3)
     multipart = "multipart/form-data; boundary=x"
     with serving(examples) as server:
         for path, kind in (("/api/query", "application/json"), ("/api/documents", multipart)):

@@ -117,10 +117,14 @@ def asking(described: Described) -> None:
     call("GET", "/api/traces/{answer_id}", 404, path_of={"answer_id": "nothing"})
 
 
+TABLE = b"Bell,2020\nNorth,12\nSouth,14.5\n"
+
+
 def handing_in(described: Described) -> None:
     call = described.call
     files = [
-        ("files", (name, data)) for name, data in (("a.txt", b"The bell rings at six."), ("b.pdf", b"%PDF-1.7 no"))
+        ("files", (name, data))
+        for name, data in (("a.txt", b"The bell rings at six."), ("b.pdf", b"%PDF-1.7 no"), ("c.csv", TABLE))
     ]
     form = {"collection": "bells", "metadata": '{"year": "2024"}'}
     call("POST", "/api/documents", 202, files=files, data=form)
@@ -137,6 +141,9 @@ def handing_in(described: Described) -> None:
         assert time.monotonic() < until
         time.sleep(0.05)
     call("POST", "/api/documents/{document_id}/retry", 202, path_of=failed)
+    sheet = {"document_id": uploads["c.csv"]["document_id"]}
+    (table,) = call("GET", "/api/documents/{document_id}/tables", path_of=sheet)["tables"]
+    assert table["cells"][-1]["number"] == 14.5 and table["columns"][1]["period"] == "2020"
     call("DELETE", "/api/uploads/{upload_id}", path_of={"upload_id": uploads["a.txt"]["id"]})
     call("POST", "/api/examples?wait=false", 202)
 

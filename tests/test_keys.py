@@ -17,8 +17,8 @@ from conftest import run_refdesk
 from library_samples import finish, open_desk, start
 from memory_desk import KINDS, open_either
 from refdesk import Refdesk, UsageError
-from refdesk.access import Caller
 from refdesk.errors import NotFound
+from refdesk.records import Caller
 from refdesk.store import keys as adapter
 from refdesk.store.database import PreparedReader, SqlStatement
 from refdesk.types import EVERYTHING
@@ -313,7 +313,7 @@ def test_a_slow_thread_does_not_bring_back_a_revoked_key(desk: Refdesk) -> None:
 
 
 @IN_SQL
-def test_last_used_is_written_once_a_minute(desk: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_used_is_written_once_a_minute(desk: Refdesk) -> None:
     written: list[str] = []
 
     def watch(connection: object, cursor: object, statement: str, *rest: object) -> None:
@@ -330,7 +330,7 @@ def test_last_used_is_written_once_a_minute(desk: Refdesk, monkeypatch: pytest.M
     with open_desk(desk.folder) as other:  # another process writes too, and SQL keeps the first
         other.keys.verify(secret)
         assert other.keys.list()[0].last_used == first
-    monkeypatch.setattr(adapter, "NOTED_EVERY_S", 0.0)
+    desk.parts.keys.noted_every_s = 0.0
     time.sleep(0.01)
     desk.keys.verify(secret)
     assert desk.keys.list()[0].last_used > first

@@ -30,7 +30,6 @@ from refdesk import Refdesk, UsageError
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound
 from refdesk.records import Move
-from refdesk.store import writer
 from refdesk.store.schema import documents
 from timing import PATIENCE_S
 
@@ -232,10 +231,8 @@ def collections(desk: Refdesk) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("at_once", [2_000, 1], ids=["in_one_step", "in_several"])
-def test_a_collection_is_renamed_with_what_is_inside_it(
-    desk: Refdesk, monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
-    monkeypatch.setattr(writer, "CHANGED_AT_ONCE", at_once)
+def test_a_collection_is_renamed_with_what_is_inside_it(desk: Refdesk, at_once: int) -> None:
+    desk.parts.writer.changed_at_once = at_once
     desk.move_all(["text 1", "text 2"], "finance/2024")
     desk.move("text 3", "finances")
     desk.move("text 0", "finance")
@@ -324,8 +321,8 @@ def test_another_name_in_the_same_place(desk: Refdesk) -> None:
     assert moved.name == "renamed" and places(desk, 1) == {"default"}
 
 
-def test_many_are_removed_in_several_steps(desk: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "CHANGED_AT_ONCE", 1)
+def test_many_are_removed_in_several_steps(desk: Refdesk) -> None:
+    desk.parts.writer.changed_at_once = 1
     assert len(desk.remove_collection("default")) == 4 and desk.documents() == []
     assert_whole(desk)
 
@@ -376,8 +373,8 @@ from refdesk import Refdesk
 from refdesk.store import writer
 from refdesk.records import Move
 
-writer.CHANGED_AT_ONCE = 1
 desk = Refdesk(sys.argv[1], settings={SETTINGS!r})
+desk.parts.writer.changed_at_once = 1
 {DYING_AT}
 die_at(writer.SqlWriter, "_move", 1, "after")
 desk.rename_collection("a", "a/old")

@@ -16,7 +16,7 @@ from pdf_samples import Sheet
 from refdesk.errors import BrokenFile, EmptyDocument, TooLarge
 from refdesk.parsers import image, pdf
 from refdesk.parsers.build import ParseOptions
-from refdesk.providers.ocr import load_ocr
+from refdesk.providers.extras import load_ocr
 from refdesk.types import OcrEngine, OcrLine, boxes_between
 from timing import PATIENCE_S
 
@@ -82,7 +82,7 @@ def test_engine_crosses_to_a_worker_without_its_models(engine: OcrEngine) -> Non
 
 
 def test_importing_the_adapter_does_not_load_rapidocr() -> None:
-    load = "from refdesk.providers.ocr import load_ocr; load_ocr()"
+    load = "from refdesk.providers.extras import load_ocr; load_ocr()"
     code = f"import sys; {load}; sys.exit('rapidocr.main' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_S).returncode == 0
 

@@ -14,7 +14,7 @@ from evidence_samples import add, ask, find
 from onnx_samples import write_reranker
 from refdesk import ModelError, Refdesk
 from refdesk.errors import ExtraMissing
-from refdesk.providers.rerank import OnnxReranker
+from refdesk.providers.extras import OnnxReranker
 from refdesk.types import Hit
 
 

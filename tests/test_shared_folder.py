@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from library_samples import start
-from refdesk.serve.cli.serving import PREFIX, UNOWNED_S, clear_dead
+from refdesk.serve.cli.admin import PREFIX, UNOWNED_S, clear_dead
 
 SERVING = """
 import time
-from refdesk.serve.cli.serving import shared_folder
+from refdesk.serve.cli.admin import shared_folder
 with shared_folder() as folder:
     print(folder, flush=True)
     time.sleep(600)

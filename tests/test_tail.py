@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,6 @@ import pytest
 from library_samples import assert_repaired, assert_whole, found_by, open_desk, word
 from refdesk import Refdesk
 from refdesk.errors import LibraryError
-from refdesk.index.local import LocalIndex
-from refdesk.store import writer
 from refdesk.terms import query_terms
 from refdesk.types import Scope
 
@@ -44,12 +44,10 @@ def seen(desk: Refdesk, scope: Scope) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scope", SCOPES, ids=["all", "collection", "access"])
-def test_the_tail_is_searched_as_if_it_were_folded(
-    scope: Scope, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tail_is_searched_as_if_it_were_folded(scope: Scope, tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         add(desk, range(25))
-        monkeypatch.setattr(LocalIndex, "tail_room", 100)
+        desk.parts.index.unfolded_share = 100.0
         add(desk, range(25, 40))
         before = seen(desk, scope)
         assert desk.state().folded == 25
@@ -66,10 +64,10 @@ def test_the_tail_is_searched_as_if_it_were_folded(
     assert {name: before[name] for name in after} == after
 
 
-def test_what_is_replaced_or_removed_is_not_in_the_tail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_replaced_or_removed_is_not_in_the_tail(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk, open_desk(tmp_path / "library") as other:
         add(desk, range(3))
-        monkeypatch.setattr(LocalIndex, "tail_room", 100)
+        desk.parts.index.unfolded_share = 100.0
         add(desk, range(3, 8))
         assert found_by(other, word(5)) == ["text 5"]
         desk.remove("text 4")
@@ -85,7 +83,7 @@ def test_what_is_replaced_or_removed_is_not_in_the_tail(tmp_path: Path, monkeypa
             ]
             assert_whole(one)
             assert_repaired(one)
-        monkeypatch.setattr(LocalIndex, "tail_room", 0)
+        desk.parts.index.unfolded_share = 0.0
         add(desk, range(8, 9))
         assert desk.refresh().folded == 11
         for one in (desk, other):
@@ -94,20 +92,21 @@ def test_what_is_replaced_or_removed_is_not_in_the_tail(tmp_path: Path, monkeypa
             assert_repaired(one)
 
 
-def test_a_fold_that_failed_leaves_each_chunk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fold_that_failed_leaves_each_chunk_once(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
         add(desk, range(3))
-        monkeypatch.setattr(LocalIndex, "tail_room", 100)
+        desk.parts.index.unfolded_share = 100.0
         add(desk, range(3, 6))
-        monkeypatch.setattr(LocalIndex, "tail_room", 0)
+        desk.parts.index.unfolded_share = 0.0
 
-        def fail(*_: object) -> None:
-            raise LibraryError("the power went")
-
-        with monkeypatch.context() as broken:
-            broken.setattr(writer.SqlWriter, "_insert_content", fail)  # the index is written, SQL is not
-            with pytest.raises(LibraryError, match="power"):
+        # Pages are the first rows after the index: it is written then, SQL is not.
+        with closing(sqlite3.connect(tmp_path / "library" / "library.db")) as database:
+            database.execute("CREATE TRIGGER broken BEFORE INSERT ON pages BEGIN SELECT RAISE(ABORT, 'no power'); END")
+            database.commit()
+            with pytest.raises(LibraryError):
                 add(desk, range(6, 7))
+            database.execute("DROP TRIGGER broken")
+            database.commit()
         with open_desk(tmp_path / "library") as other:
             assert other.state().folded == 3
             assert [found_by(other, word(number)) for number in (2, 4, 5, 6)] == [

@@ -22,8 +22,8 @@ from sqlalchemy import update
 import upload_samples
 from library_samples import open_desk, start, wait_until
 from refdesk import Refdesk
-from refdesk.access import LOCAL, Caller
 from refdesk.errors import AccessDenied, DiskFull, NotFound, UsageError
+from refdesk.records import LOCAL, Caller
 from refdesk.serve.uploads import Uploads, label
 from refdesk.store.schema import jobs, state
 from refdesk.types import Job
@@ -39,7 +39,7 @@ CHIEF = Caller("c1", "Carla", "admin", ("open",))
 ACCEPTING = """
 import sys, time
 from refdesk import Refdesk
-from refdesk.access import LOCAL
+from refdesk.records import LOCAL
 from refdesk.serve.uploads import Uploads, new_upload
 with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) as desk:
     uploads = Uploads(desk)

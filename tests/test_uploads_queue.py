@@ -15,8 +15,8 @@ import upload_samples
 from http_server import Server, served
 from library_samples import open_desk, start, wait_until
 from refdesk import Refdesk
-from refdesk.access import LOCAL, Caller
 from refdesk.errors import LibraryBusy
+from refdesk.records import LOCAL, Caller
 from refdesk.serve.uploads import BATCH_BYTES, Uploads, _batch
 from refdesk.types import EVERYTHING, Job
 from upload_samples import done, hand_in
@@ -29,7 +29,7 @@ LONG = b"The gauge was read at noon, and the tide was falling. " * 1_000
 HALF_DONE = """
 import sys, time
 from refdesk import Refdesk
-from refdesk.access import LOCAL
+from refdesk.records import LOCAL
 from refdesk.serve.uploads import Uploads, new_upload
 with Refdesk(sys.argv[1], settings={"ingest.workers": 1, "ingest.ocr": False}) as desk:
     uploads = Uploads(desk)

@@ -174,9 +174,9 @@ connection.recv_bytes(), connection.recv_bytes(), connection.recv_bytes()
 """
 
 
-def outcome(script: str, monkeypatch: pytest.MonkeyPatch, file_time_limit_s: float = 600.0) -> WorkerEvent:
-    monkeypatch.setattr(processes, "_COMMAND", script)
-    pool = WorkerPool(1, Setup(Config(Path("/none")), Settings()), memory_limit_mb=512)
+def outcome(script: str, file_time_limit_s: float = 600.0) -> WorkerEvent:
+    """What is made of a worker that runs this script instead of ours."""
+    pool = WorkerPool(1, Setup(Config(Path("/none")), Settings()), memory_limit_mb=512, command=script)
     task = PrepareTask(DOCUMENT, text="A text.", folder=Path("/none/spool"))
     try:
         pool.submit(7, task, time_limit_s=600.0, file_time_limit_s=file_time_limit_s)
@@ -188,16 +188,16 @@ def outcome(script: str, monkeypatch: pytest.MonkeyPatch, file_time_limit_s: flo
         pool.close()
 
 
-def test_no_answer_of_a_worker_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_of_a_worker_is_run(tmp_path: Path) -> None:
     made = tmp_path / "made by the pickle"
     pickle.loads(pickle.dumps(1))  # the very module that would run it is there
-    event = outcome(PICKLING.format(path=str(made)), monkeypatch)
+    event = outcome(PICKLING.format(path=str(made)))
     assert (event.ticket, event.kind, type(event.value)) == (7, "failed", ParserDied)
     assert not made.exists()
 
 
-def test_an_answer_to_another_question_fails_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    event = outcome(MISTAKEN, monkeypatch)
+def test_an_answer_to_another_question_fails_the_document() -> None:
+    event = outcome(MISTAKEN)
     assert (event.kind, type(event.value)) == ("failed", ParserDied)
 
 
@@ -212,14 +212,12 @@ def test_an_answer_to_another_question_fails_the_document(monkeypatch: pytest.Mo
         ("collection='another'", "None", "failed"),
     ],
 )
-def test_a_worker_names_no_files_and_no_documents_but_its_own(
-    changed: str, path: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert outcome(STEALING.format(changed=changed, path=path), monkeypatch).kind == kind
+def test_a_worker_names_no_files_and_no_documents_but_its_own(changed: str, path: str, kind: str) -> None:
+    assert outcome(STEALING.format(changed=changed, path=path)).kind == kind
 
 
-def test_pages_without_end_meet_the_limit_of_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    event = outcome(ENDLESS, monkeypatch, file_time_limit_s=1.0)
+def test_pages_without_end_meet_the_limit_of_the_whole_file() -> None:
+    event = outcome(ENDLESS, file_time_limit_s=1.0)
     assert (event.kind, type(event.value)) == ("failed", ParseTimeout)
     assert "ingest.file_time_limit_s" in event.value.sentence
 

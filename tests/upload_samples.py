@@ -13,7 +13,7 @@ import pytest
 
 from library_samples import open_desk, wait_until
 from refdesk import Refdesk
-from refdesk.access import LOCAL, Caller
+from refdesk.records import LOCAL, Caller
 from refdesk.serve.uploads import Uploads, new_upload
 from refdesk.types import Added, Job, Progress
 

@@ -1,20 +1,20 @@
-"""Who may do what? Callers and their roles, the keys they come with, and what admins manage: keys, settings, models."""
+"""Who comes in, and what may an admin do? Keys and sign-ins, and what admins manage: keys, settings, models."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 from refdesk.arguments import checked_collection, names, one_of
 from refdesk.ask.flow import Asking
-from refdesk.ask.library import LibraryReader
 from refdesk.config import IN_SETTINGS, Config, Entered
-from refdesk.errors import AccessDenied, NotFound, RefdeskError, UsageError
+from refdesk.errors import NotFound, RefdeskError, UsageError
+from refdesk.library import LibraryReader
 from refdesk.models import PROVIDERS, Provider
-from refdesk.ports import Embedder
-from refdesk.records import Key, lies_within
+from refdesk.ports import Embedder, Models
+from refdesk.records import LOCAL, ROLES, Action, Caller, Key
 from refdesk.settings import PRESETS, Settings, specs
 from refdesk.store_ports import (
     ChunkStore,
@@ -26,86 +26,11 @@ from refdesk.store_ports import (
     LibraryWriter,
     SessionStore,
     SettingsStore,
+    TableStore,
 )
-from refdesk.types import EVERYTHING, Box, Document, Seen
+from refdesk.types import Box, Document
 
-Role = Literal["reader", "editor", "admin"]
-Reading = Literal["search", "ask", "read", "feedback"]
-Editing = Literal["add", "rename", "move", "delete", "retry"]
-Managing = Literal["traces", "analytics", "settings", "keys", "clear_cache"]
-Action = Reading | Editing | Managing
-ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
-
-SAYING: dict[Action, str] = {
-    "search": "search",
-    "ask": "ask questions",
-    "read": "read documents",
-    "feedback": "judge answers",
-    "add": "add documents",
-    "rename": "rename documents",
-    "move": "move documents",
-    "delete": "delete documents",
-    "retry": "try documents again",
-    "traces": "see everyone's questions",
-    "analytics": "see everyone's figures",
-    "settings": "change settings",
-    "keys": "see or change keys",
-    "clear_cache": "clear the cache",
-}
-# They reach every collection (a key for another one, a setting that sends passages elsewhere), so whoever does them
-# must be allowed every collection.
-WHOLE: frozenset[Action] = frozenset(("settings", "keys", "clear_cache"))
-
-
-def needed(action: Action) -> Role:
-    """The least of the roles that may do it."""
-    if action in get_args(Reading):
-        return "reader"
-    return "editor" if action in get_args(Editing) else "admin"
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks: a key, or whoever sits at the machine (id ""). `collections` None is every one.
-
-    >>> Caller("k1", "Anna", "editor", ("finance",)).may("add", "finance/2024")
-    True
-    """
-
-    id: str
-    name: str
-    role: Role
-    collections: tuple[str, ...] | None = None
-
-    @property
-    def access(self) -> Seen:
-        """The collections that are read for this caller."""
-        return EVERYTHING if self.collections is None else self.collections
-
-    @property
-    def owner(self) -> str | None:
-        """Whose answers, traces and figures are seen: the caller's own; None is everyone's."""
-        return None if self.may("traces") else self.id
-
-    def may(self, action: Action, collection: str | None = None) -> bool:
-        """Whether the role allows it, and the collections do where it is about one."""
-        if ROLES.index(self.role) < ROLES.index(needed(action)):
-            return False
-        if self.collections is None:
-            return True
-        return action not in WHOLE and (collection is None or lies_within(collection, self.collections))
-
-    def require(self, action: Action, collection: str | None = None) -> None:
-        if self.may(action, collection):
-            return
-        if not self.may(action):
-            limited = self.role == "admin"  # so it is the collections that forbid it
-            kind = "an admin of some collections" if limited else f"a{'n' * (self.role == 'editor')} {self.role}"
-            raise AccessDenied(f"{kind} may not {SAYING[action]}")
-        raise AccessDenied(f"this key may not {SAYING[action]} in '{collection}'")
-
-
-LOCAL = Caller("", "local", "admin")
+__all__ = ["LOCAL", "AdminDesk", "Caller", "Keys", "Parts", "Sessions"]
 
 
 class Keys:
@@ -213,9 +138,7 @@ class ModelCatalogue(Protocol):
 
     def answering(self, settings: Settings) -> str: ...
 
-    def is_answering(self, settings: Settings) -> bool: ...
-
-    def problems(self, settings: Settings) -> tuple[str, ...]: ...
+    def of(self, settings: Settings) -> Models: ...
 
     async def test(self, name: str, settings: Settings, entered: Entered | None = None) -> dict[str, Any]: ...
 
@@ -241,6 +164,7 @@ class Parts:
     config: Config
     documents: DocumentStore
     chunks: ChunkStore
+    tables: TableStore
     writer: LibraryWriter
     index: IndexWriter
     files: Files
@@ -350,7 +274,7 @@ class AdminDesk:
     @property
     def has_model(self) -> bool:
         """Whether a model writes the answers, or they are quoted from the documents."""
-        return self.parts.models.is_answering(self.settings)
+        return self.parts.models.of(self.settings).role("answer") is not None
 
     def model_state(self) -> dict[str, Any]:
         """Which model answers, the providers as they would be called now, and what cannot be used."""
@@ -360,7 +284,7 @@ class AdminDesk:
             "answer": self.parts.models.answering(settings),
             "enabled": settings.llm_enabled,
             "providers": [self._shown(provider) for provider in PROVIDERS.values()],
-            "problems": list(self.parts.models.problems(settings)),
+            "problems": list(self.parts.models.of(settings).problems),
         }
 
     async def list_models(

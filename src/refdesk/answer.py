@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import orjson
 
-from refdesk.types import Box, Chunk, Document, Hit, Range, Scope
+from refdesk.types import Box, Chunk, Document, Hit, Range, Reading, Scope
 
 Role = Literal["user", "assistant"]
 Route = Literal["needs_retrieval", "conversational", "out_of_scope"]
@@ -144,6 +144,7 @@ class Plan:
     k: int
     candidates: int
     rerank: bool = True
+    read: bool = True  # the best passages by a reader
     check_relevance: bool = True
     use_mmr: bool = False
     reasoning: bool = False
@@ -175,6 +176,7 @@ class Retrieved:
     preferred_documents: tuple[str, ...] = ()  # ids that the question names
     refined: str = ""  # what the second search asked, "" when one was enough
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
+    readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -281,6 +283,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
+    """How sure an answer is, and why."""
+
     score: float
     level: ConfidenceLevel
     reason: str
@@ -346,6 +350,44 @@ class FailedModel:
 
 
 @dataclass(frozen=True, slots=True)
+class FigureCell:
+    """A cell that a figure was read or computed from; `citation` is its place in the answer's `citations`, from 0."""
+
+    text: str
+    row_path: tuple[str, ...]
+    column_path: tuple[str, ...]
+    number: float | None
+    unit: str
+    scale: str
+    period: str
+    citation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What was read from cells of a table or computed from them: `label`: `value`, by `formula` where it is computed.
+
+    `table` is what is drawn beside it: the first `head_rows` of it are the head of the columns; `marked` are the places
+    (row, column) in it of the cells that were used.
+    """
+
+    label: str
+    value: str
+    number: float | None
+    unit: str
+    scale: str
+    operation: str
+    formula: str
+    cells: tuple[FigureCell, ...]
+    table: tuple[tuple[str, ...], ...]
+    head_rows: int
+    marked: tuple[tuple[int, int], ...]
+    document_id: str
+    table_number: int
+    page: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What comes back: text with [1] markers, and for every sentence what proves it."""
 
@@ -353,6 +395,7 @@ class Answer:
     question: str
     content: str
     short: str = ""  # the thing itself that was asked for ("Marie Curie"); "" where none is known
+    figures: tuple[Figure, ...] = ()  # what was read from tables or computed from their cells
     claims: tuple[Claim, ...] = ()
     citations: tuple[Citation, ...] = ()
     sources: tuple[Source, ...] = ()
@@ -386,6 +429,9 @@ class Answer:
         own = _fields(self)
         for name in ("claims", "sources", "related_documents", "failed_models"):
             own[name] = [_fields(one) for one in own[name]]
+        own["figures"] = [
+            _fields(figure) | {"cells": [_fields(cell) for cell in figure.cells]} for figure in self.figures
+        ]
         for name in ("confidence", "verification", "usage"):
             own[name] = _fields(own[name])
         own["sufficiency"] = _fields(self.sufficiency) | {"conflicts": [_fields(o) for o in self.sufficiency.conflicts]}

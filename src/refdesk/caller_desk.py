@@ -9,31 +9,15 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from pathlib import Path
 from typing import Any
 
+from refdesk import arguments
 from refdesk.access import AdminDesk
 from refdesk.answer import Answer, Turn
-from refdesk.arguments import (
-    IMAGE_FORMATS,
-    METHODS,
-    STATUSES,
-    History,
-    Names,
-    checked_collection,
-    checked_collections,
-    checked_date,
-    checked_kinds,
-    checked_metadata,
-    checked_name,
-    checked_pages,
-    checked_title,
-    make_question,
-    names,
-    one_of,
-    valid_utf8,
-)
+from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, collected_sync
+from refdesk.cells import MOST_CELLS, StoredTable
 from refdesk.errors import NotFound, UsageError
 from refdesk.events import Event
-from refdesk.records import AskedQuestion, Conversation, Feedback, Message, Move, PageText
+from refdesk.records import AskedQuestion, Conversation, Feedback, Message, Move, PageText, PlacedCell
 from refdesk.settings import Settings
 from refdesk.types import (
     EVERYTHING,
@@ -46,6 +30,7 @@ from refdesk.types import (
     Range,
     Scope,
     boxes_between,
+    lines_of,
 )
 
 DEFAULT_COLLECTION = "default"
@@ -58,7 +43,7 @@ class CallerDesk(AdminDesk):
 
     def documents(self, *, collection: Names = None, status: str | None = None) -> list[Document]:
         if status is not None:
-            one_of("status", status, STATUSES)
+            arguments.one_of("status", status, arguments.STATUSES)
         return self.parts.documents.documents(self.scope(collection), status)
 
     def list_documents(
@@ -74,8 +59,8 @@ class CallerDesk(AdminDesk):
     ) -> tuple[list[Document], int]:
         """One page of the documents whose name or title holds a text, and how many there are in all."""
         if status is not None:
-            one_of("status", status, STATUSES)
-        wanted = (self.scope(collection), status, valid_utf8(text).strip())
+            arguments.one_of("status", status, arguments.STATUSES)
+        wanted = (self.scope(collection), status, arguments.valid_utf8(text).strip())
         return self.parts.documents.page(*wanted, limit, offset, sort=sort, is_falling=is_falling)
 
     def collections(self) -> list[tuple[str, int]]:
@@ -84,7 +69,7 @@ class CallerDesk(AdminDesk):
 
     def existing_collection(self, name: str) -> str:
         """The checked name of a collection that holds documents, for who may read all of it."""
-        place = checked_collection(name)
+        place = arguments.checked_collection(name)
         known = self.collections() if self.caller.may("read", place) else []
         if not any(f"{one}/".startswith(f"{place}/") for one, _ in known):
             raise NotFound(f"there is no collection '{place}'")
@@ -93,13 +78,13 @@ class CallerDesk(AdminDesk):
     def place_for(self, collection: str = "") -> str:
         """Where new documents go: where the caller says, else the one collection of his key, else the default one."""
         own = self.caller.collections or ()
-        chosen = checked_collection(collection.strip() or (own[0] if len(own) == 1 else DEFAULT_COLLECTION))
+        chosen = arguments.checked_collection(collection.strip() or (own[0] if len(own) == 1 else DEFAULT_COLLECTION))
         self.require("add", chosen)
         return chosen
 
     def document(self, name: str) -> Document:
         """By name, by id, or by the beginning of an id; a name goes before the beginning of another one's id."""
-        name, seen = valid_utf8(name), self.scope()
+        name, seen = arguments.valid_utf8(name), self.scope()
         if (exact := self.parts.documents.visible(name, seen.access)) is not None:
             return exact
         beginning = self.parts.documents.document(name, seen) if name else None
@@ -115,9 +100,9 @@ class CallerDesk(AdminDesk):
 
     def find_document(self, document_id: str, *, is_read: bool = False) -> Document:
         """The document of this very id. `is_read`: before it was read, and when that failed, it has nothing to show."""
-        found = self.parts.documents.visible(valid_utf8(document_id), self.caller.access)
+        found = self.parts.documents.visible(arguments.valid_utf8(document_id), self.caller.access)
         if found is None:
-            raise NotFound(f"there is no document '{valid_utf8(document_id)}'")
+            raise NotFound(f"there is no document '{arguments.valid_utf8(document_id)}'")
         if is_read and found.status == "failed":
             raise NotFound(f"{found.name} could not be read: {found.error}")
         if is_read and found.status != "ready":
@@ -145,23 +130,23 @@ class CallerDesk(AdminDesk):
         found = self.document(document)
         self.require("rename", found.collection)
         self.parts.reader.heal()
-        return self.parts.writer.rename(found, checked_name(name))
+        return self.parts.writer.rename(found, arguments.checked_name(name))
 
     def move(self, document: str, collection: str, *, name: str | None = None) -> Document:
         """Puts a document, with what is attached to it, into another collection; gives it as it is now.
 
         With a `name`, under that name: both or neither.
         """
-        found, place = self.document(document), checked_collection(collection)
+        found, place = self.document(document), arguments.checked_collection(collection)
         if name is not None:
-            name = checked_name(name)
+            name = arguments.checked_name(name)
             if found.collection == place:
                 return self.rename(found.id, name)
         return self._moved([Move(found.id, found.collection, place, name)])[0]
 
     def move_all(self, documents: Iterable[str], collection: str) -> list[Document]:
         """Puts documents into another collection; when one cannot go, none does."""
-        place = checked_collection(collection)
+        place = arguments.checked_collection(collection)
         found = [self.document(one) for one in dict.fromkeys(documents)]
         return self._moved([Move(one.id, one.collection, place) for one in found])
 
@@ -171,18 +156,18 @@ class CallerDesk(AdminDesk):
         When one of them cannot go, none does. Keys are not changed: whoever may read the old name does not see the new
         one by it.
         """
-        old, new = checked_collection(collection), checked_collection(name)
+        old, new = arguments.checked_collection(collection), arguments.checked_collection(name)
         found = self._top_documents(old)
         # Many go in several steps. Who stands where another goes must be gone by then, also after a kill in between.
         found.sort(key=lambda one: len(one.collection), reverse=len(new) > len(old))
         moves = [Move(one.id, one.collection, new + one.collection[len(old) :]) for one in found]
         for one in moves:
-            checked_collection(one.collection)  # the longest of them may have become too long
+            arguments.checked_collection(one.collection)  # the longest of them may have become too long
         return self._moved(moves)
 
     def remove_collection(self, collection: str) -> list[Document]:
         """Removes every document of a collection and of those inside it; gives what went."""
-        return self.remove_found(self._top_documents(checked_collection(collection)))
+        return self.remove_found(self._top_documents(arguments.checked_collection(collection)))
 
     def _top_documents(self, collection: str) -> list[Document]:
         """What lies in a collection, without what is attached to it."""
@@ -205,6 +190,35 @@ class CallerDesk(AdminDesk):
         """The text of a document's pages, or of one page, with the place of every word where the format has pages."""
         return self.parts.documents.pages(self.document(name).id, number)
 
+    def tables(self, name: str) -> list[StoredTable]:
+        """What was understood of a document's tables, in its order; `cells` reads what is in them."""
+        return self.parts.tables.of_document(self.document(name).id)
+
+    def cells(self, table: StoredTable, first_row: int = 0) -> tuple[list[PlacedCell], int | None]:
+        """The cells of a table with their places, and the row to go on from; None: there are no more.
+
+        So many whole rows as have `MOST_CELLS` cells at most.
+        """
+        document = self.find_document(table.document_id, is_read=True)
+        (loaded,) = self.parts.tables.with_cells([table], None)
+        cells, following = loaded.cells_from(first_row, MOST_CELLS)
+        found: list[PlacedCell] = []
+        number, last = table.page, max((cell.end for cell in cells), default=0)
+        while len(found) < len(cells) and (texts := self.parts.documents.pages(document.id, number)):
+            page, words = texts[0].page, texts[0].words
+            here = [cell for cell in cells if page.start <= cell.start < page.end]
+            lines = (
+                lines_of(words, [(cell.start, cell.end) for cell in here]) if words is not None else [[]] * len(here)
+            )
+            found += [
+                PlacedCell(cell, number, tuple(box for _, _, box in placed))
+                for cell, placed in zip(here, lines, strict=True)
+            ]
+            if page.end >= last:
+                break
+            number += 1
+        return found, following
+
     def page_image(
         self,
         name: str,
@@ -215,7 +229,7 @@ class CallerDesk(AdminDesk):
         format: str = "png",
     ) -> bytes:
         """A page as PNG or WebP, these boxes marked on it."""
-        one_of("image format", format, IMAGE_FORMATS)
+        arguments.one_of("image format", format, arguments.IMAGE_FORMATS)
         return self.parts.render(self.document(name), number, width, boxes, format)
 
     def original(self, name: str) -> Path:
@@ -275,7 +289,7 @@ class CallerDesk(AdminDesk):
         """`search` with the query's vector given by the caller, and everything checked and resolved."""
         if not isinstance(k, int) or k < 1:
             raise UsageError(f"k must be a whole number of at least 1, not {k!r}")
-        one_of("search method", method, METHODS)
+        arguments.one_of("search method", method, arguments.METHODS)
         return self.parts.reader.search(text, embed(text), k, method, scope, settings)
 
     def _chosen(self, changed: Mapping[str, Any] | None) -> Settings:
@@ -294,13 +308,13 @@ class CallerDesk(AdminDesk):
     ) -> Scope:
         """What a search may see, from what a caller says."""
         return Scope(
-            collections=checked_collections(collection),
-            documents=tuple(self.document(name).id for name in names(document)),
-            kinds=checked_kinds(kind),
-            pages=checked_pages(pages),
-            date_from=checked_date(date_from),
-            date_to=checked_date(date_to),
-            metadata=tuple(sorted(checked_metadata(metadata).items())),
+            collections=arguments.checked_collections(collection),
+            documents=tuple(self.document(name).id for name in arguments.names(document)),
+            kinds=arguments.checked_kinds(kind),
+            pages=arguments.checked_pages(pages),
+            date_from=arguments.checked_date(date_from),
+            date_to=arguments.checked_date(date_to),
+            metadata=tuple(sorted(arguments.checked_metadata(metadata).items())),
             access=self.caller.access,
         )
 
@@ -333,7 +347,7 @@ class CallerDesk(AdminDesk):
         chosen = self._chosen(settings)
         if self.caller.id and conversation_id:
             self.parts.asking.conversations.check_speaker(conversation_id, self.caller.id)
-        asked = make_question(
+        asked = arguments.make_question(
             question,
             self.scope(collection, document, **scope),
             chosen,
@@ -425,7 +439,7 @@ class CallerDesk(AdminDesk):
         return made
 
     def rename_conversation(self, conversation_id: str, title: str) -> Conversation:
-        self.parts.asking.conversations.rename(conversation_id, checked_title(title), owner=self._whose)
+        self.parts.asking.conversations.rename(conversation_id, arguments.checked_title(title), owner=self._whose)
         return self.conversation(conversation_id)
 
     def remove_conversation(self, conversation_id: str) -> None:

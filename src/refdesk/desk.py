@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from refdesk.access import LOCAL, Caller, Parts, Sessions
+from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
-from refdesk.ask.library import LibraryReader
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.config import load_config
 from refdesk.disk import DATABASE, close_to_others, explain, is_closed, is_open_to_others, make_folder, open_to_others
@@ -26,10 +25,13 @@ from refdesk.files.local import LocalFiles
 from refdesk.files.render import RenderCache, page_image
 from refdesk.index.local import LocalIndex
 from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
+from refdesk.library import LibraryReader
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.embed import make_embedder
-from refdesk.records import Damage, LibraryState
+from refdesk.providers.reader import OnnxReader
+from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.cache import SqlCache
@@ -40,6 +42,7 @@ from refdesk.store.jobs import SqlJobs, clear_copy, is_anyone_at_work
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.maintenance import Maintenance, Report, damaged_originals, damaged_uploads
 from refdesk.store.settings import SqlSettings
+from refdesk.store.tables import SqlTables
 from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 
@@ -70,6 +73,7 @@ class Refdesk(CallerDesk):
         stored = SqlSettings(self._reads, base, gone)
         current: Callable[[], Settings] = lambda: self._current(stored, own)  # noqa: E731
         self._documents = documents = SqlDocuments(engine)
+        tables = SqlTables(documents)
         self.files, self.jobs = files, SqlJobs(self._reads)
         if (self.folder / "uploads").is_dir() and not is_closed(self.folder):
             with backups.writer_lock(self.folder):
@@ -78,7 +82,7 @@ class Refdesk(CallerDesk):
         index = LocalIndex(self.folder / "index", documents, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, index, embedder, self.reindex)
+        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
         models = ModelDirectory(config)
         cache = SqlCache(self._reads, self._background, current)
         answers = SqlAnswers(engine, self._background, current)
@@ -87,13 +91,14 @@ class Refdesk(CallerDesk):
             config=config,
             documents=documents,
             chunks=documents,
+            tables=tables,
             writer=writer,
             index=index,
             files=files,
             render=partial(page_image, files, RenderCache(files.renders)),
             embedder=embedder,
             reader=reader,
-            asking=Asking(reader, embedder, models.of, models.reranker, cache, conversations, answers),
+            asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,
@@ -279,7 +284,16 @@ class Refdesk(CallerDesk):
     # looking after it
 
     def reindex(self, report: Report = lambda done, total: None) -> int:
-        """Builds all search indexes anew from SQL; with a new embedder, the vectors too."""
+        """Builds all search indexes anew from SQL; with a new embedder, the vectors too.
+
+        Of documents that were added before their tables were kept, these are read out of what is kept of them.
+        """
+        if not self.state().has_tables:
+            ready = self._documents.documents(status="ready")
+            for number, document in enumerate(ready, 1):
+                pages, chunks = self._documents.pages(document.id), self._documents.chunks_of(document.id)
+                found = kept_tables("".join(page.text for page in pages), [one.page for one in pages], chunks)
+                self._writer.put_tables({document.id: found}, is_all=number == len(ready))
         return self._maintenance.rebuild(self.parts.embedder, report)
 
     def on_wait(self, tell: Callable[[], None]) -> None:

@@ -12,12 +12,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Answer, Query, Spent, Turn, Usage
-from refdesk.errors import ProviderError, RefdeskError
+from refdesk.answer import Query, Turn, Usage
+from refdesk.errors import ProviderError
 from refdesk.records import LibraryState, Older
-from refdesk.settings import Settings
-from refdesk.trace import Trace
-from refdesk.types import Chunk, Document, Hit, Method, Scope
+from refdesk.types import Chunk, Hit, Reading, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
 
@@ -89,61 +87,6 @@ class Index(Protocol):
 # asking
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """Where a document first says something: a chunk, and the place of the sentence in it."""
-
-    document: Document
-    chunk: Chunk
-    sentence: int
-
-
-class Library(Protocol):
-    """What asking reads of the library. All of it is quick and blocking; nothing is written."""
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Of its documents, the most frequent first."""
-
-    @property
-    def chunk_count(self) -> int: ...
-
-    def generation(self) -> int:
-        """The version of the corpus: another number after every change."""
-
-    def search(
-        self, text: str, vector: NDArray[np.float32], k: int, method: Method, scope: Scope, settings: Settings
-    ) -> list[Hit]:
-        """The k best chunks in scope, best first, each with both true scores; a damaged index is healed on the way."""
-
-    def documents(self, scope: Scope) -> tuple[Document, ...]:
-        """The ready documents in scope; kept until the library changes."""
-
-    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
-        """By the id of each of these, the chunks of its document around it, itself left out, in the document's order.
-
-        All of them in one read.
-        """
-
-    def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
-        """One row per sentence of each chunk: unit vectors scaled by 127."""
-
-    def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
-        """In how many chunks each term (a stem) stands."""
-
-    def similar_words(self, word: str, distance: int, scope: Scope) -> list[tuple[str, int]]:
-        """Words of the documents in scope within this edit distance, with in how many chunks each stands.
-
-        A word outside the scope is never named.
-        """
-
-    def mentions(self, phrase: str, scope: Scope, most: int) -> list[Mention]:
-        """Of each document in scope the first sentence that holds these words in a row; in the order they were added.
-
-        No more than `most` documents.
-        """
-
-
 class Reranker(Protocol):
     """Orders hits by how well they answer; gives the same hits with `score` replaced, best first."""
 
@@ -157,6 +100,25 @@ class Reranker(Protocol):
         sentence_vectors: Mapping[int, NDArray[np.int8]],
         idf: Mapping[str, float],
     ) -> list[Hit]: ...
+
+
+class Reader(Protocol):
+    """Reads a question and one chunk together."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, question: str, chunk: Chunk) -> Reading | None:
+        """What the chunk says to the question; None where it cannot tell."""
+
+
+class NoReader:
+    """The `Reader` of a library that does without: sentences are chosen by their vectors and words."""
+
+    name = "none"
+
+    def read(self, question: str, chunk: Chunk) -> None:
+        """It cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,23 +233,3 @@ class Conversations(Protocol):
 
     def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None:
         """`until` is that of the `Older` which the summary was made of."""
-
-
-# What does answering a question need? The ports and settings that the flow is handed.
-
-
-@dataclass(frozen=True, slots=True)
-class AskPorts:
-    """Everything a question is answered with; `settings` are those of this one question."""
-
-    library: Library
-    embedder: Embedder
-    reranker: Reranker
-    models: Models
-    cache: Cache
-    conversations: Conversations
-    settings: Settings
-    record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
-    record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none
-    notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used
-    spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking

@@ -1,4 +1,4 @@
-"""What is kept, and handed out again: keys, conversations, answers, the state of a library. Values without any work."""
+"""What is kept, and handed out again: keys and callers, conversations, answers, the state of a library. Pure values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from refdesk.answer import Role, Turn
-from refdesk.types import Access, Geometry, Page
+from refdesk.cells import StoredCell
+from refdesk.errors import AccessDenied
+from refdesk.types import EVERYTHING, Access, Box, Geometry, Page, Seen
 
 
 class Record:
@@ -33,6 +35,7 @@ class LibraryState:
     space: str = ""  # the embedding model whose vectors are in use
     lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
     folded: int = 0  # the last chunk whose terms it holds; those of later ones are read from the store
+    has_tables: bool = True  # not so where documents were added before their tables were kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,18 @@ class PageText:
     page: Page
     text: str
     words: Geometry | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCell:
+    """A cell of a table with its page, and its boxes there: one for each line; none for formats without pages."""
+
+    cell: StoredCell
+    page: int
+    boxes: tuple[Box, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.cell._asdict() | {"page": self.page, "boxes": [box.to_dict() for box in self.boxes]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +106,103 @@ class NewText:
     format: str = "text"
 
 
-# who may come in
+# who may come in, and do what
 
 
 @dataclass(frozen=True, slots=True)
 class Key(Record):
-    """A key without its secret; `collections` None is every one."""
+    """A key without its secret."""
 
     id: str
     name: str
-    role: str
-    collections: tuple[str, ...] | None
+    role: KeyRole
+    collections: tuple[str, ...] | None  # None: every one
     created_at: str
     last_used: str = ""
 
     @property
     def is_owner(self) -> bool:
-        """Whether it may change keys and settings: an admin of every collection (access.py)."""
+        """Whether it may change keys and settings: an admin of every collection (see `Caller`)."""
         return self.role == "admin" and self.collections is None
+
+
+KeyRole = Literal["reader", "editor", "admin"]
+Reading = Literal["search", "ask", "read", "feedback"]
+Editing = Literal["add", "rename", "move", "delete", "retry"]
+Managing = Literal["traces", "analytics", "settings", "keys", "clear_cache"]
+Action = Reading | Editing | Managing
+ROLES: tuple[KeyRole, ...] = get_args(KeyRole)  # each may do what those before it may
+
+SAYING: dict[Action, str] = {
+    "search": "search",
+    "ask": "ask questions",
+    "read": "read documents",
+    "feedback": "judge answers",
+    "add": "add documents",
+    "rename": "rename documents",
+    "move": "move documents",
+    "delete": "delete documents",
+    "retry": "try documents again",
+    "traces": "see everyone's questions",
+    "analytics": "see everyone's figures",
+    "settings": "change settings",
+    "keys": "see or change keys",
+    "clear_cache": "clear the cache",
+}
+# They reach every collection (a key for another one, a setting that sends passages elsewhere), so whoever does them
+# must be allowed every collection.
+WHOLE: frozenset[Action] = frozenset(("settings", "keys", "clear_cache"))
+
+
+def needed(action: Action) -> KeyRole:
+    """The least of the roles that may do it."""
+    if action in get_args(Reading):
+        return "reader"
+    return "editor" if action in get_args(Editing) else "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: a key, or whoever sits at the machine (id ""). `collections` None is every one.
+
+    >>> Caller("k1", "Anna", "editor", ("finance",)).may("add", "finance/2024")
+    True
+    """
+
+    id: str
+    name: str
+    role: KeyRole
+    collections: tuple[str, ...] | None = None
+
+    @property
+    def access(self) -> Seen:
+        """The collections that are read for this caller."""
+        return EVERYTHING if self.collections is None else self.collections
+
+    @property
+    def owner(self) -> str | None:
+        """Whose answers, traces and figures are seen: the caller's own; None is everyone's."""
+        return None if self.may("traces") else self.id
+
+    def may(self, action: Action, collection: str | None = None) -> bool:
+        """Whether the role allows it, and the collections do where it is about one."""
+        if ROLES.index(self.role) < ROLES.index(needed(action)):
+            return False
+        if self.collections is None:
+            return True
+        return action not in WHOLE and (collection is None or lies_within(collection, self.collections))
+
+    def require(self, action: Action, collection: str | None = None) -> None:
+        if self.may(action, collection):
+            return
+        if not self.may(action):
+            limited = self.role == "admin"  # so it is the collections that forbid it
+            kind = "an admin of some collections" if limited else f"a{'n' * (self.role == 'editor')} {self.role}"
+            raise AccessDenied(f"{kind} may not {SAYING[action]}")
+        raise AccessDenied(f"this key may not {SAYING[action]} in '{collection}'")
+
+
+LOCAL = Caller("", "local", "admin")
 
 
 # what was asked and answered
@@ -144,7 +238,7 @@ class Older:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion(Record):
-    """One question that was asked, without its answer: a line in a list."""
+    """A question without its answer."""
 
     id: str
     question: str
@@ -181,7 +275,7 @@ class Feedback(Record):
 
     answer_id: str
     owner: str
-    verdict: str
+    verdict: Judgement
     correction: str
     created_at: str
 

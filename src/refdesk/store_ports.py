@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Spent
+from refdesk.cells import MOST_CELLS, Column, StoredTable
 from refdesk.errors import UsageError
 from refdesk.ports import Conversations, Embedded, Index
 from refdesk.records import (
     AskedQuestion,
+    Caller,
     Conversation,
     Feedback,
     Key,
+    KeyRole,
     LexicalEntry,
     LibraryState,
     Measured,
@@ -140,6 +143,25 @@ class ChunkStore(Protocol):
         """The hashes of the originals and figures of ready documents, each with what to call it."""
 
 
+class TableStore(Protocol):
+    """Reads the tables of visible documents; without their cells, unless these are asked for."""
+
+    def of_document(self, document_id: str) -> list[StoredTable]:
+        """In the document's order."""
+
+    def between(self, places: Sequence[tuple[str, int, int]]) -> list[StoredTable]:
+        """Those of which some part lies in one of these ranges of a document's text, in no order."""
+
+    def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
+        """The same tables with their cells, but for those that have more than `most`."""
+
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
+        """These columns of a table, however large it is; nothing of a table that is gone.
+
+        Where their cells stand in the text is read when it is asked for: it is most of what is kept of a number.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
     """A document with its vectors, ready to be stored; `original` is the file it was read from, None for a text.
@@ -202,6 +224,9 @@ class LibraryWriter(Protocol):
 
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         """Vectors of another embedding model beside those in use."""
+
+    def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
+        """Other tables for documents, by their ids; `is_all`: no document is left whose tables are missing."""
 
     def begin_epoch(self) -> None:
         """Forgets the list of dropped chunks: indexes are written without them."""
@@ -335,33 +360,20 @@ class AnswerStore(Protocol):
         """Volume, waiting, cache, cost, abstentions and accuracy of the last days."""
 
 
-class Judge(Protocol):
-    """Who gives feedback; a `Caller` is one."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def owner(self) -> str | None: ...
-
-    @property
-    def access(self) -> Access: ...
-
-
 class FeedbackStore(Protocol):
     """Was the answer right? What those who asked said of it; one word for each of them and answer."""
 
-    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
+    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Caller) -> Feedback:
         """Says of an answer that the caller may see whether it was right; a later word replaces the one before."""
 
-    def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
+    def of(self, answer_id: str, *, caller: Caller | None = None) -> list[Feedback]:
         """What was said of an answer, the last word first; who does not see everyone's answers sees only his own."""
 
 
 class KeyStore(Protocol):
     """The keys of a library; what one process adds, changes or revokes is so in all of them at once."""
 
-    def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
+    def add(self, name: str, role: KeyRole, collections: Sequence[str] | None) -> tuple[Key, str]:
         """A new key and its secret, which nobody can see again."""
 
     def list(self) -> list[Key]:
@@ -372,7 +384,7 @@ class KeyStore(Protocol):
         name_or_id: str,
         *,
         name: str | None = None,
-        role: str | None = None,
+        role: KeyRole | None = None,
         collections: Sequence[str] | None = None,
         every_collection: bool = False,
         keep_owner: bool = False,

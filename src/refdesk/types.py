@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.cells import StoredTable
+
 # Where do these characters stand on the page? Boxes in per cent of the page as displayed, origin top left.
 
 
@@ -299,6 +301,7 @@ class Prepared:
     geometry: Geometry | None = None
     figures: Mapping[str, bytes] = field(default_factory=dict)  # content hash -> PNG
     children: tuple[Attachment, ...] = ()
+    tables: tuple[StoredTable, ...] = ()
 
 
 Outcome = Literal["added", "replaced", "unchanged", "removed", "skipped", "failed"]
@@ -433,6 +436,24 @@ class Scope:
     @property
     def is_open(self) -> bool:
         return self == Scope()
+
+
+class FoundSpan(NamedTuple):
+    """Characters `start..end` of a chunk may be what is asked for; `score` is a logit."""
+
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader found in one chunk for one question; `relevant`, `answered` and the scores are logits."""
+
+    relevant: float  # is it about what is asked?
+    answered: float  # does it say what is asked?
+    spans: tuple[FoundSpan | None, ...]  # one for each sentence; None for one that was not read
+    tokens: int  # that were read, those of the question included
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from refdesk.ingest.worker import Preparer, run
 from refdesk.ingest.workers import Setup
 from refdesk.providers.embed import make_embedder
-from refdesk.providers.ocr import load_ocr
+from refdesk.providers.extras import load_ocr
 
 
 def make_preparer(setup: Setup) -> Preparer:

@@ -14,13 +14,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.terms import DATE_PATTERN, QUERY_STOP_WORDS, When, read_date
+from refdesk.library import GENERIC, match_names
+from refdesk.terms import DATE_PATTERN, QUERY_STOP_WORDS, When, document_period, period_of, read_date, spaced
 from refdesk.text import ASSETS, STOP_WORDS, patterns
+from refdesk.types import Document
 
 FILE = ASSETS / "catalogue.npz"
 LONGEST = 30  # words; a longer one tells a story before it asks
@@ -134,6 +137,61 @@ def subjects(text: str, kind: str, left_out: Sequence[tuple[int, int]] = ()) -> 
             found.append(match.span())
         gap = 0
     return [text[start:end] for start, end in found]
+
+
+# --- which documents does it name? ------------------------------------------------------------------------------------
+
+
+def named_documents(subject: str, documents: Sequence[Document]) -> list[Document]:
+    """Documents whose names or titles hold all that the stretch says; none when a word of it is in no name.
+
+    `Amazon 10-K of 2019` leaves AMAZON_2019_10K.pdf of Amazon's filings; `Walmart 10-K` leaves none, though other
+    filings are called 10-K too.
+    """
+    asked = [word for word in tokens(subject) if word not in QUERY_STOP_WORDS]
+    labels = {one.id: _label(one) for one in documents}
+    strong = match_names(subject, documents, long=1)
+    likely = [one for one in documents if one.id in strong] or list(documents)
+    held = frozenset().union(*(labels[one.id] for one in likely))
+    parts, told = _parts(asked, held)
+    for place, word in enumerate(asked):
+        if place in told or word in GENERIC or period_of(word):
+            continue
+        if not strong or not match_names(word.upper(), documents, long=1).keys() & strong.keys():  # JNJ
+            return []
+    if not strong and not parts:
+        return []
+    for part in parts:
+        if strong and match_names(part.upper(), documents, long=1):
+            continue  # it is what they were found by; files of one name lend each other their titles
+        likely = [one for one in likely if part in labels[one.id]] or likely
+    if period_of(subject):
+        likely = [one for one in likely if _agrees(one, subject)] or likely
+    return likely
+
+
+def _parts(asked: Sequence[str], held: frozenset[str]) -> tuple[list[str], set[int]]:
+    """Words, or up to three written together (`10-K`, `Best Buy`), that names hold, and the places they cover."""
+    found: list[str] = []
+    covered: set[int] = set()
+    for length in (3, 2, 1):
+        for start in range(len(asked) - length + 1):
+            joined, places = "".join(asked[start : start + length]), set(range(start, start + length))
+            if joined in held and not places & covered:
+                found.append(joined)
+                covered |= places
+    return found, covered
+
+
+def _agrees(document: Document, subject: str) -> bool:
+    own, wanted = document_period(document.name, document.title, document.date), period_of(subject)
+    has_year = not wanted.years or bool(own.years & wanted.years)
+    return has_year and (not wanted.quarters or bool(own.quarters & wanted.quarters))
+
+
+def _label(document: Document) -> frozenset[str]:
+    found = [tokens(spaced(document.name)), tokens(document.title)]
+    return frozenset(part for own in found for part in (*own, *map("".join, pairwise(own))))
 
 
 # --- which days are meant? -------------------------------------------------------------------------------------------

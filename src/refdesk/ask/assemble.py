@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Context, Passage, Plan, Query, Retrieved
 from refdesk.ask.citations import joined_text, may_join, render, stands_alone
 from refdesk.ask.plan import Budget, system_message
-from refdesk.ports import Library
+from refdesk.library import LibraryReader
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens
@@ -41,7 +41,7 @@ def assemble(
     query: Query,
     plan: Plan,
     retrieved: Retrieved,
-    library: Library,
+    library: LibraryReader,
     budget: Budget,
     settings: Settings,
     max_context_chars: int | None = None,
@@ -69,7 +69,7 @@ def joined_later(retrieved: Retrieved, context: Context) -> list[int]:
     return [chunk.id for passage in context.passages for chunk in passage.chunks if chunk.id not in known]
 
 
-def with_neighbours(retrieved: Retrieved, context: Context, library: Library) -> Retrieved:
+def with_neighbours(retrieved: Retrieved, context: Context, library: LibraryReader) -> Retrieved:
     """What was retrieved, with the sentence vectors of the chunks that were joined: they may be quoted too."""
     known = retrieved.sentence_vectors
     joined = joined_later(retrieved, context)
@@ -133,7 +133,7 @@ def _insert(run: list[Chunk], chunk: Chunk) -> None:
         run.sort(key=lambda one: one.sequence)
 
 
-def _around(retrieved: Retrieved, library: Library, reach: int) -> Mapping[int, Sequence[Chunk]]:
+def _around(retrieved: Retrieved, library: LibraryReader, reach: int) -> Mapping[int, Sequence[Chunk]]:
     """The neighbours of the hits that may be joined; read here where retrieving has not done so."""
     growing = [hit.chunk for hit in retrieved.hits if not stands_alone(hit.chunk)] if reach else []
     missing = [chunk for chunk in growing if chunk.id not in retrieved.neighbours]

@@ -14,7 +14,6 @@ import datetime
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
 from refdesk.ask.about_library import (
@@ -23,25 +22,26 @@ from refdesk.ask.about_library import (
     file_names,
     language_name,
     language_of,
+    named_documents,
     subjects,
-    tokens,
 )
 from refdesk.ask.attest import origin_of
-from refdesk.ask.library import GENERIC, match_names
-from refdesk.ports import Library, Mention
-from refdesk.terms import QUERY_STOP_WORDS, document_period, period_of, spaced
-from refdesk.types import Document, Range, Scope
+from refdesk.library import LibraryReader
+from refdesk.terms import QUERY_STOP_WORDS, document_period, period_of, query_terms, spaced, terms, terms_of_each, words
+from refdesk.types import Chunk, Document, Range, Scope
 
 LISTED = 50  # names of documents in an answer
 EXTREMES = 5  # documents that are named when one is asked for: the first and those next to it
 COUNTED = 1000  # documents that are looked through for a word
 LONGEST_PHRASE = 10  # words
+LONGEST_ENDING = 2  # letters by which two forms of a word that is mentioned may differ
+READ_AT_ONCE = 16  # chunks; most hold the word, and then the rest of their document is passed over
 READ = "read from the library's list of documents"
 EMPTY = "There are no documents yet. Add some, then ask about them."
 
 
 def answer_from_catalogue(
-    answer: Answer, kind: str, text: str, scope: Scope, library: Library, today: datetime.date | None = None
+    answer: Answer, kind: str, text: str, scope: Scope, library: LibraryReader, today: datetime.date | None = None
 ) -> Answer | None:
     """The answer to a question of this kind; None where the list does not know, and documents may."""
     documents = library.documents(scope)
@@ -125,63 +125,13 @@ def _told_apart(subject: str, documents: Sequence[Document]) -> tuple[list[Docum
         return own, f"in the collection {own[0].collection}"
     if own := [one for one in documents if one.format and said.removesuffix("s") == one.format.lower()]:
         return own, f"of the format {own[0].format}"
-    return _named(subject, documents), ""
-
-
-def _named(subject: str, documents: Sequence[Document]) -> list[Document]:
-    """Documents whose names or titles hold all that the stretch says; none when a word of it is in no name.
-
-    `Amazon 10-K of 2019` leaves AMAZON_2019_10K.pdf of Amazon's filings; `Walmart 10-K` leaves none, though other
-    filings are called 10-K too.
-    """
-    words = [word for word in tokens(subject) if word not in QUERY_STOP_WORDS]
-    labels = {one.id: _label(one) for one in documents}
-    strong = match_names(subject, documents, long=1)
-    likely = [one for one in documents if one.id in strong] or list(documents)
-    held = frozenset().union(*(labels[one.id] for one in likely))
-    parts, told = _parts(words, held)
-    for place, word in enumerate(words):
-        if place in told or word in GENERIC or period_of(word):
-            continue
-        if not strong or not match_names(word.upper(), documents, long=1).keys() & strong.keys():  # JNJ
-            return []
-    if not strong and not parts:
-        return []
-    for part in parts:
-        likely = [one for one in likely if part in labels[one.id]] or likely
-    if period_of(subject):
-        likely = [one for one in likely if _agrees(one, subject)] or likely
-    return likely
-
-
-def _parts(words: Sequence[str], held: frozenset[str]) -> tuple[list[str], set[int]]:
-    """Words, or up to three written together (`10-K`, `Best Buy`), that names hold, and the places they cover."""
-    found: list[str] = []
-    covered: set[int] = set()
-    for length in (3, 2, 1):
-        for start in range(len(words) - length + 1):
-            joined, places = "".join(words[start : start + length]), set(range(start, start + length))
-            if joined in held and not places & covered:
-                found.append(joined)
-                covered |= places
-    return found, covered
-
-
-def _agrees(document: Document, subject: str) -> bool:
-    own, wanted = document_period(document.name, document.title, document.date), period_of(subject)
-    has_year = not wanted.years or bool(own.years & wanted.years)
-    return has_year and (not wanted.quarters or bool(own.quarters & wanted.quarters))
-
-
-def _label(document: Document) -> frozenset[str]:
-    found = [tokens(spaced(document.name)), tokens(document.title)]
-    return frozenset(part for words in found for part in (*words, *map("".join, pairwise(words))))
+    return named_documents(subject, documents), ""
 
 
 # --- which documents? ------------------------------------------------------------------------------------------------
 
 
-def _listed(answer: Answer, asked: Asked, scope: Scope, library: Library) -> Answer | None:
+def _listed(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader) -> Answer | None:
     if asked.topics and not asked.names:
         return _mentions(answer, asked, scope, library)
     found = sorted(asked.chosen, key=lambda one: one.name)
@@ -192,7 +142,7 @@ def _listed(answer: Answer, asked: Asked, scope: Scope, library: Library) -> Ans
     return _with_names(answer, count, found)
 
 
-def _mentions(answer: Answer, asked: Asked, scope: Scope, library: Library) -> Answer | None:
+def _mentions(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader) -> Answer | None:
     """The documents that hold the words in a row, each with the first sentence that does."""
     if not asked.topics:
         return None
@@ -212,16 +162,57 @@ def _mentions(answer: Answer, asked: Asked, scope: Scope, library: Library) -> A
     return _with_places(answer, told, found)
 
 
-def _first_places(topic: str, scope: Scope, library: Library) -> tuple[str, list[Mention]]:
+def _first_places(topic: str, scope: Scope, library: LibraryReader) -> tuple[str, list[Mention]]:
     """The longest run of the topic's words that documents hold, and where; what comes first in a question may still
     belong to how it is asked ("bring up tariffs")."""
-    words = topic.split()[:LONGEST_PHRASE]
-    for length in range(len(words), 0, -1):
-        for start in range(len(words) - length, -1, -1):
-            phrase = " ".join(words[start : start + length]).strip(".,;:?!()")
-            if phrase and subjects(phrase, "mention") and (found := library.mentions(phrase, scope, COUNTED)):
+    typed = topic.split()[:LONGEST_PHRASE]
+    for length in range(len(typed), 0, -1):
+        for start in range(len(typed) - length, -1, -1):
+            phrase = " ".join(typed[start : start + length]).strip(".,;:?!()")
+            if words(phrase) and subjects(phrase, "mention") and (found := mentions(phrase, scope, library)):
                 return phrase, found
     return topic, []
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Where a document first says something: a chunk, and the place of the sentence in it."""
+
+    document: Document
+    chunk: Chunk
+    sentence: int
+
+
+def mentions(phrase: str, scope: Scope, library: LibraryReader, most: int = COUNTED) -> list[Mention]:
+    """Of each document in scope the first sentence that holds these words in a row; in the order they were added."""
+    languages = library.languages or ("en",)
+    content = [word for word in dict.fromkeys(words(phrase)) if word not in QUERY_STOP_WORDS] or words(phrase)
+    waiting = sorted(set.intersection(*(library.holding(query_terms(word, languages), scope) for word in content)))
+    found: dict[str, Mention] = {}
+    while waiting and len(found) < most:
+        rows, waiting, read = library.chunks(waiting[:READ_AT_ONCE]), waiting[READ_AT_ONCE:], 0
+        for chunk_id, (chunk, document) in sorted(rows.items()):
+            if document.id in found:
+                continue
+            if (place := _sentence_with(phrase, chunk, document.language or "en")) is not None:
+                found[document.id] = Mention(document, chunk, place)
+                # A document's chunks were written in a row: the others of this one need not be read.
+                read = chunk_id + document.chunk_count - 1 - chunk.sequence
+        waiting = [chunk_id for chunk_id in waiting if chunk_id > read]
+    return list(found.values())[:most]
+
+
+def _sentence_with(phrase: str, chunk: Chunk, language: str) -> int | None:
+    """The place of the first sentence that holds these words in a row; "tariff" is "tariffs", "moor" not "mooring"."""
+    wanted, typed = terms(phrase, language), words(phrase)
+    texts = [chunk.text[one.start : one.end] for one in chunk.sentences]
+    for place, own in enumerate(terms_of_each(texts, language)):
+        for at in [at for at, term in enumerate(own) if term == wanted[0]]:
+            if own[at : at + len(wanted)] == wanted:
+                held = words(texts[place])[at : at + len(wanted)]
+                if all(abs(len(a) - len(b)) <= LONGEST_ENDING for a, b in zip(held, typed, strict=False)):
+                    return place
+    return None
 
 
 def _added(answer: Answer, asked: Asked) -> Answer | None:

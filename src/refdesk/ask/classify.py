@@ -212,8 +212,6 @@ def classify(text: str, vector: Any, examples: Examples | None, unknown: int) ->
         return Classification("conversational", complexity="simple", why=f"small talk: {group}")
     asked = without_greeting(text)
     closest = examples.closest(vector) if examples is not None and vector is not None else {}
-    if examples is not None and closest and (catalogue := _catalogue(asked, vector, examples, closest)):
-        return Classification(complexity="simple", why="asks for the list of documents", catalogue=catalogue)
     if _ERRANDS["act"].search(asked):
         return Classification("out_of_scope", complexity="simple", why="an errand")
     if unknown and _ERRANDS["live"].search(asked):
@@ -222,6 +220,8 @@ def classify(text: str, vector: Any, examples: Examples | None, unknown: int) ->
         )
     if closest and (away := _away_from_documents(asked, closest, unknown)):
         return Classification(away, complexity="simple", why="nearest examples", sure=False)
+    if examples is not None and closest and (catalogue := _catalogue(asked, vector, examples, closest)):
+        return Classification(complexity="simple", why="asks for the list of documents", catalogue=catalogue)
     parts = sides(asked)
     intent, why, sure = _intent(asked, parts, vector, examples, closest)
     reading = Classification(intent=intent, parts=parts if intent == "comparison" else (), why=why, sure=sure)

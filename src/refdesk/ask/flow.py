@@ -22,16 +22,27 @@ from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
-from refdesk.ask.judge import begin, candidates, conclude, doubted, judge, previews, refuse, say
-from refdesk.ask.keep import BESIDE, Keeper, Streamed, keep_stopped
-from refdesk.ask.library import LibraryReader
+from refdesk.ask.judge import (
+    Relevance,
+    begin,
+    candidates,
+    conclude,
+    doubted,
+    judge,
+    previews,
+    refuse,
+    say,
+)
+from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.table_answer import SHOWN, TablePlan, figure_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
-from refdesk.ports import AskPorts, Cache, Embedder, Models, Reranker
+from refdesk.library import LibraryReader
+from refdesk.ports import Cache, Embedder, Models, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
@@ -85,10 +96,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         for event in known:
             yield event
         return
-    listed: Answer | None = None
-    if question.mode != "general" and query.catalogue:
-        asked = (answer, query.catalogue, query.standalone, question.scope, library)
-        listed = await run(trace, "catalogue", answer_from_catalogue, *asked)
+    listed = await _from_catalogue(question, query, answer, desk, trace)
     if question.mode == "general" or query.route != "needs_retrieval" or listed is not None:
         async with aclosing(_without_search(question, query, listed or answer, desk, keeper, trace)) as events:
             async for event in events:
@@ -100,10 +108,16 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     with trace.stage("retrieve", **plan.sizes) as stage:
         ports = (library, desk.embedder, desk.reranker)
-        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace)
+        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace, desk.reader)
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
+    if found := await _from_tables(query, retrieved, relevance, desk, trace):
+        answer = await in_thread(figure_answer, answer, plan, retrieved, found, library)
+        yield Sources(answer.citations)
+        yield Content(answer.content)
+        yield Done(await keeper.keep(answer, query))
+        return
     doubt = doubted(relevance, retrieved, settings)
     if doubt == "missing":
         answer = refuse(answer, plan, query, retrieved, relevance)
@@ -148,13 +162,39 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Done(await keeper.keep(answer, query))
 
 
+async def _from_tables(
+    query: Query, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
+) -> TablePlan | None:
+    """The cells that answer, where a table does. None for what is said of another thing than the one that is asked."""
+    if query.intent == "summary" or relevance.missing_names:
+        trace.skip("tables", "a summary" if query.intent == "summary" else "what the question names is not there")
+        return None
+    found = None
+    with trace.optional("tables", hits=len(retrieved.hits)) as stage:
+        found = await in_thread(read_tables, query, retrieved, desk.library)
+        stage.gave(chance=round(found.chance, 3) if found else 0.0)
+    return found if found is not None and found.chance >= SHOWN else None
+
+
+async def _from_catalogue(
+    question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace
+) -> Answer | None:
+    """What the list of documents answers; None where it is asked for nothing, or does not know."""
+    if question.mode == "general" or not query.catalogue:
+        return None
+    asked = (answer, query.catalogue, query.standalone, question.scope, desk.library)
+    return await run(trace, "catalogue", answer_from_catalogue, *asked)
+
+
 async def _without_search(
     question: Question, query: Query, answer: Answer, desk: AskPorts, keeper: Keeper, trace: Trace
 ) -> AsyncGenerator[Event, None]:
     """What no passage is read for: the mode `general`, small talk, errands, and what the list of documents answers."""
     if question.mode == "general":
         draft = Draft(NOTHING)
-        async with aclosing(general(draft, query, keeper.turns, desk, trace)) as events:
+        async with aclosing(
+            general(draft, query, keeper.turns, desk.models, desk.notes, desk.settings, trace)
+        ) as events:
             async for event in events:
                 yield event
         answer = unproved(answer, draft)
@@ -218,6 +258,7 @@ class Asking:
         embedder: Embedder,
         models: Callable[[Settings], Models],
         reranker: Callable[[Settings], Reranker | None],
+        passage_reader: Reader,
         cache: Cache,
         conversations: ConversationStore,
         answers: AnswerStore,
@@ -226,6 +267,7 @@ class Asking:
         self._embedder = embedder
         self._models = models
         self._reranker = reranker
+        self.passage_reader = passage_reader
         self._sentences = SentenceReranker()
         self.cache = cache
         self.conversations = conversations
@@ -272,6 +314,7 @@ class Asking:
             settings=settings,
             record=record,
             record_failure=record_failure,
+            reader=self.passage_reader,
             spent=self.answers.spent,
         )
 

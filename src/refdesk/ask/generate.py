@@ -21,7 +21,7 @@ from refdesk.errors import (
 )
 from refdesk.events import Event
 from refdesk.models import model_info
-from refdesk.ports import LLM, AskPorts, Models, Piece, Request
+from refdesk.ports import LLM, Models, Piece, Request
 from refdesk.prompts import GENERAL_SYSTEM, NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread
@@ -217,18 +217,24 @@ REASON = "no documents were searched: nothing here is proved"
 
 
 async def general(
-    draft: Draft, query: Query, turns: tuple[Turn, ...], desk: AskPorts, trace: Trace
+    draft: Draft,
+    query: Query,
+    turns: tuple[Turn, ...],
+    models: Models,
+    notes: Sequence[str],
+    settings: Settings,
+    trace: Trace,
 ) -> AsyncGenerator[Event, None]:
     """Streams a model's own words into the draft; nobody can stand in for the last model, so its failure is raised."""
-    llm = desk.models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+    llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
     if llm is None:
-        why = f": {desk.notes[0].rstrip('.')}" if desk.notes else ""
+        why = f": {notes[0].rstrip('.')}" if notes else ""
         raise UsageError(f"the mode 'general' needs a model{why}", hint="name one: REFDESK_LLM=provider:model")
     draft.model = llm.name
     info = model_info(llm.name)
-    budget = Budget.for_model(info, desk.settings)
+    budget = Budget.for_model(info, settings)
     messages = (*recent(turns, budget.history), Turn("user", query.standalone))
-    request = with_sampling(Request(GENERAL_SYSTEM, messages, budget.generation), info, desk.settings)
+    request = with_sampling(Request(GENERAL_SYSTEM, messages, budget.generation), info, settings)
     with trace.stage("generate", model=llm.name) as stage:
         try:
             async with aclosing(_streamed(llm, request, trace)) as pieces:

@@ -10,8 +10,8 @@ import hashlib
 import logging
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import orjson
@@ -23,16 +23,18 @@ from refdesk.answer import (
     Confidence,
     Query,
     Question,
+    Spent,
     Turn,
     Usage,
     decode_answer,
     encode_answer,
 )
 from refdesk.ask.paraphrase import same_question, threshold
-from refdesk.errors import LibraryError, ProviderError
+from refdesk.errors import LibraryError, ProviderError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources
+from refdesk.library import LibraryReader
 from refdesk.models import model_info
-from refdesk.ports import LLM, AskPorts, ModelRole, Request
+from refdesk.ports import LLM, Cache, Conversations, Embedder, ModelRole, Models, NoReader, Reader, Request, Reranker
 from refdesk.prompts import CONVERSATION_CLOSES, CONVERSATION_OPENS, SUMMARISE_CONVERSATION
 from refdesk.settings import Settings
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens, sentences
@@ -100,6 +102,24 @@ SUGGESTED = 3
 BESIDE = ("rewrite_model", "classify_model", "summarise")  # calls that no draft counts
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
+
+
+@dataclass(frozen=True, slots=True)
+class AskPorts:
+    """Everything a question is answered with; `settings` are those of this one question."""
+
+    library: LibraryReader
+    embedder: Embedder
+    reranker: Reranker
+    models: Models
+    cache: Cache
+    conversations: Conversations
+    settings: Settings
+    record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
+    record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none
+    notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used
+    reader: Reader = field(default_factory=NoReader)
+    spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking
 
 
 class Keeper:

@@ -1,9 +1,9 @@
 """How well does each sentence answer the question? Scores from stored vectors and words; no model is run. Pure.
 
 A sentence is scored by the cosine of its stored vector, by how much of the question's words it holds (weighted by their
-rarity, with part of the credit for words in its heading, title and neighbouring sentences), by whether it holds a thing
-of the kind asked for (answer_type.py), and by its passage. The weights are learned (assets/calibration.json): the score
-is a log-odds, so that two scores tell how much likelier one sentence is than the other.
+rarity, with part of the credit for words in its heading, title and neighbouring sentences) and by its passage; where a
+reader has read the passage, by what it found. The weights are learned (assets/calibration.json): the score is a
+log-odds, so that two scores tell how much likelier one sentence is than the other.
 
 The sentences of a chunk are taken apart once per question: reranking, judging and quoting share one `Evidence`.
 """
@@ -26,18 +26,14 @@ from refdesk.answer import Query
 from refdesk.ask.answer_type import (
     CELLS,
     STOP_TERMS,
-    AnswerType,
     SentenceWords,
-    answer_type,
-    holds,
-    measured_adjectives,
     read,
     read_all,
     table_header,
 )
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import ASSETS, word_list, word_set
-from refdesk.types import Chunk, Document
+from refdesk.types import Chunk, Document, FoundSpan, Reading
 
 Floats = NDArray[np.float32]
 Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passage)
@@ -59,11 +55,10 @@ TWINS = _DIGITS | {number: term for term, number in _DIGITS.items()}  # "five po
 
 CALIBRATION: Mapping[str, Any] = json.loads((ASSETS / "calibration.json").read_text(encoding="utf-8"))
 SENTENCE: Mapping[str, float] = CALIBRATION["sentence"]
+READ: Mapping[str, float] = CALIBRATION["read"]  # of sentences in passages of which some were read
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
-# Rows of tables beside sentences. Chosen on the even contexts of TAT-QA: the answer is then among the quotes for .944
-# of the questions to table and text and .779 of those to the table; learned with the others it is .889 and .765.
-ROWS = {"row": -2.5, "row_fit": 3.0, "label": 2.0}
+LABEL = 2.0  # for a row whose first cell names what a number is asked of, where nobody has read it
 NUMBER = 0.7  # chance from which a question is taken to ask for a number
 MISSING = 0.3  # a word that less of than this is held is missing
 
@@ -77,10 +72,9 @@ _OPENING = re.compile(r"[A-Z][a-z]+(?=\s+(?:[^A-Z]|I\b))")
 
 @dataclass(frozen=True, slots=True)
 class QuestionWords:
-    """The question, taken apart once: its content words, what it asks for, and its words as those of a sentence."""
+    """The question, taken apart once: its content words, and its words as those of a sentence."""
 
     words: tuple[str, ...]
-    answer_type: AnswerType
     sentence: SentenceWords
     named: frozenset[str]  # terms of its names and numbers; a first word alone ("Compare …") is no name
     metric: frozenset[str] = frozenset()  # terms that are left of it without names, numbers and frames
@@ -95,14 +89,14 @@ def question_words(text: str) -> QuestionWords:
     """What the question asks; all its words when it has stop words only."""
     found = words(text)
     content = [word for word in found if word not in QUERY_STOP_WORDS] or found
-    sentence, measured = read(text), measured_adjectives(text)
+    sentence = read(text)
     opening = _OPENING.match(text)
     named = sentence.names - frozenset(terms(opening.group())) if opening else sentence.names
     named |= sentence.numbers
-    metric = sentence.content - named - _FRAME_TERMS - frozenset(terms(" ".join(measured)))
+    metric = sentence.content - named - _FRAME_TERMS
     asked = tuple(dict.fromkeys(content))
-    framing = frozenset(word for word in asked if word in FRAME or word in measured or _HIRAGANA.search(word))
-    return QuestionWords(asked, answer_type(text), sentence, named, metric, framing)
+    framing = frozenset(word for word in asked if word in FRAME or _HIRAGANA.search(word))
+    return QuestionWords(asked, sentence, named, metric, framing)
 
 
 def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
@@ -275,9 +269,16 @@ class SentenceTable:
     """The sentences of placed chunks, one row each. A column is computed when it is first asked for."""
 
     def __init__(
-        self, query: Query, placed: Sequence[Placed], chunks: Sequence[ChunkSentences], weights: Floats
+        self,
+        query: Query,
+        placed: Sequence[Placed],
+        chunks: Sequence[ChunkSentences],
+        weights: Floats,
+        readings: Mapping[int, Reading] = {},
     ) -> None:
         self._query, self._placed, self._chunks = query, placed, chunks
+        self._readings = [readings.get(chunk.id) for _, chunk, _ in placed]
+        self.has_readings = any(self._readings)
         self._question = question_words(query.fullest)
         counts = [len(one.sentences) for one in chunks]
         self.weights = weights  # of the question's words, summing to 1
@@ -294,19 +295,6 @@ class SentenceTable:
     def proximity(self) -> Floats:
         found: Floats = np.concatenate([one.proximity for one in self._chunks] or [np.zeros(0, dtype=np.float32)])
         return found
-
-    @cached_property
-    def fit(self) -> Floats:
-        """How well it holds a thing of the kind asked for."""
-        return np.array([self.fit_of(row) for row in range(len(self.sentences))], dtype=np.float32)
-
-    def fit_of(self, row: int) -> float:
-        """Of the kind that is likely, where no word names it: the unit of a row's numbers stands in the head of its
-        table or above it.
-        """
-        is_number = self._query.number >= NUMBER and (bool(self.row[row]) or not self._question.answer_type)
-        kind: AnswerType = "number" if is_number else self._question.answer_type
-        return holds(kind, self.sentences[row], self._question.sentence)
 
     @cached_property
     def passage(self) -> Floats:
@@ -353,9 +341,31 @@ class SentenceTable:
         return np.array([is_row and label_match(self._question, one) for one, is_row in pairs], dtype=np.float32)
 
     @cached_property
-    def row_fit(self) -> Floats:
-        """`fit` for a row: its numbers are many, and few words of the question stand beside them."""
-        return self.row * self.fit
+    def spans(self) -> list[FoundSpan | None]:
+        """What of each sentence may be the answer; None where it was not read."""
+        return [
+            reading.spans[place] if (reading := self._readings[chunk]) is not None else None
+            for chunk, place in zip(self.chunk.tolist(), self.place, strict=True)
+        ]
+
+    @cached_property
+    def span(self) -> Floats:
+        return np.array([one.score if one else 0.0 for one in self.spans], dtype=np.float32)
+
+    @cached_property
+    def unread(self) -> Floats:
+        return np.array([one is None for one in self.spans], dtype=np.float32)
+
+    @cached_property
+    def answered(self) -> Floats:
+        """Whether its passage says what is asked; 0 where that was not read."""
+        found = np.array([one.answered if one else 0.0 for one in self._readings], dtype=np.float32)
+        return found[self.chunk] * (1.0 - self.unread)
+
+    @cached_property
+    def words(self) -> Floats:
+        """How well it answers by its words and its vector alone."""
+        return _weighted(self, SENTENCE)
 
 
 def tabulate(
@@ -364,13 +374,14 @@ def tabulate(
     vectors: Mapping[int, Any],
     idf: Mapping[str, float],
     documents: Mapping[str, Document] | None = None,
+    readings: Mapping[int, Reading] = {},
 ) -> SentenceTable:
-    """The features of every sentence; `documents` are those of the chunks, by id."""
+    """The features of every sentence; `documents` are those of the chunks, by id, and so are `readings`."""
     evidence = vectors if isinstance(vectors, Evidence) else Evidence(vectors)
     documents = documents or {}
     chunks = evidence.chunks(query, [chunk for _, chunk, _ in placed], documents)
     languages = {document.language or "en" for document in documents.values()}
-    return SentenceTable(query, placed, chunks, _weights(question_words(query.fullest), languages, idf))
+    return SentenceTable(query, placed, chunks, _weights(question_words(query.fullest), languages, idf), readings)
 
 
 def _weights(question: QuestionWords, languages: Iterable[str], idf: Mapping[str, float]) -> Floats:
@@ -432,9 +443,9 @@ class ScoredSentence:
     text: str
     score: float  # log-odds
     share: float = 0.0  # of all sentences' chances to be the one that answers
-    fit: float = 0.0  # holds a thing of the kind asked for
     unnamed: float = 0.0  # weight of the question's names and numbers that its passage does not hold
     support: float = 0.0  # how well its whole passage fits: its nearest sentence and the words that it holds
+    span: FoundSpan | None = None  # what of it may be the answer; None where it was not read
 
 
 def score_sentences(
@@ -443,15 +454,16 @@ def score_sentences(
     vectors: Mapping[int, Any],
     idf: Mapping[str, float],
     documents: Mapping[str, Document] | None = None,
+    readings: Mapping[int, Reading] = {},
 ) -> list[ScoredSentence]:
     """Every sentence with its scores, best first; `documents` are those of the chunks, by id."""
-    table = tabulate(query, placed, vectors, idf, documents)
+    table = tabulate(query, placed, vectors, idf, documents, readings)
     scores = score(table)
     shares = np.exp(scores - scores.max()) if len(scores) else scores
     shares = shares / max(float(shares.sum()), 1e-9)
     support = table.passage_cosine + table.passage_coverage
-    columns = (scores, shares, table.fit, table.unnamed, support)
-    rows = zip(table.chunk.tolist(), table.place, table.sentences, *(one.tolist() for one in columns), strict=True)
+    columns = [one.tolist() for one in (scores, shares, table.unnamed, support)]
+    rows = zip(table.chunk.tolist(), table.place, table.sentences, *columns, table.spans, strict=True)
     found = [
         ScoredSentence(placed[place][0], placed[place][1], sentence, words.text, *features)
         for place, sentence, words, *features in rows
@@ -461,8 +473,12 @@ def score_sentences(
 
 def score(table: SentenceTable) -> Floats:
     """One figure per sentence: the log-odds of being the one that answers, up to a constant of the question."""
+    return _weighted(table, READ) if table.has_readings else table.words + np.float32(LABEL) * table.label
+
+
+def _weighted(table: SentenceTable, weights: Mapping[str, float]) -> Floats:
     found: Floats = sum(
-        (np.float32(weight) * getattr(table, name) for name, weight in {**SENTENCE, **ROWS}.items()),
+        (np.float32(weight) * getattr(table, name) for name, weight in weights.items()),
         np.zeros(len(table.cosine), dtype=np.float32),
     )
     return found

@@ -35,8 +35,9 @@ from refdesk.ask.classify import (
     kind,
 )
 from refdesk.ask.followup import Rewrite, stand_alone
+from refdesk.library import LibraryReader
 from refdesk.models import model_info
-from refdesk.ports import LLM, Embedder, Library, Request
+from refdesk.ports import LLM, Embedder, Request
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
@@ -53,7 +54,7 @@ ROUTES = ("needs_retrieval", "conversational", "out_of_scope")
 async def understand(
     question: Question,
     turns: Sequence[Turn],
-    library: Library,
+    library: LibraryReader,
     embedder: Embedder,
     router: LLM | None,
     settings: Settings,
@@ -96,7 +97,9 @@ def _telling(alone: str, beside: str) -> str:
 # spelling
 
 
-async def _spelled(text: str, question: Question, library: Library, settings: Settings, trace: Trace) -> Correction:
+async def _spelled(
+    text: str, question: Question, library: LibraryReader, settings: Settings, trace: Trace
+) -> Correction:
     why = _why_not_spelled(text, question, settings)
     if why:
         trace.skip("spell", why)
@@ -116,7 +119,7 @@ def _why_not_spelled(text: str, question: Question, settings: Settings) -> str:
     return "too long" if len(text) > LONGEST_SPELLED else ""
 
 
-def spelled(text: str, library: Library, scope: Scope) -> Correction:
+def spelled(text: str, library: LibraryReader, scope: Scope) -> Correction:
     """The question with unknown words replaced by words in scope or of the documents' languages that were meant."""
     languages = library.languages or ("en",)
 
@@ -137,7 +140,7 @@ def spelled(text: str, library: Library, scope: Scope) -> Correction:
 class DocumentNearness:
     """The best cosine of a text in the documents in scope; every vector is made once."""
 
-    def __init__(self, library: Library, embedder: Embedder, scope: Scope, settings: Settings) -> None:
+    def __init__(self, library: LibraryReader, embedder: Embedder, scope: Scope, settings: Settings) -> None:
         self._library = library
         self._embedder = embedder
         self._scope = scope
@@ -235,12 +238,12 @@ async def _read(
     return reading
 
 
-def _embedded(text: str, nearness: DocumentNearness, library: Library) -> tuple[NDArray[np.float32], int]:
+def _embedded(text: str, nearness: DocumentNearness, library: LibraryReader) -> tuple[NDArray[np.float32], int]:
     """Its vector, and how many of its words no document holds."""
     return nearness.vector(text), unknown_words(text, library)
 
 
-def unknown_words(text: str, library: Library) -> int:
+def unknown_words(text: str, library: LibraryReader) -> int:
     """Content words that stand in no document."""
     content = [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS and word not in QUERY_STOP_WORDS]
     stems = {word: query_terms(word, library.languages or ("en",)) for word in content}

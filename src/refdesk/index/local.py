@@ -56,6 +56,7 @@ class LocalIndex:
         self._frequencies: dict[tuple[str, Scope], int] = {}
         self.languages: tuple[str, ...] = ()
         self._counted = 0  # chunks when the languages were counted
+        self.unfolded_share = UNFOLDED_SHARE
 
     def refresh(self) -> LibraryState:
         state = self._chunks.state()
@@ -144,7 +145,7 @@ class LocalIndex:
 
     @property
     def tail_room(self) -> int:
-        return min(UNFOLDED_LIMIT, int(UNFOLDED_SHARE * self.lexical_index.count))
+        return min(UNFOLDED_LIMIT, int(self.unfolded_share * self.lexical_index.count))
 
     def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
         try:

@@ -24,6 +24,7 @@ from refdesk.ingest.chunk import ChunkLimits, chunk
 from refdesk.ingest.enrich import enrich
 from refdesk.ingest.parse import parse
 from refdesk.ingest.split import CountTokens
+from refdesk.ingest.tables import tables_of
 from refdesk.ingest.workers import (
     AttachedFile,
     EmbedTask,
@@ -112,6 +113,7 @@ def prepare(
         geometry=parsed.geometry,
         figures=figures,
         children=parsed.children,
+        tables=tuple(tables_of(parsed)),
     )
 
 

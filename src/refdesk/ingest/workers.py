@@ -41,7 +41,7 @@ from refdesk.types import Chunk, Document, Prepared
 # What the program and its worker processes say to one another, as bytes that can only become plain values.
 
 _LENGTH = 4  # bytes that hold the length of the JSON
-_ARRAYS = ("<f4", "<i4", "|i1")  # what geometry and vectors are made of
+_ARRAYS = ("<f4", "<f8", "<i4", "|i1")  # what geometry, vectors and cells are made of
 Read = Callable[[Any, list[bytes]], Any]
 
 
@@ -273,11 +273,11 @@ class WorkerEvent:
 
 
 class _Worker:
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, command: str) -> None:
         mine, theirs = Pipe()
         self.connection: Connection = mine
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND, str(theirs.fileno())],
+            [sys.executable, "-c", command, str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -325,8 +325,8 @@ class _Worker:
 class WorkerPool:
     """A fixed number of workers, started when first needed; each does one task at a time."""
 
-    def __init__(self, size: int, setup: Setup, *, memory_limit_mb: int) -> None:
-        self._size = size
+    def __init__(self, size: int, setup: Setup, *, memory_limit_mb: int, command: str = _COMMAND) -> None:
+        self._size, self._command = size, command
         # Neither the environment nor a key: an endpoint that embeds is spoken to by the program itself.
         self._setup = replace(setup, config=replace(setup.config, environment=None, embedder_api_key=""))
         self._memory_limit_mb = memory_limit_mb
@@ -362,7 +362,7 @@ class WorkerPool:
                 return worker
             worker.end()  # it died while idle, which is no fault of the next task
             self._workers.remove(worker)
-        worker = _Worker(self._setup)
+        worker = _Worker(self._setup, self._command)
         self._workers.append(worker)
         return worker
 

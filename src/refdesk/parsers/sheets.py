@@ -214,6 +214,14 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
     while last - first > 2 and len(_only_text(region[last - 1])) > 60:  # notes below the table
         last -= 1
     body = region[first:last]
+    beside = _side_by_side(body, columns, merges)
+    if len(beside) > 1:
+        for group in beside:
+            own = [(number, {column: texts[column] for column in group if column in texts}) for number, texts in body]
+            _write_region(builder, [row for row in own if row[1]], merges)
+        for row in region[last:]:
+            builder.block("text", _only_text(row))
+        return
     widths = {(merge.top, merge.left): merge.right for merge in merges if merge.right > merge.left}
     rows = tidy_rows([_in_places(row, columns, widths) for row in body])
     if len(rows[0]) == 1:
@@ -222,6 +230,29 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
         builder.table(rows, header_rows=_header_rows(rows))
     for row in region[last:]:
         builder.block("text", _only_text(row))
+
+
+def _side_by_side(body: list[Row], columns: list[int], merges: list[Merge]) -> list[list[int]]:
+    """The columns of each table of a region, where an empty column stands between tables with heads of their own.
+
+    A table has a label in its first column; numbers beside an empty column belong to what is left of it.
+    """
+    groups: list[list[int]] = [[columns[0]]]
+    for before, column in pairwise(columns):
+        bridged = any(
+            merge.left <= before and merge.right >= column and body[0][0] <= merge.top <= body[-1][0]
+            for merge in merges
+        )
+        if column > before + 1 and not bridged:
+            groups.append([])
+        groups[-1].append(column)
+    for group in groups:
+        head = [body[0][1].get(column, "") for column in group]
+        labels = [texts[group[0]] for _, texts in body[1:] if group[0] in texts]
+        is_table = len(group) > 1 and all(head) and not any(map(is_value, head))
+        if not is_table or 2 * sum(map(is_number, labels)) >= max(1, len(labels)):
+            return [columns]
+    return groups
 
 
 def _only_text(row: Row) -> str:

@@ -26,8 +26,8 @@ from refdesk.models import Provider, split_name
 from refdesk.ports import LLM, ModelRole, Request, Reranker
 from refdesk.prompts import ONE_WORD
 from refdesk.providers.chain import ChainedLLM, reset_breaker
+from refdesk.providers.extras import OnnxReranker
 from refdesk.providers.llm import AnthropicLLM, OpenAILLM, WireLLM
-from refdesk.providers.rerank import OnnxReranker
 from refdesk.providers.wire import Endpoint, close_client, get
 from refdesk.settings import Settings
 
@@ -71,14 +71,6 @@ class ModelDirectory:
         """The name of the model that writes the answers; empty where they are quoted from the documents."""
         return models_by_role(self._config, settings).get("answer", [""])[0]
 
-    def is_answering(self, settings: Settings) -> bool:
-        """Whether a model writes the answers, or they are quoted from the documents."""
-        return self.of(settings).role("answer") is not None
-
-    def problems(self, settings: Settings) -> tuple[str, ...]:
-        """Of models that are named and cannot be used, in sentences; no one is called."""
-        return self.of(settings).problems
-
     async def test(self, name: str, settings: Settings, entered: Entered | None = None) -> dict[str, Any]:
         """Asks a model for one word, once, breaker or not; what it says and how long that took.
 
@@ -103,7 +95,7 @@ class ModelDirectory:
         for name in named_models(values):
             split_name(name)
             if online and settings.llm_enabled:
-                await check_model(name, self._config)
+                await self._check(name)
 
     async def examine(self, settings: Settings) -> list[tuple[str, RefdeskError | None]]:
         """Each model that is named and what is wrong with it; none where models are switched off."""
@@ -111,7 +103,7 @@ class ModelDirectory:
         for name in all_named(self._config, settings):
             found[name] = None
             try:
-                await check_model(name, self._config)
+                await self._check(name)
             except RefdeskError as error:
                 found[name] = error
         return list(found.items())
@@ -127,16 +119,40 @@ class ModelDirectory:
 
     async def listed(self, provider: Provider, entered: Entered | None = None) -> list[str] | None:
         """The models of a provider; None where it keeps no list. A `UsageError` when it cannot be asked."""
-        return await listed_by(provider, self._config, entered)
+        placeholder = "any"  # a provider is asked in the name of a model; none is chosen yet
+        try:
+            return await _listed(make_model(f"{provider.name}:{placeholder}", self._config, LIST_S, entered))
+        except ProviderError as error:
+            raise UsageError(str(error).replace(f":{placeholder}", "", 1), hint=error.hint) from error
 
     async def check(self, provider: Provider, model: str, entered: Entered, *, online: bool = True) -> None:
         """A `UsageError` when these cannot be used; without a model, whether the provider answers at all."""
         name = f"{provider.name}:{model or 'any'}"
         make_model(name, self._config, CHECK_S, entered)  # says what is missing or malformed
         if online and model:
-            await check_model(name, self._config, entered)
+            await self._check(name, entered)
         elif online:
-            await listed_by(provider, self._config, entered)
+            await self.listed(provider, entered)
+
+    async def _check(self, name: str, entered: Entered | None = None) -> None:
+        """A `UsageError` in one sentence when this model cannot be asked: provider, key, address or name are wrong.
+
+        Says nothing when it can be asked, or when nobody can know.
+        """
+        model = make_model(name, self._config, LIST_S, entered)
+        try:
+            names = await _listed(model)
+            if names is None or is_listed(model.info.model, names):
+                return
+            if await _get(model, f"/{quote(model.info.model, safe='/:')}") is not None:
+                return  # another name of a listed one: "claude-sonnet-4-5" of "claude-sonnet-4-5-20250929"
+        except ProviderError as error:
+            raise UsageError(str(error), hint=error.hint) from error
+        offered = f"it has {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}" if names else "it has none"
+        raise UsageError(
+            f"{model.info.provider} at {model.address} does not list a model '{model.info.model}'; {offered}",
+            hint="check the model's name",
+        )
 
     async def aclose(self) -> None:
         """Closes the connections that the running event loop has kept."""
@@ -256,36 +272,6 @@ def _split(names: str) -> list[str]:
 
 
 # --- is a model there? Which ones does its provider list?
-
-
-async def check_model(name: str, config: Config, entered: Entered | None = None) -> None:
-    """A `UsageError` in one sentence when this model cannot be asked: provider, key, address or name are wrong.
-
-    Says nothing when it can be asked, or when nobody can know.
-    """
-    model = make_model(name, config, LIST_S, entered)
-    try:
-        names = await _listed(model)
-        if names is None or is_listed(model.info.model, names):
-            return
-        if await _get(model, f"/{quote(model.info.model, safe='/:')}") is not None:
-            return  # another name of a listed one: "claude-sonnet-4-5" of "claude-sonnet-4-5-20250929"
-    except ProviderError as error:
-        raise UsageError(str(error), hint=error.hint) from error
-    offered = f"it has {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}" if names else "it has none"
-    raise UsageError(
-        f"{model.info.provider} at {model.address} does not list a model '{model.info.model}'; {offered}",
-        hint="check the model's name",
-    )
-
-
-async def listed_by(provider: Provider, config: Config, entered: Entered | None = None) -> list[str] | None:
-    """The models of a provider; None where it keeps no list. A `UsageError` when it cannot be asked."""
-    placeholder = "any"  # a provider is asked in the name of a model; none is chosen yet
-    try:
-        return await _listed(make_model(f"{provider.name}:{placeholder}", config, LIST_S, entered))
-    except ProviderError as error:
-        raise UsageError(str(error).replace(f":{placeholder}", "", 1), hint=error.hint) from error
 
 
 def is_listed(name: str, listed: Iterable[str]) -> bool:

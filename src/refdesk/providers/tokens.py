@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from refdesk.errors import ModelError
 
 ASSETS = Path(__file__).parent.parent / "assets"
-MODEL_FILE, TOKENIZER_FILE = "minilm-l6-v2.int8.onnx", "tokenizer.json"
+MODEL_FILE, TOKENIZER_FILE, READER_FILE = "minilm-l6-v2.int8.onnx", "tokenizer.json", "reader.int8.onnx"
 SHA256 = {
     MODEL_FILE: "7b564170e959dab28f063c4d3f6403004541d21db90b2efe9be0eca037fc2043",
     TOKENIZER_FILE: "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
+    READER_FILE: "bb858ad3c0efae2dd9adb56695ab4c5dcacb8a53f139654ab2001b8aa8a8a00c",
 }
 UNKNOWN = 100  # [UNK]
 LONGEST_WORD = 100  # characters; a longer one is unknown, as in tokenizer.json

@@ -1,7 +1,8 @@
-"""The doors of a library, and what they share: the documents that come with Refdesk."""
+"""The doors of a library, and what they share: the documents that come with Refdesk, which processes still run."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from refdesk.errors import UsageError
@@ -16,3 +17,13 @@ def example_folder() -> Path:
         if folder.is_dir():
             return folder
     raise UsageError("the example documents are not installed", hint="name a folder with --documents")
+
+
+def is_alive(process: int) -> bool:
+    if os.name == "nt":  # where the same call would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except OSError:  # it is gone, or its number is now that of another user's process
+        return False
+    return True

@@ -59,14 +59,20 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def fetch(
-    url: str, into: IO[bytes], *, most_bytes: int, networks: Sequence[Network] = (), resolve: Resolve = resolve
+    url: str,
+    into: IO[bytes],
+    *,
+    most_bytes: int,
+    networks: Sequence[Network] = (),
+    resolve: Resolve = resolve,
+    time_limit_s: float = TIME_LIMIT_S,
 ) -> Fetched:
     """Writes what lies at an address into a file; `networks` are private ones that are allowed all the same."""
     try:
-        async with asyncio.timeout(TIME_LIMIT_S):
+        async with asyncio.timeout(time_limit_s):
             return await _followed(url, into, most_bytes, networks, resolve)
     except TimeoutError:
-        raise _unreachable(url, f"it took longer than {TIME_LIMIT_S:.0f} seconds") from None
+        raise _unreachable(url, f"it took longer than {time_limit_s:.0f} seconds") from None
     except httpx2.TimeoutException:
         raise _unreachable(url, f"it was silent for {QUIET_S:.0f} seconds") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError) as error:

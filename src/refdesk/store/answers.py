@@ -13,13 +13,12 @@ from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, sele
 
 from refdesk.answer import Spent
 from refdesk.errors import NotFound, UsageError
-from refdesk.records import JUDGEMENTS, AskedQuestion, Feedback, Measured, may_see
+from refdesk.records import JUDGEMENTS, AskedQuestion, Caller, Feedback, Judgement, Measured, may_see
 from refdesk.settings import Settings
 from refdesk.store.analytics import analytics
 from refdesk.store.database import BackgroundWriter, SqlStatement, changes, storable
 from refdesk.store.rows import now
 from refdesk.store.schema import answer_collections, answers, feedback
-from refdesk.store_ports import Judge
 from refdesk.types import EVERYTHING, Access
 
 JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -191,10 +190,10 @@ class SqlFeedback:
         self._engine = engine
         self._answers = kept
 
-    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
-        text = checked_correction(verdict, correction)
+    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Caller) -> Feedback:
+        judgement, text = checked_feedback(verdict, correction)
         self._check(answer_id, caller)
-        given = Feedback(answer_id, caller.id, verdict, text, now())
+        given = Feedback(answer_id, caller.id, judgement, text, now())
         with changes(self._engine) as connection:
             if connection.execute(select(answers.c.id).where(answers.c.id == answer_id)).first() is None:
                 raise unknown_answer(answer_id)  # removed this very moment
@@ -203,7 +202,7 @@ class SqlFeedback:
             connection.execute(insert(feedback).values(given.to_dict()))
         return given
 
-    def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
+    def of(self, answer_id: str, *, caller: Caller | None = None) -> list[Feedback]:
         if caller is not None:
             self._check(answer_id, caller)
         query = select(*(feedback.c[name] for name in Feedback.__slots__)).where(feedback.c.answer_id == answer_id)
@@ -212,18 +211,19 @@ class SqlFeedback:
         with self._engine.connect() as connection:
             return [Feedback(*row) for row in connection.execute(query.order_by(feedback.c.created_at.desc()))]
 
-    def _check(self, answer_id: str, caller: Judge) -> None:
+    def _check(self, answer_id: str, caller: Caller) -> None:
         if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
             raise unknown_answer(answer_id)
 
 
-def checked_correction(verdict: str, correction: str) -> str:
-    """What was said beside the verdict, as it is stored."""
-    if verdict not in JUDGEMENTS:
+def checked_feedback(verdict: str, correction: str) -> tuple[Judgement, str]:
+    """The verdict, and what was said beside it as it is stored."""
+    judgement = next((one for one in JUDGEMENTS if one == verdict), None)
+    if judgement is None:
         raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
     if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
         raise UsageError(f"a correction is a text of {LONGEST_CORRECTION:,} characters at most")
-    return storable(correction).strip()
+    return judgement, storable(correction).strip()
 
 
 def unknown_answer(answer_id: str) -> NotFound:

@@ -39,7 +39,7 @@ from sqlalchemy.pool import QueuePool
 
 from refdesk.disk import DATABASE, FILE, library_files, size_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
-from refdesk.store.schema import chunks, entities, images, metadata
+from refdesk.store.schema import chunks, entities, images, metadata, state
 
 ADVICE = (
     "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
@@ -64,6 +64,7 @@ def check_database(path: Path, *, is_blank: bool = False) -> None:
 
 HEAD = "0008"  # the newest migration; a test compares it with the folder
 FIRST = "0008"  # that of 0.1.0
+TABLES_MISSING = "missing"  # as the state says it: `refdesk reindex` reads them out of what is kept
 _WRITES = "refdesk_writes"
 FULL_BELOW = 1 << 16  # bytes free; SQLite asks for half of it at once
 logger = logging.getLogger("refdesk.store")
@@ -266,6 +267,8 @@ def add_missing_tables(engine: Engine) -> None:
     with writing(engine).begin() as connection:
         missing = _missing_tables(connection)
         metadata.create_all(connection)
+        if "tables" in missing and connection.execute(select(chunks.c.id).limit(1)).first() is not None:
+            connection.execute(insert(state).values(name="tables", value=TABLES_MISSING))
         if "entities" not in missing:
             return
         rows = connection.execute(select(chunks.c.id, chunks.c.document_key, chunks.c.first_page, chunks.c.details))

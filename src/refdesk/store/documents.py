@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Engine, PoolProxiedConnection, Select, and
 from refdesk.errors import LibraryDamaged
 from refdesk.records import LexicalEntry, LibraryState, PageText
 from refdesk.store import rows as codec
-from refdesk.store.database import OwnConnections, file_of
+from refdesk.store.database import TABLES_MISSING, OwnConnections, file_of
 from refdesk.store.rows import within
 from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
@@ -92,7 +92,7 @@ class SqlDocuments:
         reader.detach()  # the pool would keep it open, and so mapped, for whoever comes next
         return reader
 
-    def _quick(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    def quick(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Rows straight from the driver, on a connection of this thread's own: what every search asks.
 
         SQLAlchemy's checkout, BEGIN, compilation and ROLLBACK would double the time of a search. The driver keeps what
@@ -105,14 +105,14 @@ class SqlDocuments:
         finally:
             cursor.close()
 
-    def _quick_in(self, statement: str, ids: Iterable[int], *before: Any) -> list[Any]:
-        """`_quick` for a statement that ends in a column, of which one of these values is wanted."""
+    def quick_in(self, statement: str, ids: Iterable[int], *before: Any) -> list[Any]:
+        """`quick` for a statement that ends in a column, of which one of these values is wanted."""
         found: list[Any] = []
         every = list(ids)
         for at in range(0, len(every), _MOST_IDS):
             some = every[at : at + _MOST_IDS]
-            some += some[-1:] * (_room(len(some)) - len(some))
-            found += self._quick(f"{statement} IN ({','.join('?' * len(some))})", (*before, *some))
+            some += some[-1:] * (room(len(some)) - len(some))
+            found += self.quick(f"{statement} IN ({','.join('?' * len(some))})", (*before, *some))
         return found
 
     # state
@@ -126,13 +126,13 @@ class SqlDocuments:
         return self.state()
 
     def state(self) -> LibraryState:
-        return library_state(self._quick("SELECT name, value FROM state"))
+        return library_state(self.quick("SELECT name, value FROM state"))
 
     def languages(self) -> tuple[str, ...]:
-        return tuple(language for language, _ in self._quick(_LANGUAGES))
+        return tuple(language for language, _ in self.quick(_LANGUAGES))
 
     def spoken(self) -> frozenset[str]:
-        return frozenset(language for (language,) in self._quick(_SPOKEN))
+        return frozenset(language for (language,) in self.quick(_SPOKEN))
 
     # documents
 
@@ -169,7 +169,7 @@ class SqlDocuments:
         return (codec.unpack_document(row), row["modified"]) if row is not None else None
 
     def text_named(self, collection: str, name: str) -> Document | None:
-        rows = self._quick(_TEXT, (collection, name))
+        rows = self.quick(_TEXT, (collection, name))
         return _document(rows[0]) if rows else None
 
     def with_content(self, collection: str, content_hash: str) -> Document | None:
@@ -271,7 +271,7 @@ class SqlDocuments:
             self._read, self._read_generation = {}, generation
         known = self._read
         missing = [chunk_id for chunk_id in ids if chunk_id not in known]
-        rows = self._quick_in(f"{_CHUNKS} WHERE chunks.id", missing)
+        rows = self.quick_in(f"{_CHUNKS} WHERE chunks.id", missing)
         owners = self._documents_by_key({row[0] for row in rows}, generation)
         for row in rows:
             document = owners.get(row[0])
@@ -283,9 +283,9 @@ class SqlDocuments:
         wanted = [place for place in places if place[1] > 0]
         if not wanted:
             return {}
-        wanted += wanted[-1:] * (_room(len(wanted)) - len(wanted))
+        wanted += wanted[-1:] * (room(len(wanted)) - len(wanted))
         statement = _PLACES.format(",".join(["(?, ?)"] * len(wanted)))
-        found = self._quick(statement, list(chain.from_iterable(wanted)))
+        found = self.quick(statement, list(chain.from_iterable(wanted)))
         chunks = (chunk for chunk, _ in self.hydrate({chunk_id for (chunk_id,) in found}, generation).values())
         return {(chunk.document_id, chunk.sequence): chunk for chunk in chunks}
 
@@ -295,7 +295,7 @@ class SqlDocuments:
         known = self._known  # one dictionary per generation, so another thread's refresh cannot mix the two
         missing = [key for key in keys if key not in known]
         if missing:
-            for row in self._quick_in(f"{_DOCUMENTS} WHERE key", missing):
+            for row in self.quick_in(f"{_DOCUMENTS} WHERE key", missing):
                 known[row[0]] = _document(row)
         return {key: known[key] for key in keys if key in known}
 
@@ -335,11 +335,11 @@ class SqlDocuments:
         return np.array(ids, dtype=np.int64), matrix
 
     def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
-        rows = self._quick_in(_SENTENCES, ids, space)
+        rows = self.quick_in(_SENTENCES, ids, space)
         return {chunk_id: codec.unpack_sentences(packed, dimensions) for chunk_id, packed in rows}
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
-        rows = self._quick(f"{_DROPPED} WHERE purged = 0" if unpurged else _DROPPED)
+        rows = self.quick(f"{_DROPPED} WHERE purged = 0" if unpurged else _DROPPED)
         return [(first, last) for first, last in rows]
 
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
@@ -358,7 +358,7 @@ class SqlDocuments:
                     yield document, codec.unpack_chunk(row[1:], document.id)
 
     def entries_after(self, after: int) -> Iterator[LexicalEntry]:
-        while rows := self._quick(_ENTRIES, (after,)):
+        while rows := self.quick(_ENTRIES, (after,)):
             # Read with its chunks: what is remembered of a document may be of an older version.
             width = len(_ENTRY)
             owners = {key: _document(row) for key, row in {row[width]: row[width:] for row in rows}.items()}
@@ -405,7 +405,8 @@ def library_state(rows: Iterable[Any]) -> LibraryState:
     generation, epoch, lexical = (int(values.get(name, 0)) for name in ("generation", "epoch", "lexical"))
     # Before it was written down, every chunk was in the lexical index.
     folded = int(values.get("folded") or int(values.get("next_chunk", 1)) - 1)
-    return LibraryState(generation, epoch, values.get("space", ""), lexical, folded)
+    has_tables = values.get("tables") != TABLES_MISSING
+    return LibraryState(generation, epoch, values.get("space", ""), lexical, folded, has_tables)
 
 
 def document_conditions(scope: Scope) -> list[Any]:
@@ -442,10 +443,10 @@ def _has_metadata(document: Document, scope: Scope) -> bool:
     return all(document.metadata.get(name) == value for name, value in scope.metadata)
 
 
-def _room(count: int) -> int:
+def room(count: int) -> int:
     """The power of two that is enough: searches for 17 to 32 chunks share one statement.
 
-    >>> _room(20)
+    >>> room(20)
     32
     """
     return 1 << max(0, count - 1).bit_length()

@@ -19,7 +19,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from refdesk.errors import NotFound, UsageError
-from refdesk.records import Key
+from refdesk.records import Key, KeyRole
 from refdesk.store.database import BackgroundWriter, PreparedReader, SqlStatement, changes, storable
 from refdesk.store.rows import bump, now
 from refdesk.store.schema import keys, sessions, state
@@ -51,7 +51,7 @@ class StoredKeys(ABC):
     def _note(self, key_id: str) -> None:
         """Writes down that a key was used."""
 
-    def add(self, name: str, role: str, collections: Sequence[str] | None) -> tuple[Key, str]:
+    def add(self, name: str, role: KeyRole, collections: Sequence[str] | None) -> tuple[Key, str]:
         name, secret = checked_name(name), new_secret()
         key = Key(uuid.uuid4().hex[:16], name, role, _sorted(collections), now())
         with self._changing() as held:
@@ -67,7 +67,7 @@ class StoredKeys(ABC):
         name_or_id: str,
         *,
         name: str | None = None,
-        role: str | None = None,
+        role: KeyRole | None = None,
         collections: Sequence[str] | None = None,
         every_collection: bool = False,
         keep_owner: bool = False,
@@ -118,6 +118,7 @@ class SqlKeys(StoredKeys):
         self._find = SqlStatement(_EVERY)
         self._lock = threading.Lock()
         self._read: tuple[int, Known] = (-1, {})  # a revision, and the keys as they were then or later
+        self.noted_every_s = NOTED_EVERY_S
         self._noted: dict[str, float] = {}  # key id -> when its use was last written down, monotonic
 
     def list(self) -> list[Key]:
@@ -167,10 +168,10 @@ class SqlKeys(StoredKeys):
     def _note(self, key_id: str) -> None:
         """In the background; at most once a minute, all processes together."""
         moment = time.monotonic()
-        if moment - self._noted.get(key_id, -NOTED_EVERY_S) < NOTED_EVERY_S:
+        if moment - self._noted.get(key_id, -self.noted_every_s) < self.noted_every_s:
             return
         self._noted[key_id] = moment
-        self._background.submit(lambda connection: _write_use(connection, key_id))
+        self._background.submit(lambda connection: _write_use(connection, key_id, self.noted_every_s))
 
 
 class MemoryKeys(StoredKeys):
@@ -221,9 +222,9 @@ def new_secret() -> str:
     return PREFIX + secrets.token_urlsafe(SECRET_BYTES)
 
 
-def _write_use(connection: Connection, key_id: str) -> None:
+def _write_use(connection: Connection, key_id: str, every_s: float) -> None:
     moment = datetime.now(UTC)
-    before = (moment - timedelta(seconds=NOTED_EVERY_S)).isoformat(timespec="milliseconds")
+    before = (moment - timedelta(seconds=every_s)).isoformat(timespec="milliseconds")
     used = update(keys).where(keys.c.id == key_id, keys.c.last_used < before)
     connection.execute(used.values(last_used=moment.isoformat(timespec="milliseconds")))
 

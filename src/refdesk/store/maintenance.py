@@ -105,6 +105,12 @@ class Maintenance:
             f"{len(lexical)} chunks, {len(truth - lexical)} missing, {len(lexical - truth)} too many",
             "run `refdesk reindex`",
         )
+        yield Finding(
+            "tables",
+            state.has_tables,
+            "kept as cells" if state.has_tables else "some documents were added by an earlier version, which kept none",
+            "run `refdesk reindex`",
+        )
         is_current = content.has_current_terms
         yield Finding(
             "BM25 terms",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.cells import MOST_CELLS, Column, StoredTable
 from refdesk.errors import NotFound, UsageError
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, LibraryState, Move, PageText, lies_within
@@ -32,6 +33,7 @@ class _Row:
     pages: list[PageText] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     vectors: dict[str, list[Embedded]] = field(default_factory=dict)  # by embedding model
+    tables: list[StoredTable] = field(default_factory=list)
 
     @property
     def is_unfinished(self) -> bool:
@@ -56,7 +58,7 @@ class MemoryDocuments:
         self.rows: dict[str, _Row] = {}  # by id, in the order they came
         self.generation = self.epoch = self.lexical = 0
         self.space = ""
-        self.next_chunk = 1
+        self.next_chunk = self.next_table = 1
         self.lock = threading.RLock()
 
     # documents
@@ -229,6 +231,37 @@ class MemoryDocuments:
         }
 
 
+class MemoryTables:
+    """The `TableStore` port."""
+
+    def __init__(self, documents: MemoryDocuments) -> None:
+        self._documents = documents
+
+    def of_document(self, document_id: str) -> list[StoredTable]:
+        row = self._documents.rows.get(document_id)
+        return [replace(table, columns=()) for table in row.tables] if row else []
+
+    def between(self, places: Sequence[tuple[str, int, int]]) -> list[StoredTable]:
+        return [
+            table
+            for document_id in dict.fromkeys(place[0] for place in places)
+            for table in self.of_document(document_id)
+            if any(one == document_id and table.start < end and table.end > start for one, start, end in places)
+        ]
+
+    def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
+        return [
+            replace(table, columns=tuple(self.columns(table.id, range(table.column_count)).values()))
+            if most is None or table.cell_count <= most
+            else table
+            for table in found
+        ]
+
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
+        tables = (table for row in self._documents.rows.values() for table in row.tables if table.id == table_id)
+        return {number: column for table in tables for number, column in enumerate(table.columns) if number in numbers}
+
+
 def _holds(document: Document, scope: Scope) -> bool:
     return (
         (scope.access is EVERYTHING or lies_within(document.collection, scope.access))
@@ -328,9 +361,22 @@ class MemoryWriter:
             for page in prepared.pages
         ]
         row.vectors = {self._space: list(ready.embedded)}
+        self._keep_tables(row, prepared.tables)
         self._number(row, prepared.chunks)
         self._keep_children(row.document, ready)
         return row.document, outcome
+
+    def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
+        with self.locked():
+            for document_id, found in tables.items():
+                if document_id in self._documents.rows:
+                    self._keep_tables(self._documents.rows[document_id], found)
+            self._changed()
+
+    def _keep_tables(self, row: _Row, tables: Sequence[StoredTable]) -> None:
+        first = self._documents.next_table
+        row.tables = [replace(one, id=first + at, document_id=row.document.id) for at, one in enumerate(tables)]
+        self._documents.next_table += len(row.tables)
 
     def _number(self, row: _Row, chunks: Sequence[Chunk]) -> None:
         """New ids for its chunks: whoever holds old ones does not find them."""

@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Spent, Turn
 from refdesk.errors import UsageError
-from refdesk.records import AskedQuestion, Conversation, Feedback, Measured, Message, Older, may_see
+from refdesk.records import AskedQuestion, Caller, Conversation, Feedback, Measured, Message, Older, may_see
 from refdesk.settings import Settings
 from refdesk.store.analytics import COLUMNS, UsageTally, accuracy, window
-from refdesk.store.answers import JSON_OPTIONS, checked_correction, checked_days, lengths_of, unknown_answer
+from refdesk.store.answers import JSON_OPTIONS, checked_days, checked_feedback, lengths_of, unknown_answer
 from refdesk.store.conversations import answered, check_turns, checked_id, title_of, unknown_conversation
 from refdesk.store.database import storable
 from refdesk.store.keys import MemoryKeys, new_secret
 from refdesk.store.rows import now
-from refdesk.store_ports import Judge
 from refdesk.types import EVERYTHING, Access
 
 
@@ -235,22 +234,22 @@ class MemoryFeedback:
     def __init__(self, answers: MemoryAnswers) -> None:
         self._answers = answers
 
-    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Judge) -> Feedback:
-        text = checked_correction(verdict, correction)
+    def give(self, answer_id: str, verdict: str, correction: str = "", *, caller: Caller) -> Feedback:
+        judgement, text = checked_feedback(verdict, correction)
         self._check(answer_id, caller)
-        given = Feedback(answer_id, caller.id, verdict, text, now())
+        given = Feedback(answer_id, caller.id, judgement, text, now())
         self._answers.feedback.pop((answer_id, caller.id), None)
         self._answers.feedback[(answer_id, caller.id)] = given
         return given
 
-    def of(self, answer_id: str, *, caller: Judge | None = None) -> list[Feedback]:
+    def of(self, answer_id: str, *, caller: Caller | None = None) -> list[Feedback]:
         if caller is not None:
             self._check(answer_id, caller)
         own = None if caller is None or caller.owner is None else caller.id
         found = [one for one in self._answers.feedback.values() if one.answer_id == answer_id]
         return [one for one in found if own in (None, one.owner)][::-1]
 
-    def _check(self, answer_id: str, caller: Judge) -> None:
+    def _check(self, answer_id: str, caller: Caller) -> None:
         if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
             raise unknown_answer(answer_id)
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, 
 from refdesk.errors import NotFound
 from refdesk.records import LexicalEntry
 from refdesk.store.database import SqlStatement
-from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, state
+from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, state, tables
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Prepared, Sentence, Span
 
@@ -238,7 +238,9 @@ _REPLACE = SqlStatement(
     update(documents).where(documents.c.key == bindparam("replaced")),
     [column.name for column in documents.c if column.name not in _KEPT_COLUMNS],
 )
-_EMPTY = [SqlStatement(delete(table).where(table.c.document_key == bindparam("of"))) for table in (chunks, pages)]
+_EMPTY = [
+    SqlStatement(delete(table).where(table.c.document_key == bindparam("of"))) for table in (chunks, pages, tables)
+]
 _DROP = SqlStatement(insert(dropped))
 _STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
 _CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])

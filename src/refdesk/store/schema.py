@@ -30,7 +30,7 @@ state = Table(
     metadata,
     Column(
         "name", String(40), primary_key=True
-    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs
+    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs, tables
     Column("value", Text, nullable=False),
 )
 
@@ -102,6 +102,38 @@ chunks = Table(
     Column("details", LargeBinary, nullable=False),  # JSON: heading path, pages, spans, sentences, keywords
     Index("chunks_by_document", "document_key", "sequence"),
     Index("chunks_by_kind", "kind"),
+)
+
+tables = Table(
+    "tables",
+    metadata,
+    Column("id", _Key, primary_key=True, autoincrement=True),
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),  # in the document, from 1
+    Column("page", Integer, nullable=False),
+    Column("start", Integer, nullable=False),  # range of the document's text
+    Column("end", Integer, nullable=False),
+    Column("caption", Text, nullable=False),
+    Column("head_rows", Integer, nullable=False),
+    Column("row_count", Integer, nullable=False),
+    Column("cell_count", Integer, nullable=False),
+    Column("scale", String(12), nullable=False),
+    Column("heads", LargeBinary, nullable=False),  # JSON: of each column its path, unit, scale and period
+    Index("tables_by_document", "document_key", "start", unique=True),
+    sqlite_autoincrement=True,  # whoever holds the id of a table that is gone must not read another one
+)
+
+# The cells of tables, a row for each column of one: a sum over 100,000 of them reads an array.
+cells = Table(
+    "cells",
+    metadata,
+    Column("table_id", _Key, ForeignKey("tables.id", ondelete="CASCADE"), nullable=False),
+    Column("column", Integer, nullable=False),
+    Column("numbers", LargeBinary, nullable=False),
+    Column("texts", LargeBinary, nullable=False),
+    Column("places", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("table_id", "column"),
+    sqlite_with_rowid=False,
 )
 
 # What a chunk names, in the order of its text.

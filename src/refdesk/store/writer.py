@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, delete, insert, literal, select, update
 from sqlalchemy.exc import DatabaseError
 
+from refdesk.cells import StoredTable
 from refdesk.disk import FILE, explain
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
@@ -52,6 +53,7 @@ from refdesk.store.rows import (
     upsert,
 )
 from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, relations, vectors
+from refdesk.store.tables import insert_tables, replace_tables
 from refdesk.store_ports import Files, IndexWriter, Ready, other_embedder
 from refdesk.types import UNFINISHED, Chunk, Document, Outcome
 
@@ -189,6 +191,7 @@ class SqlWriter:
         self._lock = FileLock(str(lock), mode=FILE, thread_local=False)
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
         self._space = space
+        self.changed_at_once = CHANGED_AT_ONCE
         self.on_wait: Callable[[], None] = lambda: None  # told once when the lock is held by somebody else
 
     @contextmanager
@@ -314,7 +317,7 @@ class SqlWriter:
         """
         went: list[Document] = []
         with self.locked():
-            for some in _portions(found, lambda one: one.chunk_count):
+            for some in _portions(found, lambda one: one.chunk_count, self.changed_at_once):
                 with self._engine.begin() as connection:
                     ids = [one.id for one in some if _lies_there(connection, one)]
                     keys = [row.key for document_id in ids for row in family(connection, document_id)]
@@ -345,7 +348,7 @@ class SqlWriter:
         with self.locked():
             with self._engine.begin() as connection:
                 going = departures(connection, moves)
-            for some in _portions(going, lambda one: one.chunk_count):
+            for some in _portions(going, lambda one: one.chunk_count, self.changed_at_once):
                 self._move(some)
             if going:
                 self._purge()
@@ -387,6 +390,14 @@ class SqlWriter:
         with self._engine.begin() as connection:
             connection.execute(delete(vectors).where(vectors.c.space == space, vectors.c.chunk_id.in_(ids)))
             _VECTORS.run_many(connection, [_vector_row(space, *one) for one in zip(ids, embedded, strict=True)])
+
+    def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
+        with self.locked(repair=False), self._engine.begin() as connection:
+            for document_id, found in tables.items():
+                replace_tables(connection, document_id, found)
+            if is_all:
+                set_state(connection, "tables", "")
+            bump(connection, "generation")
 
     def begin_epoch(self) -> None:
         with self.locked(repair=False), self._engine.begin() as connection:
@@ -459,7 +470,7 @@ class SqlWriter:
                 self._files.put(figure)
 
     def _insert_content(self, connection: Connection, batch: Sequence[tuple[Ready, int, int]]) -> None:
-        """Pages, chunks and vectors of documents, each with its key and the id of its first chunk."""
+        """Pages, chunks, vectors and tables of documents, each with its key and the id of its first chunk."""
         page_rows: list[dict[str, Any]] = []
         chunk_rows: list[dict[str, Any]] = []
         vector_rows: list[dict[str, Any]] = []
@@ -492,6 +503,8 @@ class SqlWriter:
         _VECTORS.run_many(connection, vector_rows)
         _ENTITIES.run_many(connection, entity_rows)
         _IMAGES.run_many(connection, image_rows)
+        for ready, key, _ in batch:
+            insert_tables(connection, key, ready.prepared.tables)
 
     def _purge(self) -> None:
         """Takes every id on the list out of the lexical index, which holds none after the folded ones."""
@@ -540,14 +553,14 @@ def _lies_there(connection: Connection, document: Document) -> bool:
     return row is not None and row.collection == document.collection
 
 
-def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int]) -> Iterator[list[Item]]:
-    """Each of about as many chunks as are changed at once."""
+def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Each of about `most` chunks."""
     some: list[Item] = []
     held = 0
     for one in many:
         some.append(one)
         held += 1 + chunks_of(one)
-        if held >= CHANGED_AT_ONCE:
+        if held >= most:
             yield some
             some, held = [], 0
     if some:

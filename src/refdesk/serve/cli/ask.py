@@ -20,7 +20,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from refdesk.answer import Answer, Citation, Claim
+from refdesk.answer import Answer, Citation, Claim, Figure
 from refdesk.arguments import LEVELS
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError
@@ -145,41 +145,27 @@ def converse(desk: Refdesk, conversation_id: str, options: Mapping[str, Any]) ->
             break
         if line in ("/quit", "/exit"):
             break
-        if line == "/new":
-            conversation_id, last = uuid.uuid4().hex, None
-            messages.print(styled(("A new conversation.", "dim")))
-        elif line.startswith("/open"):
-            number = line.removeprefix("/open").strip() or "1"
-            if last is None or not number.isdigit():
-                messages.print("Ask something first, then /open 1.")
-            else:
-                _opened(desk, last, int(number))
-        elif line.startswith("/"):
-            messages.print(styled((HELP, "dim")))
-        elif line:
-            last = _answered(desk, line, conversation_id, options) or last
+        try:
+            if line == "/new":
+                conversation_id, last = uuid.uuid4().hex, None
+                messages.print(styled(("A new conversation.", "dim")))
+            elif line.startswith("/open"):
+                number = line.removeprefix("/open").strip() or "1"
+                if last is None or not number.isdigit():
+                    messages.print("Ask something first, then /open 1.")
+                else:
+                    open_page(desk, last, int(number))
+            elif line.startswith("/"):
+                messages.print(styled((HELP, "dim")))
+            elif line:
+                last = ask_once(desk, line, conversation_id=conversation_id, **options)
+                show_answer(out, last)
+        except KeyboardInterrupt:
+            messages.print(styled(("Stopped.", "dim")))
+        except RefdeskError as error:
+            messages.print(styled((f"{error.sentence}.", "red")), soft_wrap=True)
     messages.print()
     messages.print(styled((f"Continue later: refdesk chat --conversation {conversation_id}", "dim")))
-
-
-def _answered(desk: Refdesk, line: str, conversation_id: str, options: Mapping[str, Any]) -> Answer | None:
-    try:
-        answer = ask_once(desk, line, conversation_id=conversation_id, **options)
-    except KeyboardInterrupt:
-        messages.print(styled(("Stopped.", "dim")))
-        return None
-    except RefdeskError as error:
-        messages.print(styled((f"{error.sentence}.", "red")), soft_wrap=True)
-        return None
-    show_answer(out, answer)
-    return answer
-
-
-def _opened(desk: Refdesk, answer: Answer, marker: int) -> None:
-    try:
-        open_page(desk, answer, marker)
-    except RefdeskError as error:
-        messages.print(styled((f"{error.sentence}.", "red")), soft_wrap=True)
 
 
 # How an answer looks in a terminal: live stages, the text as it comes, then a table of what proves it
@@ -240,7 +226,12 @@ def show_answer(out: Console, answer: Answer) -> None:
         out.print(styled((f"{note}\n", "dim"), lines=True))
     elif answer.standalone_question and answer.standalone_question != answer.question:
         out.print(styled((f"Searched for “{answer.standalone_question}”.\n", "dim"), lines=True))
+    if answer.short:
+        out.print(styled((f"{answer.short}\n", "bold")))
     out.print(_marked(answer.content, answer.claims))
+    for figure in answer.figures:
+        out.print()
+        out.print(_drawn(figure))
     if answer.citations:
         out.print()
         out.print(_sources(answer.citations, out.is_terminal))
@@ -262,6 +253,21 @@ def _marked(content: str, claims: Sequence[Claim]) -> Text:
     text.append(escape(content[position:], lines=True))
     text.highlight_regex(r"\[\d+\]", "bold cyan")
     return text
+
+
+def _drawn(figure: Figure) -> Table:
+    """The head and the rows that a figure was read from, its cells marked."""
+    table = Table(show_header=False, pad_edge=False)
+    for number in range(len(figure.table[0]) if figure.table else 0):
+        table.add_column(justify="right" if number else "left", overflow="fold")
+    for at, row in enumerate(figure.table):
+        is_head = at < figure.head_rows
+        cells = [
+            styled((text, "bold reverse" if (at, column) in figure.marked else "bold" if is_head else ""))
+            for column, text in enumerate(row)
+        ]
+        table.add_row(*cells, end_section=at == figure.head_rows - 1)
+    return table
 
 
 def _sources(citations: Sequence[Citation], is_terminal: bool) -> RenderableType:

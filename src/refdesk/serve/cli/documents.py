@@ -16,11 +16,9 @@ from refdesk.caller_desk import DEFAULT_COLLECTION
 from refdesk.desk import Refdesk
 from refdesk.errors import LibraryError, UsageError
 from refdesk.serve.cli import show
-from refdesk.serve.cli.admin import app as keys_app
-from refdesk.serve.cli.admin import examine, settings_app
+from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app
 from refdesk.serve.cli.ask import ask, chat, run_demo
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
-from refdesk.serve.cli.serving import mcp, serve
 from refdesk.serve.cli.show import (
     AddProgress,
     AsJson,
@@ -36,6 +34,7 @@ from refdesk.serve.cli.show import (
     out,
     print_json,
     styled,
+    tell,
 )
 from refdesk.types import Document
 
@@ -57,10 +56,7 @@ def rename(
     """Rename a document."""
     with desk_of(context) as desk:
         found = desk.rename(document, name)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        out.print(f"renamed to {escape(found.name)}")
+    tell(as_json, found, f"renamed to {escape(found.name)}")
 
 
 def move(
@@ -103,7 +99,7 @@ def _one_of_both(names: list[str] | None, collection: str | None) -> None:
 
 def _say(done: str, documents: list[Document], as_json: bool) -> None:
     if as_json:
-        print_json([one.to_dict() for one in documents])
+        print_json(documents)
         return
     for one in documents:
         place = f" to {escape(one.collection)}" if done == "moved" else ""
@@ -222,7 +218,7 @@ def list_documents(
     with desk_of(context) as desk:
         found = desk.documents(collection=collection, status=status)
     if as_json:
-        print_json([document.to_dict() for document in found])
+        print_json(found)
     elif found:
         show.documents(out, found)
     elif collection or status:
@@ -238,22 +234,27 @@ def show_document(
     page: Annotated[int | None, option("NUMBER", "Show this page's text.", "--page", "-p")] = None,
     image: Annotated[Path | None, option("FILE", "Write the page as a PNG image to this file.")] = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="Show its chunks.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Show what was understood of its tables.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a document, one of its pages, or its chunks."""
+    """Show a document, one of its pages, its chunks, or its tables."""
     with desk_of(context) as desk:
         document = desk.document(name)
-        if image is not None:
+        if tables:
+            understood = [one for one in desk.tables(document.id) if page in (None, one.page)]
+            if as_json:
+                print_json([one.to_dict() for one in understood])
+            else:
+                show.tables(out, understood)
+        elif image is not None:
             _write(image, desk.page_image(document.id, page or 1))
             messages.print(f"Page {page or 1} of {escape(document.name)} is in {escape(str(image))}.")
         elif page is not None:
             found = desk.pages(document.id, page)
             if not found:
                 raise UsageError(f"{document.name} has pages 1 to {document.page_count}, not {page}")
-            if as_json:
-                print_json({"page": page, "label": found[0].page.label, "text": found[0].text})
-            else:
-                out.print(escape(found[0].text, lines=True))
+            shown = {"page": page, "label": found[0].page.label, "text": found[0].text}
+            tell(as_json, shown, escape(found[0].text, lines=True))
         elif chunks:
             pieces = desk.chunks(document.id)
             if as_json:
@@ -261,7 +262,7 @@ def show_document(
             else:
                 show.chunks(out, pieces)
         elif as_json:
-            print_json(document.to_dict())
+            print_json(document)
         else:
             show.document(out, document)
 
@@ -277,7 +278,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     with desk_of(context) as desk:
         findings = list(examine(desk))
     if as_json:
-        print_json([{"name": f.name, "well": f.well, "text": f.text, "advice": f.advice} for f in findings])
+        print_json(findings)
     else:
         table = show.table()
         for finding in findings:

@@ -28,7 +28,7 @@ LISTED = {
     "add": "Add files and folders.",
     "search": "Find the passages that match best, with page and lines.",
     "list": "List the documents.",
-    "show": "Show a document, one of its pages, or its chunks.",
+    "show": "Show a document, one of its pages, its chunks, or its tables.",
     "rename": "Rename a document.",
     "move": "Move documents to another collection, or rename a collection.",
     "remove": "Remove documents and their attachments.",

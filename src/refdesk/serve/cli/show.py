@@ -19,6 +19,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
+from refdesk.cells import StoredTable
 from refdesk.desk import Refdesk
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, USAGE
 from refdesk.terms import query_terms, terms
@@ -157,6 +158,22 @@ def chunks(out: Console, found: Sequence[Chunk]) -> None:
         out.print(styled(one.text, "\n", lines=True))
 
 
+def tables(out: Console, found: Sequence[StoredTable]) -> None:
+    """Of each its place, size, caption, and what the head of each column says; nothing of its cells."""
+    for one in found:
+        rows, columns = one.row_count - one.head_rows, one.column_count
+        facts = [f"page {one.page}", f"{rows:,} {'row' if rows == 1 else 'rows'}", f"{columns} columns"]
+        facts += [f"in {one.scale}s"] if one.scale else []
+        out.print(styled((str(one.number), "bold"), f"  {', '.join(facts)}", (f"  {one.caption}", "dim"), lines=True))
+        for head in one.heads:
+            said = " › ".join(head.path) or "(no name)"
+            more = ", ".join(filter(None, (head.measure.unit, head.measure.scale, head.measure.period)))
+            _indented(out, styled(said, (f"  {more}" if more else "", "dim")))
+        out.print()
+    if not found:
+        out.print("It has no tables.")
+
+
 def _indented(out: Console, text: Text) -> None:
     out.print(Padding(text, (0, 0, 0, 3), expand=False))
 
@@ -277,6 +294,14 @@ TopK = Annotated[int | None, option("K", "How many passages; default: the settin
 def desk_of(context: typer.Context) -> Refdesk:
     """The library and the settings that the options before the command name."""
     return Refdesk(context.obj["library"], settings=context.obj["settings"])
+
+
+def tell(as_json: bool, value: Any, sentence: str, console: Console = out) -> None:
+    """What was done: the value as JSON, or a sentence for people."""
+    if as_json:
+        print_json(value)
+    else:
+        console.print(sentence)
 
 
 def print_json(value: Any) -> None:

@@ -5,30 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
 from refdesk import __version__
-from refdesk.access import Caller
 from refdesk.errors import NotSignedIn, RefdeskError, UsageError
+from refdesk.records import Caller
+from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.errors import ServerStopping, reply
 from refdesk.serve.http.guard import COOKIE, Desk, Perhaps, Serving, is_counted
 from refdesk.serve.http.observe import CONTENT_TYPE
 from refdesk.serve.http.openapi import Responses, about, returns
 from refdesk.serve.http.requests import ConnectIn, KeyChange, KeyIn, ModelIn, PresetIn, ProviderIn, SessionIn
-from refdesk.serve.http.responses import RIGHTS
 
-router = APIRouter()
+access_routes = APIRouter(prefix="/api", tags=["access"])
+settings_routes = APIRouter(prefix="/api", tags=["settings"])
+health_routes = APIRouter(tags=["health"])
+ROUTERS = (access_routes, settings_routes, health_routes)
 
 
-@router.get("/api/keys", **about("List the keys", "KeyList", tag="access"))
+@access_routes.get("/keys", **about("List the keys", shapes.KeyList))
 def keys(desk: Desk) -> Response:
-    return reply({"keys": [one.to_dict() for one in desk.keys.list()]})
+    return reply({"keys": desk.keys.list()})
 
 
-@router.post("/api/keys", **about("Create a key", "NewKey", tag="access", status=201))
+@access_routes.post("/keys", **about("Create a key", shapes.NewKey, status=201))
 def add_key(desk: Desk, body: KeyIn) -> Response:
     """The secret is returned only once."""
     keys = desk.keys
@@ -38,26 +42,26 @@ def add_key(desk: Desk, body: KeyIn) -> Response:
         message = "the first key must be an admin's, for all collections"
         raise UsageError(message, hint="it closes the library, and only an admin can create more keys")
     key, secret = keys.add(body.name, body.role, body.collections)
-    return reply({"key": key.to_dict(), "secret": secret}, 201)
+    return reply({"key": key, "secret": secret}, 201)
 
 
-@router.patch("/api/keys/{key_id}", **about("Change a key", "ChangedKey", tag="access"))
+@access_routes.patch("/keys/{key_id}", **about("Change a key", shapes.ChangedKey))
 def change_key(desk: Desk, key_id: str, body: KeyChange) -> Response:
     """Its name, role or collections (`null`: all). Applies at once, also to running sign-ins.
 
     Its secret stays the same, and so do the holder's conversations and answers.
     """
     every = "collections" in body.model_fields_set and body.collections is None
-    return reply({"key": desk.keys.change(key_id, **body.model_dump(), every_collection=every).to_dict()})
+    return reply({"key": desk.keys.change(key_id, **body.model_dump(), every_collection=every)})
 
 
-@router.delete("/api/keys/{key_id}", **about("Revoke a key", "RevokedKey", tag="access"))
+@access_routes.delete("/keys/{key_id}", **about("Revoke a key", shapes.RevokedKey))
 def revoke_key(desk: Desk, key_id: str) -> Response:
     """It stops working at once, and so do sign-ins made with it."""
-    return reply({"revoked": desk.keys.revoke(key_id).to_dict()})
+    return reply({"revoked": desk.keys.revoke(key_id)})
 
 
-@router.post("/api/session", **about("Sign in with a key", "Me", tag="access"))
+@access_routes.post("/session", **about("Sign in with a key", shapes.Me))
 def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     """Sets a cookie that no script can read and no other site can send."""
     desk = service.desk
@@ -76,7 +80,7 @@ def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
     return answer
 
 
-@router.delete("/api/session", **about("Sign out", "SignedOut", tag="access"))
+@access_routes.delete("/session", **about("Sign out", shapes.SignedOut))
 def sign_out(request: Request, service: Serving) -> Response:
     if token := request.cookies.get(COOKIE):
         service.desk.sessions.end(token)
@@ -85,13 +89,11 @@ def sign_out(request: Request, service: Serving) -> Response:
     return answer
 
 
-@router.get("/api/me", **about("Who am I, and what may I do?", "Me", tag="access"))
+@access_routes.get("/me", **about("Who am I, and what may I do?", shapes.Me))
 def me(desk: Desk) -> Response:
     caller = desk.caller
-    allowed = None if caller.collections is None else list(caller.collections)
-    own = {"id": caller.id, "name": caller.name, "role": caller.role, "collections": allowed}
-    may = {name: caller.may(name) for name in RIGHTS}
-    return reply(own | {"signed_in": bool(caller.id), "may": may, "model": desk.has_model})
+    may = {name: caller.may(name) for name in shapes.RIGHTS}
+    return reply(asdict(caller) | {"signed_in": bool(caller.id), "may": may, "model": desk.has_model})
 
 
 # Settings and presets, for admins
@@ -102,13 +104,13 @@ Values = Annotated[
 ]
 
 
-@router.get("/api/settings", **about("List the settings", "SettingList", tag="settings"))
+@settings_routes.get("/settings", **about("List the settings", shapes.SettingList))
 def settings(desk: Desk) -> Response:
     listed = desk.list_settings()
     return reply({"settings": listed, "presets": desk.presets(), "notes": list(desk.settings_notes)})
 
 
-@router.patch("/api/settings", **about("Change settings", "SettingList", tag="settings"))
+@settings_routes.patch("/settings", **about("Change settings", shapes.SettingList))
 async def change(desk: Desk, values: Values, check: Check = True) -> Response:
     """All or none. A model is checked with its provider first; `check=false` skips that."""
     await desk.check_settings(values, online=check)
@@ -116,13 +118,13 @@ async def change(desk: Desk, values: Values, check: Check = True) -> Response:
     return await asyncio.to_thread(settings, desk)
 
 
-@router.post("/api/settings/preset", **about("Apply a preset", "SettingList", tag="settings"))
+@settings_routes.post("/settings/preset", **about("Apply a preset", shapes.SettingList))
 def preset(desk: Desk, body: PresetIn) -> Response:
     desk.use_preset(body.name)
     return settings(desk)
 
 
-@router.delete("/api/settings/{name}", **about("Reset a setting", "SettingList", tag="settings"))
+@settings_routes.delete("/settings/{name}", **about("Reset a setting", shapes.SettingList))
 def reset(desk: Desk, name: str) -> Response:
     desk.reset_settings(name)
     return settings(desk)
@@ -131,19 +133,19 @@ def reset(desk: Desk, name: str) -> Response:
 # Connecting a model, for admins: the address and key of its provider
 
 
-@router.get("/api/models", **about("The model and the providers", "ModelState", tag="settings"))
+@settings_routes.get("/models", **about("The model and the providers", shapes.ModelState))
 def models(desk: Desk) -> Response:
     return reply(desk.model_state())
 
 
-@router.post("/api/models/list", **about("List a provider's models", "ModelNames", tag="settings"))
+@settings_routes.post("/models/list", **about("List a provider's models", shapes.ModelNames))
 async def list_models(desk: Desk, body: ProviderIn) -> Response:
     """With the saved address and key, or with others."""
     found = await desk.list_models(body.provider, body.base_url, body.api_key)
     return reply({"models": found or [], "is_listed": found is not None})
 
 
-@router.post("/api/models/connect", **about("Connect a model", "ModelState", tag="settings"))
+@settings_routes.post("/models/connect", **about("Connect a model", shapes.ModelState))
 async def connect(desk: Desk, body: ConnectIn) -> Response:
     """Saves a provider's address and key, and a model, if the provider accepts the key and lists the model."""
     save = await desk.connect_model(body.provider, body.model, body.base_url, body.api_key, check=body.check)
@@ -151,16 +153,16 @@ async def connect(desk: Desk, body: ConnectIn) -> Response:
     return await asyncio.to_thread(models, desk)
 
 
-@router.delete(
-    "/api/models/providers/{name}",
-    **about("Forget a provider's address and key", "ModelState", tag="settings"),
+@settings_routes.delete(
+    "/models/providers/{name}",
+    **about("Forget a provider's address and key", shapes.ModelState),
 )
 def forget(desk: Desk, name: str) -> Response:
     desk.forget_provider(name)
     return models(desk)
 
 
-@router.post("/api/models/test", **about("Test a model", "ModelReply", 502, tag="settings"))
+@settings_routes.post("/models/test", **about("Test a model", shapes.ModelReply, 502))
 async def test_model(desk: Desk, body: ModelIn) -> Response:
     """Asks it for one word. If it answers, it is used again even after failures."""
     return reply(await desk.test_model(body.model, body.base_url, body.api_key))
@@ -176,18 +178,17 @@ FIGURES: Responses = {
 
 
 # Some watchers ask with HEAD.
-@router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", **about("Is the process alive?", "Health", tag="health"))
+@health_routes.head("/healthz", include_in_schema=False)
+@health_routes.get("/healthz", **about("Is the process alive?", shapes.Health))
 async def healthz() -> Response:
     return reply({"status": "ok"})
 
 
-@router.head("/readyz", include_in_schema=False)
-@router.get(
+@health_routes.head("/readyz", include_in_schema=False)
+@health_routes.get(
     "/readyz",
-    tags=["health"],
     summary="Can it answer?",
-    responses=returns("Readiness") | returns("Readiness", 503, "It cannot answer now"),
+    responses=returns(shapes.Readiness) | returns(shapes.Readiness, 503, "It cannot answer now"),
 )
 def readyz(service: Serving, caller: Perhaps) -> Response:
     """Details are for admins of the whole library."""
@@ -208,9 +209,8 @@ def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
     return details if caller is not None and caller.may("settings") else {}
 
 
-@router.get(
+@health_routes.get(
     "/metrics",
-    tags=["health"],
     summary="Metrics for Prometheus",
     responses=FIGURES,
 )

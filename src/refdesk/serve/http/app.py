@@ -31,21 +31,27 @@ from uvicorn.supervisors.multiprocess import Process
 
 from refdesk import __version__
 from refdesk.desk import Refdesk
-from refdesk.serve.http import admin, asking, documents, openai, page, uploads
+from refdesk.serve.http import admin, asking, documents, openai, page, tables
 from refdesk.serve.http.errors import add_handlers
-from refdesk.serve.http.guard import Guard, Service
-from refdesk.serve.http.limits import Limits
+from refdesk.serve.http.guard import Guard, Limits, Service
 from refdesk.serve.http.observe import Figures, Observe, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
 from refdesk.serve.http.sse import Streams
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
-ROUTERS = tuple(module.router for module in (asking, documents, uploads, admin, openai, page))
+ROUTERS = (*asking.ROUTERS, *documents.ROUTERS, tables.router, *admin.ROUTERS, openai.router, page.router)
 
 
-def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, shared: Path | None = None) -> FastAPI:
-    """The service over an open library; whoever opened it closes it.
+def create_app(
+    desk: Refdesk,
+    *,
+    insecure: bool = False,
+    is_local: bool = True,
+    shared: Path | None = None,
+    on_end: Callable[[], None] = lambda: None,
+) -> FastAPI:
+    """The service over an open library; whoever opened it closes it, such as with `on_end`.
 
     `is_local`: bound to this machine alone, and then only called by its names. `insecure`: open to everyone without a
     key. `shared`: a folder of all processes that serve the same library, for the limits of a key.
@@ -64,6 +70,7 @@ def create_app(desk: Refdesk, *, insecure: bool = False, is_local: bool = True, 
             await desk.aclose()
             if service.spans is not None:
                 await asyncio.to_thread(service.spans.close)
+            on_end()
 
     app = FastAPI(
         title="Refdesk",
@@ -137,16 +144,8 @@ def app() -> FastAPI:
     options: dict[str, Any] = orjson.loads(os.environ[VARIABLE])
     desk = Refdesk(options["library"], settings=options["settings"])
     shared = Path(options["shared"]) if options["shared"] else None
-    made = create_app(desk, insecure=options["insecure"], is_local=options["is_local"], shared=shared)
-    inner = made.router.lifespan_context
-
-    @asynccontextmanager
-    async def lifespan(running: FastAPI) -> AsyncIterator[Any]:
-        async with inner(running) as state:
-            yield state
-        desk.close()
-
-    made.router.lifespan_context = lifespan
+    reach = {name: options[name] for name in ("insecure", "is_local")}
+    made = create_app(desk, **reach, shared=shared, on_end=desk.close)
     # What is loaded now stays: looking through it for garbage would hold up every stream for 70 ms now and then.
     gc.freeze()
     gc.enable()

@@ -15,40 +15,37 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from refdesk.answer import Answer, answer_from_dict
+from refdesk.answer import Answer, Citation, answer_from_dict
+from refdesk.ask.flow import collected
 from refdesk.caller_desk import CallerDesk
-from refdesk.errors import NotFound, RefdeskError, UsageError
+from refdesk.errors import NotFound, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
+from refdesk.prompts import NOT_IN_DOCUMENTS
+from refdesk.records import Conversation, Feedback, Message
+from refdesk.serve.http import requests
+from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.documents import LONGEST_BOXES, MOST_BOXES, WITH_IMAGES
 from refdesk.serve.http.errors import ServerStopping, problem, reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.openapi import about, failures, returns_events
-from refdesk.serve.http.requests import (
-    LONGEST_SEARCH,
-    MOST_HITS,
-    ChatRequest,
-    FeedbackIn,
-    KnownKind,
-    Name,
-    QueryRequest,
-    SearchRequest,
-    TitleIn,
-)
-from refdesk.serve.http.responses import answer_shape, citation_shape
+from refdesk.serve.http.requests import LONGEST_SEARCH, MOST_HITS, KnownKind, Name
 from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, disconnected, new_id
 from refdesk.trace import in_thread
-from refdesk.types import Hit, Method
+from refdesk.types import Box, Hit, Method
 
-router = APIRouter()
+ask_routes = APIRouter(prefix="/api", tags=["asking"])
+talk_routes = APIRouter(prefix="/api/conversations", tags=["conversations"])
+answer_routes = APIRouter(prefix="/api", tags=["answers"])
+ROUTERS = (ask_routes, talk_routes, answer_routes)
 EVENTS = returns_events(
-    thinking="ThinkingEvent",
-    sources="SourcesEvent",
-    content="ContentEvent",
-    verification="VerificationEvent",
-    replace="ReplaceEvent",
-    done="DoneEvent",
-    error="ErrorEvent",
+    thinking=shapes.ThinkingEvent,
+    sources=shapes.SourcesEvent,
+    content=shapes.ContentEvent,
+    verification=shapes.VerificationEvent,
+    replace=shapes.ReplaceEvent,
+    done=shapes.DoneEvent,
+    error=shapes.ErrorEvent,
 )
 AGAIN_S = GRACE_S
 LOOK_S = 0.2
@@ -58,34 +55,33 @@ LastEvent = Annotated[
 ]
 
 
-@router.post("/api/query", **about("Ask a question", "Answer", 404, 501, 502, tag="asking"))
-async def query(request: Request, service: Serving, desk: Desk, body: QueryRequest) -> Response:
+@ask_routes.post("/query", **about("Ask a question", shapes.Answer, 404, 501, 502))
+async def query(request: Request, service: Serving, desk: Desk, body: requests.QueryRequest) -> Response:
     """Answers from the documents. Has the keys of `Answer` and those of other systems."""
     answer = await ask_once(request, service, desk, body.text, body.options())
     return reply(answer_shape(answer))
 
 
-@router.post("/api/query/clear-cache", **about("Clear the cache of answers", "Cleared", tag="asking"))
+@ask_routes.post("/query/clear-cache", **about("Clear the cache of answers", shapes.Cleared))
 def clear_cache(desk: Desk) -> Response:
     desk.clear_cache()
     return reply({"cleared": True})
 
 
-@router.post("/api/chat", **about("Ask in a conversation", "Answer", 404, 501, 502, tag="asking"))
-async def chat(request: Request, service: Serving, desk: Desk, body: ChatRequest) -> Response:
+@ask_routes.post("/chat", **about("Ask in a conversation", shapes.Answer, 404, 501, 502))
+async def chat(request: Request, service: Serving, desk: Desk, body: requests.ChatRequest) -> Response:
     """The same in a conversation: the one named, or a new one, whose id is in the answer."""
     options = in_conversation(body.options(), new_id())
     return reply(answer_shape(await ask_once(request, service, desk, body.text, options)))
 
 
-@router.post(
-    "/api/chat/stream",
-    tags=["asking"],
+@ask_routes.post(
+    "/chat/stream",
     summary="Ask, and stream the answer",
     responses=EVENTS | failures(404),
 )
 async def chat_stream(
-    request: Request, service: Serving, desk: Desk, body: ChatRequest, last_event_id: LastEvent = ""
+    request: Request, service: Serving, desk: Desk, body: requests.ChatRequest, last_event_id: LastEvent = ""
 ) -> Response:
     """Events: thinking, sources, content, verification, replace, then done or error. See docs/http.md."""
     own_id = new_id()
@@ -192,17 +188,7 @@ def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
 async def ask_once(request: Request, service: Service, desk: CallerDesk, text: str, options: dict[str, Any]) -> Answer:
     with service.limits.asking(desk.caller, await in_thread(lambda: desk.settings)):
         events = await begin(service, desk, text, options)
-        return await unless_disconnected(request, service.streams, _collected(request, service, events))
-
-
-async def _collected(request: Request, service: Service, events: AsyncGenerator[Event, None]) -> Answer:
-    async with aclosing(counted(request, service, events)) as stream:
-        async for event in stream:
-            if isinstance(event, Failed):
-                raise event.error
-            if isinstance(event, Done):
-                return event.answer
-    raise RefdeskError("the stream ended without an answer")
+        return await unless_disconnected(request, service.streams, collected(counted(request, service, events)))
 
 
 async def unless_disconnected(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -227,8 +213,7 @@ async def counted(
     request: Request, service: Service, events: AsyncGenerator[Event, None]
 ) -> AsyncGenerator[Event, None]:
     """The same events, counted for /metrics; the stages become spans where spans are sent."""
-    service.figures.began()
-    try:
+    with service.figures.asking.track_inprogress():
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Done):
@@ -241,8 +226,6 @@ async def counted(
                         with suppress(NotFound):  # nothing was written down of it
                             await _spans(request, service, event.trace_id)
                 yield event
-    finally:
-        service.figures.ended()
 
 
 async def _spans(request: Request, service: Service, answer_id: str) -> None:
@@ -276,13 +259,123 @@ def _done(answer: Answer) -> dict[str, Any]:
     return {"answer": answer_shape(answer), "traceUrl": f"/api/traces/{answer.trace_id}"}
 
 
+# An answer with the keys of other designs (see responses.py)
+
+SNIPPET = 200  # characters (seed 001)
+REFUSED = "none"  # the model of an answer for which nothing was found that is worth reading
+NO_MODEL = (REFUSED, "extractive")
+# Of a citation, what says where its chunk is.
+CHUNK = ("doc_name", "chunk_id", "chunk_sequence", "page_number", "snippet", "relevance_score", "similarity_score")
+
+
+def answer_shape(answer: Answer) -> dict[str, Any]:
+    """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001)."""
+    own = answer.to_dict()
+    own["citations"] = [citation_shape(one) for one in answer.citations]
+    own["sources"] = [_source(source, own["citations"]) for source in own["sources"]]
+    own["metrics"] = _metrics(answer)
+    own["confidence"]["label"] = answer.confidence.level.capitalize()
+    return own | {
+        "answer": answer.content,
+        "relatedDocs": _related_docs(answer),
+        "metadata": _metadata(answer),
+        "query_id": answer.id,
+        "session_id": answer.conversation_id,
+        "confidence_score": answer.confidence.score,
+        "confidence_level": answer.confidence.level,
+        "context_sufficiency": own["sufficiency"],
+    }
+
+
+def citation_shape(cited: Citation) -> dict[str, Any]:
+    """A citation as `Answer` has it, and as seeds 001 to 004 call its parts."""
+    return cited.to_dict() | {
+        **dict.fromkeys(("doc_id", "docId"), cited.document_id),
+        **dict.fromkeys(("doc_name", "title"), cited.document_name),
+        "section": " > ".join(cited.heading_path),
+        "similarity": cited.similarity_score,
+        "score": cited.relevance_score,
+        "matched": True,
+        "sourceUrls": [cited.url] if cited.url else [],
+        "page_number": cited.page,
+        "snippet": cited.quote[:SNIPPET],
+        "text": cited.quote,
+        "bbox": _around(cited.boxes),
+    }
+
+
+def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
+    """The smallest box around those on the first page (seed 004's one `bbox`)."""
+    on_page = [box for box in boxes if box.page == boxes[0].page]
+    if not on_page:
+        return None
+    left, top = min(box.x for box in on_page), min(box.y for box in on_page)
+    right, bottom = max(box.x + box.width for box in on_page), max(box.y + box.height for box in on_page)
+    return {"x": left, "y": top, "width": right - left, "height": bottom - top}
+
+
+def _source(source: dict[str, Any], citations: list[dict[str, Any]]) -> dict[str, Any]:
+    """A cited document with its first cited chunk as seeds 000 and 001 say it; `chunks` has all of them."""
+    cited = {one["chunk_id"]: one for one in reversed(citations) if one["document_id"] == source["document_id"]}
+    found = sorted(cited.values(), key=lambda one: int(one["marker"]))
+    chunks = [{name: one[name] for name in CHUNK} | {"heading_path": one["section"]} for one in found]
+    url = next((one["url"] for one in cited.values() if one["url"]), "")
+    return source | (chunks[0] if chunks else {}) | {"doc_id": source["document_id"], "url": url, "chunks": chunks}
+
+
+def _related_docs(answer: Answer) -> list[dict[str, Any]]:
+    """The documents of all chunks that were read, cited or not (seed 002); none where nothing was worth reading."""
+    if answer.model == REFUSED:
+        return []
+    return [
+        {
+            "docId": one.document_id,
+            "document_id": one.document_id,
+            "document_name": one.document_name,
+            "title": one.title or one.document_name,
+            "category": one.collection,
+        }
+        for one in (*answer.sources, *answer.related_documents)
+    ]
+
+
+def _metrics(answer: Answer) -> dict[str, Any]:
+    times = answer.metrics
+    return dict(times) | {
+        "retrieval_latency_ms": times.get("retrieve_ms", 0.0),
+        "llm_latency_ms": times.get("generate_ms", 0.0),
+        "total_latency_ms": times.get("total_ms", 0.0),
+        "context_length": int(times.get("context_characters", 0)),
+        "chunks_retrieved": int(times.get("chunks_retrieved", 0)),
+        "tokens_used": token_counts(answer),
+        "model": answer.model,
+    }
+
+
+def token_counts(answer: Answer) -> dict[str, int]:
+    prompt, completion = answer.usage.prompt_tokens, answer.usage.completion_tokens
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _metadata(answer: Answer) -> dict[str, Any]:
+    usage = answer.usage
+    return {
+        "chunksRetrieved": 0 if answer.model == REFUSED else int(answer.metrics.get("chunks_retrieved", 0)),
+        "chunksUsed": len({one.chunk_id for one in answer.citations}),
+        "model": None if answer.model in NO_MODEL else answer.model,
+        "processingTimeMs": answer.metrics.get("total_ms", 0.0),
+        "usage": {"promptTokens": usage.prompt_tokens, "completionTokens": usage.completion_tokens},
+        "noResults": answer.content.startswith(NOT_IN_DOCUMENTS),
+    }
+
+
 # Searching
 
 Several = Annotated[list[Name] | None, Query(max_length=100)]
 
 
-@router.post("/api/search", **about("Search", "SearchResult", 404, tag="asking"))
-async def search(service: Serving, desk: Desk, body: SearchRequest) -> Response:
+@ask_routes.post("/search", **about("Search", shapes.SearchResult, 404))
+async def search(service: Serving, desk: Desk, body: requests.SearchRequest) -> Response:
     """The chunks that match best; no model writes anything."""
     if not body.text.strip():
         raise UsageError("there is nothing to search for", hint="put it in `q`")
@@ -293,7 +386,7 @@ async def search(service: Serving, desk: Desk, body: SearchRequest) -> Response:
     return reply({"query": body.text, "method": body.method, "hits": [hit_shape(one) for one in hits]})
 
 
-@router.get("/api/search", **about("Search, with a plain address", "SearchResult", 404, tag="asking"))
+@ask_routes.get("/search", **about("Search, with a plain address", shapes.SearchResult, 404))
 async def search_address(
     service: Serving,
     desk: Desk,
@@ -308,7 +401,7 @@ async def search_address(
 ) -> Response:
     """The same with GET; pages and metadata need POST."""
     fields = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
-    wanted = SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
+    wanted = requests.SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
     return await search(service, desk, wanted)
 
 
@@ -342,36 +435,36 @@ def _marked(hit: Hit) -> str:
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@router.get("/api/conversations", **about("List conversations", "ConversationList", tag="conversations"))
+@talk_routes.get("", **about("List conversations", shapes.ConversationList))
 def recent(desk: Desk, limit: Limit = 50) -> Response:
-    return reply({"conversations": [one.to_dict() for one in desk.conversations(limit)]})
+    return reply({"conversations": desk.conversations(limit)})
 
 
-@router.get("/api/conversations/{conversation_id}", **about("Get a conversation", "Conversation", tag="conversations"))
+@talk_routes.get("/{conversation_id}", **about("Get a conversation", Conversation))
 def conversation(desk: Desk, conversation_id: str) -> Response:
-    return reply(desk.conversation(conversation_id).to_dict())
+    return reply(desk.conversation(conversation_id))
 
 
-@router.get(
-    "/api/conversations/{conversation_id}/messages",
-    **about("List the messages of a conversation", "MessageList", tag="conversations"),
+@talk_routes.get(
+    "/{conversation_id}/messages",
+    **about("List the messages of a conversation", shapes.MessageList),
 )
 async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Limit = 200) -> Response:
     """`running` is the question being answered; follow its stream with `Last-Event-ID: STREAM-0`."""
     stream = service.streams.in_conversation(conversation_id, desk.caller.id)
 
-    def read() -> list[dict[str, Any]]:
+    def read() -> list[Message]:
         if stream is None:
             desk.conversation(conversation_id)
-        return [one.to_dict() for one in desk.messages(conversation_id, limit)]
+        return desk.messages(conversation_id, limit)
 
     running = {"stream": stream.id, "question": stream.question} if stream is not None else None
     return reply({"messages": await asyncio.to_thread(read), "running": running})
 
 
-@router.post(
-    "/api/conversations/{conversation_id}/stop",
-    **about("Stop the running answer", "Stopped", tag="conversations"),
+@talk_routes.post(
+    "/{conversation_id}/stop",
+    **about("Stop the running answer", shapes.Stopped),
 )
 async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
     """Returns once the text so far is stored; false if nothing was running."""
@@ -381,14 +474,12 @@ async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
     return reply({"stopped": stream is not None})
 
 
-@router.patch(
-    "/api/conversations/{conversation_id}", **about("Rename a conversation", "Conversation", tag="conversations")
-)
-def rename(desk: Desk, conversation_id: str, body: TitleIn) -> Response:
-    return reply(desk.rename_conversation(conversation_id, body.title).to_dict())
+@talk_routes.patch("/{conversation_id}", **about("Rename a conversation", Conversation))
+def rename(desk: Desk, conversation_id: str, body: requests.TitleIn) -> Response:
+    return reply(desk.rename_conversation(conversation_id, body.title))
 
 
-@router.delete("/api/conversations/{conversation_id}", **about("Delete a conversation", "Deleted", tag="conversations"))
+@talk_routes.delete("/{conversation_id}", **about("Delete a conversation", shapes.Deleted))
 def delete(desk: Desk, conversation_id: str) -> Response:
     desk.remove_conversation(conversation_id)
     return reply({"deleted": conversation_id})
@@ -397,13 +488,13 @@ def delete(desk: Desk, conversation_id: str) -> Response:
 # Answers, their traces, feedback, and analytics
 
 
-@router.get("/api/answers", name="recent", **about("List the latest questions", "AskedList", tag="answers"))
+@answer_routes.get("/answers", name="recent", **about("List the latest questions", shapes.AskedList))
 def recent_answers(desk: Desk, limit: Limit = 50) -> Response:
     """Your own; admins see everyone's in their collections."""
-    return reply({"answers": [one.to_dict() for one in desk.recent_questions(limit)]})
+    return reply({"answers": desk.recent_questions(limit)})
 
 
-@router.get("/api/answers/{answer_id}", **about("Get an answer", "KeptAnswer", tag="answers"))
+@answer_routes.get("/answers/{answer_id}", **about("Get an answer", shapes.KeptAnswer))
 def answer(desk: Desk, answer_id: str) -> Response:
     """As it was given, with its feedback."""
     found = desk.answer_kept(answer_id)
@@ -412,17 +503,17 @@ def answer(desk: Desk, answer_id: str) -> Response:
     return reply(answer_shape(answer_from_dict(found)) | {"feedback": desk.feedback_of(answer_id)})
 
 
-@router.get("/api/traces/{answer_id}", **about("Get the trace of an answer", "Trace", tag="answers"))
+@answer_routes.get("/traces/{answer_id}", **about("Get the trace of an answer", shapes.Trace))
 def trace(desk: Desk, answer_id: str) -> Response:
     return reply(desk.trace(answer_id))
 
 
-@router.post("/api/feedback", **about("Give feedback", "Feedback", 404, tag="answers"))
-def feedback(desk: Desk, body: FeedbackIn) -> Response:
+@answer_routes.post("/feedback", **about("Give feedback", Feedback, 404))
+def feedback(desk: Desk, body: requests.FeedbackIn) -> Response:
     return reply(desk.give_feedback(body.answer_id, body.verdict, body.correction))
 
 
-@router.get("/api/analytics", **about("Usage, latency, cost and accuracy", "Analytics", tag="answers"))
+@answer_routes.get("/analytics", **about("Usage, latency, cost and accuracy", shapes.Analytics))
 def analytics(desk: Desk, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
     """Of your own questions; admins see everyone's in their collections."""
     return reply(desk.analytics(days))

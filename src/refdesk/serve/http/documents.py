@@ -1,4 +1,4 @@
-"""Documents over HTTP: uploaded, listed, downloaded, retried, renamed, moved, deleted; their pages and figures.
+"""Documents over HTTP: uploaded, followed, listed, downloaded, renamed, moved, deleted; their pages and figures.
 
 Callers see the documents of their collections; for others they do not exist.
 """
@@ -7,46 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import re
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
+from pydantic import Field, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from refdesk.arguments import checked_collection, checked_metadata
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, UsageError
-from refdesk.records import PageText
+from refdesk.records import Caller, PageText
 from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
+from refdesk.serve.http import requests
+from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.errors import reply
-from refdesk.serve.http.guard import Desk
-from refdesk.serve.http.openapi import Responses, about, failures, returns, returns_bytes
-from refdesk.serve.http.requests import (
-    ChangeIn,
-    CollectionName,
-    DocumentId,
-    DocumentsIn,
-    MoveIn,
-    RenameIn,
-    RetryIn,
-    UrlIn,
-)
-from refdesk.serve.http.uploads import Queue, receive, upload_json
-from refdesk.serve.uploads import Uploads, new_upload
+from refdesk.serve.http.guard import Desk, Service, Serving, Who
+from refdesk.serve.http.openapi import Responses, about, failures, returns, returns_bytes, returns_events
+from refdesk.serve.http.requests import CollectionName, DocumentId, UploadId
+from refdesk.serve.http.sse import EventResponse, Named
+from refdesk.serve.uploads import Uploads, new_upload, receive
 from refdesk.trace import in_thread
-from refdesk.types import Box, Document, Geometry, Page
+from refdesk.types import Box, Document, Geometry, Job, Page
 
 WITH_IMAGES = ("pdf", "image")  # formats whose pages can be drawn
 
-router = APIRouter(prefix="/api", tags=["documents"])
+document_routes = APIRouter(prefix="/api", tags=["documents"])
 FORM = {
     "requestBody": {
         "required": True,
@@ -69,6 +62,40 @@ FORM = {
 }
 
 
+FOLLOWED_S = 120.0  # then the reader comes back, with a key that is looked at anew
+EVENTS = returns_events(upload=shapes.Upload, error=shapes.ErrorEvent)
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Goes on with what was accepted before, and puts the work down at the end."""
+    app.state.uploads = Uploads(app.state.service.desk)
+    app.state.uploads.start()
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(app.state.uploads.stop)
+
+
+upload_routes = APIRouter(prefix="/api/uploads", tags=["uploads"], lifespan=lifespan)
+ROUTERS = (document_routes, upload_routes)
+
+
+async def _uploads(request: Request) -> Uploads:
+    found: Uploads = request.app.state.uploads
+    return found
+
+
+Queue = Annotated[Uploads, Depends(_uploads)]
+
+
+def upload_json(upload: Job) -> dict[str, Any]:
+    """As callers see it: whose key it was is nobody else's business."""
+    found = upload.to_dict() | {"upload_id": upload.id}
+    del found["owner"]
+    return found
+
+
 def document_json(document: Document) -> dict[str, Any]:
     """As callers see it: the place on the server's disk stays there."""
     found = document.to_dict() | {"has_page_images": document.status == "ready" and document.format in WITH_IMAGES}
@@ -79,11 +106,11 @@ def document_json(document: Document) -> dict[str, Any]:
 # handing in
 
 
-@router.post(
+@document_routes.post(
     "/documents",
     status_code=202,
     summary="Upload files",
-    responses=returns("UploadList", 202, "Accepted; added in the background") | failures(413, 507),
+    responses=returns(shapes.UploadList, 202, "Accepted; added in the background") | failures(413, 507),
     openapi_extra=FORM,
 )
 async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
@@ -110,8 +137,10 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
     return reply({"uploads": [upload_json(one) for one in accepted]}, 202)
 
 
-@router.post("/documents/url", **about("Add a document from a URL", "UploadList", 413, 422, 507, status=202))
-async def upload_url(desk: Desk, queue: Queue, body: UrlIn) -> Response:
+@document_routes.post(
+    "/documents/url", **about("Add a document from a URL", shapes.UploadList, 413, 422, 507, status=202)
+)
+async def upload_url(desk: Desk, queue: Queue, body: requests.UrlIn) -> Response:
     """http and https only; private networks are refused."""
     collection = desk.place_for(body.collection)
     settings = await in_thread(lambda: desk.settings)
@@ -135,10 +164,55 @@ def _metadata(text: str) -> dict[str, str]:
         raise UsageError("metadata is a JSON object of names and texts", hint='write {"year": "2024"}') from None
 
 
+# uploads: how far each has come, as a list and as events; another try; taken back
+
+
+@upload_routes.get("", **about("List uploads", shapes.UploadList))
+def uploads(queue: Queue, caller: Who) -> Response:
+    """Your own, newest first; admins see everyone's. Finished ones are listed for a day."""
+    return reply({"uploads": [upload_json(one) for one in queue.listed(caller)]})
+
+
+@upload_routes.get("/events", summary="Follow uploads", responses=EVENTS)
+async def events(request: Request, queue: Queue, caller: Who, service: Serving) -> Response:
+    """An `upload` event for each upload, then for each change. Ends after two minutes; reconnect then."""
+    stream = service.streams.begin(caller.id, _changes(service, queue, caller), request.state.request_id)
+    return EventResponse(stream)
+
+
+async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGenerator[Named, None]:
+    until = time.monotonic() + FOLLOWED_S
+    changes = queue.changes(caller)
+    async with aclosing(changes):
+        async for changed in changes:
+            if caller.id and await in_thread(service.desk.keys.of, caller.id) != caller:  # revoked or changed meanwhile
+                return
+            for one in changed:
+                yield "upload", upload_json(one)
+            if time.monotonic() > until:
+                return
+
+
+@upload_routes.get("/{upload_id}", name="upload", **about("Get an upload", shapes.Upload))
+def one_upload(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
+    return reply(upload_json(queue.get(upload_id, caller)))
+
+
+@upload_routes.post("/{upload_id}/retry", name="retry", **about("Retry", shapes.Upload, status=202))
+def retry_upload(queue: Queue, caller: Who, upload_id: UploadId, body: requests.RetryIn | None = None) -> Response:
+    return reply(upload_json(queue.retry(upload_id, caller, body.password if body else None)), 202)
+
+
+@upload_routes.delete("/{upload_id}", **about("Cancel or remove an upload", shapes.Deleted))
+def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
+    """Cancels one that is not finished; removes a finished one from the list, its document stays."""
+    return reply({"deleted": queue.forget(upload_id, caller).id})
+
+
 # looking
 
 
-@router.get("/documents", **about("List documents", "DocumentPage"))
+@document_routes.get("/documents", **about("List documents", shapes.DocumentPage))
 def documents(
     desk: Desk,
     collection: Annotated[str, Query(max_length=1000, description="Only this one and those inside it.")] = "",
@@ -158,13 +232,13 @@ def documents(
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
 
 
-@router.get("/documents/{document_id}", **about("Get a document", "Document"))
+@document_routes.get("/documents/{document_id}", **about("Get a document", shapes.Document))
 def document(desk: Desk, document_id: DocumentId) -> Response:
     return reply(document_json(desk.find_document(document_id)))
 
 
-@router.head("/documents/{document_id}/original", include_in_schema=False)
-@router.get(
+@document_routes.head("/documents/{document_id}/original", include_in_schema=False)
+@document_routes.get(
     "/documents/{document_id}/original",
     summary="Download the original file",
     responses=returns_bytes("application/octet-stream", description="The file")
@@ -218,8 +292,8 @@ def _is_range(header: str, size: int) -> bool:
     return True
 
 
-@router.post("/documents/{document_id}/retry", **about("Retry", "Upload", status=202))
-def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: RetryIn | None = None) -> Response:
+@document_routes.post("/documents/{document_id}/retry", **about("Retry", shapes.Upload, status=202))
+def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: requests.RetryIn | None = None) -> Response:
     """Reads the uploaded file again, or the original on the server."""
     found = desk.find_document(document_id)
     return reply(upload_json(queue.retry_document(found, desk.caller, body.password if body else None)), 202)
@@ -228,8 +302,8 @@ def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: RetryIn | Non
 # Changing
 
 
-@router.patch("/documents/{document_id}", **about("Rename or move a document", "Document"))
-def change(desk: Desk, queue: Queue, document_id: DocumentId, body: ChangeIn) -> Response:
+@document_routes.patch("/documents/{document_id}", **about("Rename or move a document", shapes.Document))
+def change(desk: Desk, queue: Queue, document_id: DocumentId, body: requests.ChangeIn) -> Response:
     found = desk.find_document(document_id)
     _require_idle(desk, queue, [found])
     if body.collection is not None:
@@ -239,28 +313,28 @@ def change(desk: Desk, queue: Queue, document_id: DocumentId, body: ChangeIn) ->
     return reply(document_json(found))
 
 
-@router.delete("/documents/{document_id}", **about("Delete a document", "DeletedDocuments"))
+@document_routes.delete("/documents/{document_id}", **about("Delete a document", shapes.DeletedDocuments))
 def delete(desk: Desk, queue: Queue, document_id: DocumentId) -> Response:
     """With its attachments, at once and for everyone. If it is being added, that is cancelled."""
     return _deleted(desk, queue, [desk.find_document(document_id)])
 
 
-@router.post("/documents/move", **about("Move several documents", "MovedDocuments", 404))
-def move(desk: Desk, queue: Queue, body: MoveIn) -> Response:
+@document_routes.post("/documents/move", **about("Move several documents", shapes.MovedDocuments, 404))
+def move(desk: Desk, queue: Queue, body: requests.MoveIn) -> Response:
     """All move, or none."""
     found = [desk.find_document(one) for one in body.documents]
     _require_idle(desk, queue, found)
     return _moved(desk.move_all([one.id for one in found], body.collection))
 
 
-@router.post("/documents/delete", **about("Delete several documents", "DeletedDocuments", 404))
-def delete_several(desk: Desk, queue: Queue, body: DocumentsIn) -> Response:
+@document_routes.post("/documents/delete", **about("Delete several documents", shapes.DeletedDocuments, 404))
+def delete_several(desk: Desk, queue: Queue, body: requests.DocumentsIn) -> Response:
     """With their attachments. All are deleted, or none if one may not be."""
     return _deleted(desk, queue, [desk.find_document(one) for one in dict.fromkeys(body.documents)])
 
 
-@router.patch("/collections/{name:path}", **about("Rename a collection", "MovedDocuments"))
-def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: RenameIn) -> Response:
+@document_routes.patch("/collections/{name:path}", **about("Rename a collection", shapes.MovedDocuments))
+def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: requests.RenameIn) -> Response:
     """With the collections inside it; all documents move, or none. Keys do not change.
 
     If the new name exists, the two collections are merged.
@@ -273,7 +347,7 @@ def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: Rena
     return _moved(desk.rename_collection(place, body.name))
 
 
-@router.delete("/collections/{name:path}", **about("Delete a collection", "DeletedDocuments"))
+@document_routes.delete("/collections/{name:path}", **about("Delete a collection", shapes.DeletedDocuments))
 def delete_collection(desk: Desk, queue: Queue, name: CollectionName) -> Response:
     """With the collections inside it, at once and for everyone. Running uploads are cancelled."""
     place = desk.existing_collection(name)
@@ -307,7 +381,7 @@ def _moved(documents: Sequence[Document]) -> Response:
     return reply({"documents": [document_json(one) for one in documents]})
 
 
-@router.get("/collections", **about("List collections", "CollectionList"))
+@document_routes.get("/collections", **about("List collections", shapes.CollectionList))
 def collections(desk: Desk) -> Response:
     """Those you may read, with the number of documents directly in each."""
     caller, counts = desk.caller, dict(desk.collections())
@@ -317,11 +391,11 @@ def collections(desk: Desk) -> Response:
 
 
 LONGEST_WAIT_S = 300.0
-LATER = returns("AddedExamples", 202, "Accepted; added in the background")
+LATER = returns(shapes.AddedExamples, 202, "Accepted; added in the background")
 
 
-@router.post(
-    "/examples", summary="Add the example documents", responses=returns("AddedExamples") | LATER | failures(507)
+@document_routes.post(
+    "/examples", summary="Add the example documents", responses=returns(shapes.AddedExamples) | LATER | failures(507)
 )
 def add_examples(
     desk: Desk,
@@ -350,6 +424,8 @@ NARROWEST, WIDEST = 16, 3000  # pixels
 MOST_BOXES = 100
 LONGEST_BOXES = 4000  # characters; an address has some 64,000 bytes at most
 
+PerCent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+BOXES = TypeAdapter(Annotated[list[tuple[PerCent, PerCent, PerCent, PerCent]], Field(max_length=MOST_BOXES)])
 Number = Annotated[int, Path(ge=1, le=10_000_000, description="The page, from 1.")]
 Boxes = Annotated[
     str,
@@ -362,8 +438,8 @@ Boxes = Annotated[
 UNCHANGED: Responses = {304: {"description": "Not modified"}}
 
 
-@router.head("/documents/{document_id}/pages/{number}/image", include_in_schema=False)
-@router.get(
+@document_routes.head("/documents/{document_id}/pages/{number}/image", include_in_schema=False)
+@document_routes.get(
     "/documents/{document_id}/pages/{number}/image",
     summary="Get a page as an image",
     responses=returns_bytes("image/png", "image/webp", description="The image") | UNCHANGED,
@@ -391,7 +467,7 @@ def image(
     return Response(data, headers=headers, media_type=f"image/{format}")
 
 
-@router.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", "PageText"))
+@document_routes.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", shapes.PageText))
 def text(desk: Desk, document_id: DocumentId, number: Number) -> Response:
     """With the box of every word where the format has pages."""
     document = desk.find_document(document_id, is_read=True)
@@ -404,27 +480,11 @@ def text(desk: Desk, document_id: DocumentId, number: Number) -> Response:
 
 def checked_boxes(text: str, page: int) -> tuple[Box, ...]:
     """`[[10, 41.5, 63, 1.6]]` -> the boxes on this page."""
-    if not text:
-        return ()
-    wrong = UsageError("boxes are [[x, y, width, height], …] in per cent of the page", hint=f"{MOST_BOXES} at most")
     try:
-        rows = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        raise wrong from None
-    if not isinstance(rows, list) or len(rows) > MOST_BOXES:
-        raise wrong
-    found = []
-    for row in rows:
-        if not isinstance(row, list) or len(row) != 4 or not all(_is_share(one) for one in row):
-            raise wrong
-        found.append(Box(page, *(float(one) for one in row)))
-    return tuple(found)
-
-
-def _is_share(value: Any) -> bool:
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value <= 100
-    )
+        return tuple(Box(page, *row) for row in BOXES.validate_json(text, strict=True)) if text else ()
+    except ValidationError:
+        message = "boxes are [[x, y, width, height], …] in per cent of the page"
+        raise UsageError(message, hint=f"{MOST_BOXES} at most") from None
 
 
 def _page(desk: CallerDesk, document: Document, number: int) -> PageText:
@@ -454,8 +514,8 @@ def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
 Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]
 
 
-@router.head("/images/{image}", include_in_schema=False)
-@router.get(
+@document_routes.head("/images/{image}", include_in_schema=False)
+@document_routes.get(
     "/images/{image}",
     summary="Get a figure",
     responses=returns_bytes("image/png", description="The figure") | UNCHANGED,

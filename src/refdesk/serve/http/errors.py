@@ -21,25 +21,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from refdesk.errors import (
-    AccessDenied,
-    AskError,
-    DiskFull,
-    DocumentError,
-    ExtraMissing,
-    LibraryBusy,
-    LibraryError,
-    ModelError,
-    NotFound,
-    NotSignedIn,
-    ProviderError,
-    ProviderUnavailable,
-    RefdeskError,
-    TooLarge,
-    TooManyRequests,
-    UnsupportedFormat,
-    UsageError,
-)
+from refdesk import errors
+from refdesk.errors import AskError, DiskFull, NotSignedIn, RefdeskError, UsageError
 from refdesk.serve.http.requests import UNKNOWN_FIELD
 
 # How does a value become the bytes of a response? Straight through orjson; FastAPI would walk through it twice.
@@ -89,20 +72,20 @@ STATUS: Mapping[type[RefdeskError], int] = {
     UsageError: 400,
     UnknownField: 422,
     NotSignedIn: 401,
-    AccessDenied: 403,
-    NotFound: 404,
-    TooLarge: 413,
-    UnsupportedFormat: 415,
-    DocumentError: 422,
-    TooManyRequests: 429,
+    errors.AccessDenied: 403,
+    errors.NotFound: 404,
+    errors.TooLarge: 413,
+    errors.UnsupportedFormat: 415,
+    errors.DocumentError: 422,
+    errors.TooManyRequests: 429,
     RefdeskError: 500,
     AskError: 500,
-    LibraryError: 500,
-    ModelError: 500,
-    ExtraMissing: 501,
-    ProviderError: 502,
-    ProviderUnavailable: 503,
-    LibraryBusy: 503,
+    errors.LibraryError: 500,
+    errors.ModelError: 500,
+    errors.ExtraMissing: 501,
+    errors.ProviderError: 502,
+    errors.ProviderUnavailable: 503,
+    errors.LibraryBusy: 503,
     ServerStopping: 503,
     DiskFull: 507,
 }

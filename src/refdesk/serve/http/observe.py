@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from refdesk.answer import Answer
 from refdesk.errors import ProviderError, RefdeskError
+from refdesk.serve import is_alive
 from refdesk.serve.http.errors import ServerStopping, crash, json_bytes, refusal
-from refdesk.serve.http.limits import is_alive
 
 # OpenTelemetry: a span for each request and each stage of a question, sent when OTEL_EXPORTER_OTLP_ENDPOINT is set.
 
@@ -42,8 +42,7 @@ class Spans:
 
     def begin(self, scope: Scope) -> Any:
         """The request's span, below that of the caller when the request names one (`traceparent`)."""
-        carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        above = self._propagate.extract(carrier)
+        above = self._propagate.extract(headers_of(scope))
         kind = self._api.SpanKind.SERVER
         span = self._tracer.start_span(scope["method"], context=above, kind=kind)  # its route is known at the end
         scope["state"]["span"] = span
@@ -134,17 +133,11 @@ class Figures:
         )
         self._tokens = Counter("refdesk_tokens", "Tokens that models read and wrote", ["kind"], **own)
         self._cost = Counter("refdesk_cost_usd", "What models cost, where a price is known", **own)
-        self._streams = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
+        self.asking = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
         self._latency.labels(route).observe(seconds)
-
-    def began(self) -> None:
-        self._streams.inc()
-
-    def ended(self) -> None:
-        self._streams.dec()
 
     def answer(self, answer: Answer) -> None:
         self._answers.labels(answer.cached, str(answer.is_answered).lower(), answer.level).inc()
@@ -253,6 +246,10 @@ def _add_headers(message: MutableMapping[str, Any], own_id: str) -> None:
     if b"cache-control" not in given:
         headers.append((b"cache-control", b"no-store"))
     message["headers"] = headers
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def route_of(scope: Scope) -> str:

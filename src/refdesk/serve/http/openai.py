@@ -19,12 +19,12 @@ from starlette.responses import Response
 from refdesk.answer import Answer, Level
 from refdesk.errors import NotFound
 from refdesk.events import Content, Done, Event, Failed, Replace
-from refdesk.serve.http.asking import ask_once, begin_stream, counted
+from refdesk.serve.http import responses as shapes
+from refdesk.serve.http.asking import ask_once, begin_stream, citation_shape, counted, token_counts
 from refdesk.serve.http.errors import problem, reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.openapi import about, failures, returns, returns_events
 from refdesk.serve.http.requests import CompletionRequest
-from refdesk.serve.http.responses import EXTENSION, citation_shape
 from refdesk.serve.http.sse import EventResponse, Named, PlainStream
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
@@ -33,17 +33,17 @@ LEVELS: dict[str, Level | None] = {"refdesk": None} | {f"refdesk-{level}": level
 MOST_TOKENS = 100_000  # of the setting answer.max_tokens; clients ask for all that their own models could write
 CORRECTED = "\n\nCorrected answer:\n\n"
 MARKERS = re.compile(r"(?<!\s)\s*\[\d{1,4}(?:, ?\d{1,4})*\]")
-RESPONSES = returns("Completion") | failures(404, 501, 502)
-RESPONSES[200]["content"] |= returns_events(data="CompletionChunk")[200]["content"]
+RESPONSES = returns(shapes.Completion) | failures(404, 501, 502)
+RESPONSES[200]["content"] |= returns_events(data=shapes.CompletionChunk)[200]["content"]
 
 
-@router.get("/models", **about("List models", "ModelList"))
+@router.get("/models", **about("List models", shapes.ModelList))
 async def models(caller: Who) -> Response:
     listed = [{"id": name, "object": "model", "created": 0, "owned_by": OWNER} for name in LEVELS]
     return reply({"object": "list", "data": listed})
 
 
-@router.get("/models/{name}", **about("Get a model", "Model"))
+@router.get("/models/{name}", **about("Get a model", shapes.Model))
 async def model(caller: Who, name: str) -> Response:
     _level(name)
     return reply({"id": name, "object": "model", "created": 0, "owned_by": OWNER})
@@ -93,19 +93,14 @@ def _completion(answer: Answer, name: str) -> dict[str, Any]:
         "created": int(time.time()),
         "model": name,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": _usage(answer),
+        "usage": token_counts(answer),
     }
-
-
-def _usage(answer: Answer) -> dict[str, int]:
-    prompt, completion = answer.usage.prompt_tokens, answer.usage.completion_tokens
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def _extension(answer: Answer) -> dict[str, Any]:
     """What OpenAI's shape has no place for."""
     fields = answer.to_dict() | {"citations": [citation_shape(one) for one in answer.citations]}
-    return {name: fields[name] for name in EXTENSION}
+    return {name: fields[name] for name in shapes.EXTENSION}
 
 
 async def _chunks(
@@ -138,7 +133,7 @@ async def _chunks(
             elif isinstance(event, Done):
                 yield chunk({}, "stop", refdesk=_extension(event.answer))
                 if with_usage:
-                    yield "usage", head | {"choices": [], "usage": _usage(event.answer)}
+                    yield "usage", head | {"choices": [], "usage": token_counts(event.answer)}
     yield "end", None
 
 

@@ -1,6 +1,6 @@
 """What does /openapi.json say about a route? What it returns, an example of it, and how it may fail.
 
-Types are in requests.py and responses.py. Routes name theirs with `returns`, not with FastAPI's `response_model`, which
+Types are in requests.py and responses.py. Routes say theirs with `returns`, not with FastAPI's `response_model`, which
 would build a validator for each at every start; here the components are made when the document is first asked for.
 """
 
@@ -15,11 +15,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
-from typing_extensions import TypedDict
 
-from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.errors import plain_problem
 from refdesk.serve.http.requests import EXAMPLES
+from refdesk.serve.http.responses import MEANINGS, CompletionProblem, Problem
 
 PLACE = "#/components/schemas/{model}"
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -76,31 +75,40 @@ PARAMETERS: Mapping[str, str] = {
 # How a route says it
 
 
-def about(summary: str, shape: str, *statuses: int, tag: str = "", status: int = 200) -> dict[str, Any]:
-    """For a route's decorator: its summary, what it returns, how it may fail beside the usual ways, and its tag."""
-    responses = returns(shape, status, "Accepted" if status == 202 else "Done") | failures(*statuses)
-    return {"summary": summary, "status_code": status, "responses": responses, "tags": [tag] if tag else None}
+# By name, what comes back: failures, and what the routes say that they return.
+RETURNED: dict[str, Any] = {"Problem": Problem, "CompletionProblem": CompletionProblem}
 
 
-def returns(shape: str, status: int = 200, description: str = "Done") -> Responses:
-    """A JSON response, by the name of its type in responses.py."""
-    return {status: {"description": description, "content": {JSON: {"schema": {"$ref": PLACE.format(model=shape)}}}}}
+def about(summary: str, returned: Any, *statuses: int, status: int = 200) -> dict[str, Any]:
+    """For a route's decorator: its summary, what it returns, and how it may fail beside the usual ways."""
+    responses = returns(returned, status, "Accepted" if status == 202 else "Done") | failures(*statuses)
+    return {"summary": summary, "status_code": status, "responses": responses}
 
 
-def returns_events(**events: str) -> Responses:
+def returns(returned: Any, status: int = 200, description: str = "Done") -> Responses:
+    """A JSON response of this type."""
+    return {status: {"description": description, "content": {JSON: {"schema": _component(returned)}}}}
+
+
+def _component(kind: Any) -> dict[str, str]:
+    RETURNED[kind.__name__] = kind
+    return {"$ref": PLACE.format(model=kind.__name__)}
+
+
+def returns_events(**events: Any) -> Responses:
     """A stream: the type of an event's data by the event's name; `data` stands for events without a name.
 
     OpenAPI 3.1 has no way to describe a stream; the schema is that of one event, as OpenAPI 3.2 has it.
     """
-    schema = {"oneOf": [_event("" if name == "data" else name, shape) for name, shape in events.items()]}
+    schema = {"oneOf": [_event("" if name == "data" else name, kind) for name, kind in events.items()]}
     return {200: {"description": "Server-Sent Events; see docs/http.md", "content": {EVENTS: {"schema": schema}}}}
 
 
-def _event(name: str, model: str) -> dict[str, Any]:
-    data = {"contentMediaType": JSON, "contentSchema": {"$ref": PLACE.format(model=model)}}
+def _event(name: str, kind: Any) -> dict[str, Any]:
+    data = {"contentMediaType": JSON, "contentSchema": _component(kind)}
     head = {"id": {"type": "string"}, "event": {"type": "string", "const": name}} if name else {}
     parts: dict[str, Any] = head | {"data": {"type": "string"} | data}
-    return {"type": "object", "title": name or model, "properties": parts, "required": list(parts)}
+    return {"type": "object", "title": name or kind.__name__, "properties": parts, "required": list(parts)}
 
 
 def returns_bytes(*types: str, description: str) -> Responses:
@@ -117,7 +125,7 @@ def _failure(status: int, is_openai: bool = False) -> dict[str, Any]:
     phrase = HTTPStatus(status).phrase
     about, code, message = FAILURES.get(status, (phrase, "usage_error", phrase))
     example = plain_problem(code, message, "4f1c8a12be90d377", retryable=status in TRY_AGAIN)
-    response = returns("CompletionProblem" if is_openai else "Problem", status, about)[status]
+    response = returns(CompletionProblem if is_openai else Problem, status, about)[status]
     if is_openai:  # as OpenAI's clients expect it
         kind = "invalid_request_error" if status < 500 else "api_error"
         example["error"] = {"message": message, "type": kind, "code": code, "param": None}
@@ -190,52 +198,25 @@ class _Whole(GenerateJsonSchema):
     def field_is_required(self, field: Any, total: bool) -> bool:
         return field["type"] == "dataclass-field" or super().field_is_required(field, total)
 
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
     def default_schema(self, schema: Any) -> Any:
         return self.generate_inner(schema["schema"])
 
 
 def response_schemas() -> dict[str, Any]:
     """The components `Answer`, `Citation`, `Document`, `Upload` … by name."""
-    beside = {f"{name}+": TypedDict(f"{name}+", fields) for name, fields in shapes.BESIDE.items()}  # type: ignore[operator]
-    adapters: Any = [(name, "serialization", TypeAdapter(shape)) for name, shape in (shapes.SHAPES | beside).items()]
+    adapters: Any = [(name, "serialization", TypeAdapter(kind)) for name, kind in RETURNED.items()]
     _, found = TypeAdapter.json_schemas(adapters, ref_template=PLACE, schema_generator=_Whole)
-    schemas: dict[str, Any] = _untitled(found["$defs"])
-    numbers = {name: {"type": "number"} for name in ("x", "y", "width", "height")}
-    schemas["Box"] = {
-        "type": "object",
-        "description": "In per cent of the page as displayed, from its top left.",
-        "properties": {"page": {"type": "integer"}} | numbers,
-        "required": ["page", *numbers],
-    }
+    schemas: dict[str, Any] = found["$defs"]
     schemas["AnswerMetrics"]["additionalProperties"] = {"type": "number"}
-    schemas["KeptAnswer"] = {"description": "An answer, and what people said about it.", "type": "object"}
-    for name, hidden in shapes.HIDDEN.items():
-        for field in hidden:
-            del schemas[name]["properties"][field]
-    for name in shapes.BESIDE:
-        schema = schemas[name]
-        schema["properties"] = schema.get("properties", {}) | schemas.pop(f"{name}_")["properties"]
-        if name == "KeptAnswer":
-            schema["properties"] |= schemas["Answer"]["properties"]
-        # A source that is not cited and a confidence below /v1 do not have the keys of other designs.
-        if name not in ("Source", "Confidence"):
-            schema["required"] = list(schema["properties"])
     for name, schema in schemas.items():
+        schema.pop("title", None)  # which repeats the name
         for field, value in schema.get("properties", {}).items():
-            if meaning := shapes.MEANINGS.get(f"{name}.{field}") or shapes.MEANINGS.get(field):
+            if meaning := MEANINGS.get(f"{name}.{field}") or MEANINGS.get(field):
                 value["description"] = meaning
     return schemas
-
-
-def _untitled(schema: Any) -> Any:
-    """Without the titles, which repeat each name."""
-    if isinstance(schema, list):
-        return [_untitled(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: _untitled(value) for name, value in schema.items() if not (name == "title" and isinstance(value, str))
-    }
 
 
 # Examples, made from the schemas: the value of a field, by its name or by its component and name

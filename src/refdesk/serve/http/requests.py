@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -53,19 +53,18 @@ class Shape(BaseModel):
     """An unknown field is an error: whoever sends it expects it to do something. "5" is not a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    ignored: ClassVar[frozenset[str]] = frozenset()  # accepted and left out
 
     @model_validator(mode="before")
     @classmethod
     def _known(cls, value: Any) -> Any:
-        if cls.model_config.get("extra") == "forbid":
-            refuse_unknown(value, list(cls.model_fields))
+        """Names all unknown fields at once, and the known ones."""
+        if not isinstance(value, dict) or cls.model_config.get("extra") != "forbid":
+            return value
+        value, known = {name: one for name, one in value.items() if name not in cls.ignored}, list(cls.model_fields)
+        if unknown := [name for name in value if name not in known]:
+            raise PydanticCustomError(UNKNOWN_FIELD, "{message}", {"message": _unknown(unknown, known)})
         return value
-
-
-def refuse_unknown(value: Any, known: list[str]) -> None:
-    """Names all unknown fields at once, and the known ones."""
-    if unknown := [name for name in value if name not in known] if isinstance(value, dict) else []:
-        raise PydanticCustomError(UNKNOWN_FIELD, "{message}", {"message": _unknown(unknown, known)})
 
 
 def _unknown(names: list[Any], known: list[str]) -> str:
@@ -241,18 +240,19 @@ Address = Annotated[str, Field(max_length=2000, description="http://host:port/pa
 ApiKey = Annotated[str, Field(max_length=1000, description="Default: the key saved for this address.")]
 
 
-class ModelIn(Shape):
+class ConnectionFields(Shape):
+    base_url: Address | None = None
+    api_key: ApiKey | None = None
+
+
+class ModelIn(ConnectionFields):
     """`base_url` and `api_key` are used instead of the saved ones."""
 
     model: Name
-    base_url: Address | None = None
-    api_key: ApiKey | None = None
 
 
-class ProviderIn(Shape):
+class ProviderIn(ConnectionFields):
     provider: Name
-    base_url: Address | None = None
-    api_key: ApiKey | None = None
 
 
 class ConnectIn(ProviderIn):
@@ -323,14 +323,7 @@ class CompletionRequest(Shape):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = 1
     refdesk: AskFields | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            value = {name: one for name, one in value.items() if name not in OPENAI}
-        refuse_unknown(value, list(cls.model_fields))
-        return value
+    ignored = OPENAI
 
     @model_validator(mode="after")
     def _asks(self) -> CompletionRequest:

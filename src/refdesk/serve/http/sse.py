@@ -33,8 +33,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from refdesk.errors import NotFound, RefdeskError
+from refdesk.serve import is_alive
 from refdesk.serve.http.errors import ServerStopping, defect, json_bytes, problem
-from refdesk.serve.http.limits import is_alive
 
 HEARTBEAT_S = 15.0
 GRACE_S = 2.0  # a reconnecting reader is back within one; a stop button costs this much of a model's time

@@ -26,6 +26,19 @@ export async function showBody(body, answer) {
   }
   bindChips(body, answer);
   markClaims(body, answer, icon);
+  if (answer.short && !answer.figures?.length) body.prepend(h("p.short", h("strong", answer.short))); // the claims are ranges of the text below it
+  body.append(...(answer.figures || []).map((figure) => drawn(figure, answer)));
+}
+
+/** The head and the rows that a figure was read from; its cells are marked and open the page. */
+function drawn({ table, head_rows, marked, cells }, answer) {
+  const used = new Map(marked.map(([row, column], at) => [`${row} ${column}`, cells[at]]));
+  const rows = table.map((row, at) => h("tr", row.map((text, column) => {
+    const cell = used.get(`${at} ${column}`);
+    const shown = cell && answer.citations[cell.citation] ? h("button.link", { onclick: (event) => openCitation(answer.citations, cell.citation, event.target) }, text) : text;
+    return h(at < head_rows ? "th" : "td", { class: cell ? "used" : "" }, shown);
+  })));
+  return h("div.wide", { tabindex: "0", role: "group", label: "Table" }, h("table.figure", h("thead", rows.slice(0, head_rows)), h("tbody", rows.slice(head_rows))));
 }
 
 /** What stands below the text, in this order; `again(question, options)` asks something. */
@@ -140,7 +153,7 @@ export function withCitations(answer) {
   const seen = new Set();
   const lines = answer.citations.filter((cite) => !seen.has(`${cite.marker} ${cite.quote}`) && seen.add(`${cite.marker} ${cite.quote}`))
     .map((cite) => `[${cite.marker}] ${cite.document_name}, page ${cite.page}${cite.quote ? `: “${cite.quote}”` : ""}`);
-  return [answer.content, lines.join("\n")].filter(Boolean).join("\n\n");
+  return [answer.short, answer.content, lines.join("\n")].filter(Boolean).join("\n\n");
 }
 
 export async function copy(text, said = "Copied.") {

@@ -1,4 +1,4 @@
-"""How is the library read? The `Library` port over the store and its index: searching, neighbours, words, vectors."""
+"""How is a library read? Over its store and its index: searching, neighbours, words, vectors. Nothing is written."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import copy
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.strategies import Candidate, Weights, search
+from refdesk.cells import Column, StoredTable
 from refdesk.errors import IndexDamaged
-from refdesk.ports import Embedder, Index, Mention
+from refdesk.ports import Embedder, Index, Scored
 from refdesk.records import LibraryState
 from refdesk.settings import Settings
-from refdesk.store_ports import ChunkStore, DocumentStore, other_embedder
+from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
 from refdesk.terms import (
     EXTENSION,
     QUERY_STOP_WORDS,
@@ -29,17 +29,14 @@ from refdesk.terms import (
     query_terms,
     repeated_terms,
     terms,
-    terms_of_each,
     words,
 )
 from refdesk.text import edit_distances
-from refdesk.types import EVERYTHING, Access, Chunk, Document, Hit, Method, Scope
+from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
 SIMILAR_CHUNKS = 50  # chunks read for the words that resemble a misspelled one
-READ_AT_ONCE = 16  # chunks read for a mention; most hold it, and then the rest of their document is passed over
-LONGEST_ENDING = 2  # letters by which two forms of a word may differ that is mentioned
 ENDINGS, SHORTEST_STEM = (2, 3, 4), 4  # letters taken off a misspelled word, and left of it
 
 
@@ -57,12 +54,14 @@ class LibraryReader:
         self,
         documents: DocumentStore,
         chunks: ChunkStore,
+        tables: TableStore,
         index: Index,
         embedder: Embedder,
         rebuild: Callable[[], object],
     ) -> None:
         self._documents = documents
         self._chunks = chunks
+        self._tables = tables
         self._index = index
         self._embedder = embedder
         self._rebuild = rebuild
@@ -84,6 +83,7 @@ class LibraryReader:
 
     @property
     def languages(self) -> tuple[str, ...]:
+        """Of its documents, the most frequent first."""
         return self._index.languages[:MOST_LANGUAGES]
 
     @property
@@ -91,11 +91,13 @@ class LibraryReader:
         return self._index.count(self._seen)
 
     def generation(self) -> int:
+        """The version of the corpus: another number after every change."""
         return self.refresh().generation
 
     def search(
         self, text: str, vector: NDArray[np.float32], k: int, method: Method, scope: Scope, settings: Settings
     ) -> list[Hit]:
+        """The k best chunks in scope, best first, with both true scores; a damaged index is healed on the way."""
         if method == "hybrid" and settings.fusion == "rrf":
             method = "rrf"
         weights = Weights(settings.dense_weight, settings.rrf_k, settings.candidates)
@@ -123,6 +125,7 @@ class LibraryReader:
         ]
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
+        """The ready documents in scope; kept until the library changes."""
         generation = self.generation()
         if self._lists.documents[0] != generation:
             self._lists.documents = (generation, {})
@@ -134,6 +137,7 @@ class LibraryReader:
         return known[scope]
 
     def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
+        """By the id of each of these, the chunks of its document around it, itself left out; all in one read."""
         steps = [step for step in range(-reach, reach + 1) if step]
         around = {chunk.id: [(chunk.document_id, chunk.sequence + step) for step in steps] for chunk in chunks}
         known = {(chunk.document_id, chunk.sequence): chunk for chunk in chunks}
@@ -143,6 +147,44 @@ class LibraryReader:
 
     def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
         return self._chunks.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)
+
+    def tables(self, chunk_ids: Sequence[int]) -> list[StoredTable]:
+        rows = self._chunks.hydrate(chunk_ids, self.generation())
+        ranges = [
+            (
+                chunk.document_id,
+                min(span.origin for span in chunk.spans),
+                max(_last_origin(span) for span in chunk.spans),
+            )
+            for chunk, _ in (rows[chunk_id] for chunk_id in chunk_ids if chunk_id in rows)
+            if chunk.spans
+        ]
+
+        def first_met(table: StoredTable) -> int:
+            return next(
+                place
+                for place, (document, start, end) in enumerate(ranges)
+                if document == table.document_id and table.start < end and table.end > start
+            )
+
+        found = sorted(self._tables.between(ranges), key=lambda table: (first_met(table), table.number))
+        return self._tables.with_cells(found)
+
+    def document_tables(self, document_id: str) -> list[StoredTable]:
+        return self._tables.with_cells(self._tables.of_document(document_id))
+
+    def cell_boxes(self, table: StoredTable, ranges: Sequence[Range]) -> list[tuple[Box, ...]]:
+        found: dict[Range, tuple[Box, ...]] = {}
+        number = table.page
+        for start, end in sorted(ranges):
+            while (pages := self._documents.pages(table.document_id, number)) and start >= pages[0].page.end:
+                number += 1  # the table goes on overleaf
+            words = pages[0].words if pages else None
+            found[start, end] = boxes_between(words, start, end) if words is not None else ()
+        return [found[place] for place in ranges]
+
+    def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
+        return self._tables.columns(table_id, numbers, are_placed=are_placed)
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         return {term: self._index.frequency(term, self._seen) for term in terms}
@@ -168,31 +210,13 @@ class LibraryReader:
         edits = edit_distances(word, likely)
         return {one: found[one] for one, needed in zip(likely, edits, strict=True) if needed <= distance}
 
-    def mentions(self, phrase: str, scope: Scope, most: int) -> list[Mention]:
-        languages = self.languages or ("en",)
-        generation = self.generation()
-        content = [word for word in dict.fromkeys(words(phrase)) if word not in QUERY_STOP_WORDS] or words(phrase)
-        held = [self._holding(query_terms(word, languages), scope) for word in content]
-        waiting = sorted(set.intersection(*held)) if held else []
-        found: list[Mention] = []
-        while waiting and len(found) < most:
-            rows = self._chunks.hydrate(waiting[:READ_AT_ONCE], generation)
-            waiting, read = waiting[READ_AT_ONCE:], 0
-            for chunk_id, (chunk, document) in sorted(rows.items()):
-                if chunk_id <= read or (place := _sentence_with(phrase, chunk, document.language or "en")) is None:
-                    continue
-                found.append(Mention(document, chunk, place))
-                # A document's chunks were written in a row: the others of this one need not be looked at.
-                read = chunk_id + document.chunk_count - 1 - chunk.sequence
-            waiting = [chunk_id for chunk_id in waiting if chunk_id > read]
-        return found[:most]
+    def holding(self, stems: Sequence[str], scope: Scope) -> set[int]:
+        """The ids of all chunks in scope that hold one of these terms."""
+        counts = {stem: count for stem in stems if (count := self._index.frequency(stem, scope))}
+        return {found for stem in counts for found, _ in self._index.lexical([stem], counts[stem], scope)}
 
-    def _holding(self, stems: Sequence[str], scope: Scope) -> set[int]:
-        found: set[int] = set()
-        for stem in stems:
-            if count := self._index.frequency(stem, scope):
-                found.update(chunk_id for chunk_id, _ in self._index.lexical([stem], count, scope))
-        return found
+    def chunks(self, ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
+        return self._chunks.hydrate(ids, self.generation())
 
     # keeping it usable
 
@@ -215,17 +239,8 @@ class LibraryReader:
                 self._rebuild()
 
 
-def _sentence_with(phrase: str, chunk: Chunk, language: str) -> int | None:
-    """The place of the first sentence that holds these words in a row; "tariff" is "tariffs", "moor" not "mooring"."""
-    wanted, typed = terms(phrase, language), words(phrase)
-    texts = [chunk.text[one.start : one.end] for one in chunk.sentences]
-    for place, own in enumerate(terms_of_each(texts, language)):
-        for at in [at for at, term in enumerate(own) if term == wanted[0]]:
-            if own[at : at + len(wanted)] == wanted:
-                held = words(texts[place])[at : at + len(wanted)]
-                if all(abs(len(a) - len(b)) <= LONGEST_ENDING for a, b in zip(held, typed, strict=False)):
-                    return place
-    return None
+def _last_origin(span: Span) -> int:
+    return span.origin + span.end - span.start
 
 
 # --- which documents does the question name? Names, titles, years and quarters become a soft preference --------------
@@ -298,8 +313,6 @@ class QuestionNames:
 
 def match_names(question: str, documents: Sequence[Document], long: int = LONG) -> dict[str, float]:
     """Document id -> strength from 0 to 1, the strongest first; empty when the question names none.
-
-    `long` is how many chunks a document has to have to count in full.
 
     >>> match_names("3M's 2018 10-K: what was capital spending?", documents)
     {'b71f…': 1.0, '09aa…': 0.52}
@@ -493,3 +506,95 @@ def _short_forms(name: Sequence[str]) -> Iterable[str]:
     if 2 <= len(name) <= 5:
         yield "".join(word[0] for word in name)
         yield "n".join(word[0] for word in name)
+
+
+# How are the scores of two engines joined into one ranking?
+
+
+def convex(lexical: Mapping[int, float], cosine: Mapping[int, float], dense_weight: float) -> list[Scored]:
+    """`a · (cos + 1) / (max cos + 1) + (1 − a) · bm25 / max bm25` for every member of both, best first.
+
+    Both mappings hold the true score of every candidate; a chunk that shares no term with the query has no BM25 score.
+
+    >>> convex({1: 4.0}, {1: 0.2, 2: 0.8}, 0.5)
+    [(1, 0.833...), (2, 0.5)]
+    """
+    best_lexical = max(lexical.values(), default=0.0) or 1.0
+    best_cosine = max(cosine.values(), default=0.0) + 1.0 or 1.0
+    fused = [
+        (
+            chunk_id,
+            dense_weight * (cosine.get(chunk_id, -1.0) + 1.0) / best_cosine
+            + (1.0 - dense_weight) * lexical.get(chunk_id, 0.0) / best_lexical,
+        )
+        for chunk_id in {**cosine, **lexical}
+    ]
+    fused.sort(key=_best_first)
+    return fused
+
+
+def reciprocal_rank(lists: Sequence[Sequence[int]], k: int) -> list[Scored]:
+    """`Σ 1 / (k + rank)` over ranked lists of chunk ids, best first.
+
+    >>> reciprocal_rank([[7, 8], [8]], k=30)
+    [(8, 0.0635...), (7, 0.0322...)]
+    """
+    fused: dict[int, float] = {}
+    for ranked in lists:
+        for rank, chunk_id in enumerate(ranked, 1):
+            fused[chunk_id] = fused.get(chunk_id, 0.0) + 1.0 / (k + rank)
+    return sorted(fused.items(), key=_best_first)
+
+
+def _best_first(scored: Scored) -> tuple[float, int]:
+    return -scored[1], scored[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How the engines are joined; from the settings."""
+
+    dense_weight: float
+    rrf_k: int
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk that was found, with its true scores and the score it is ranked by."""
+
+    chunk_id: int
+    lexical_score: float
+    cosine: float
+    score: float
+
+
+def search(
+    index: Index,
+    terms: Sequence[str],
+    vector: NDArray[np.float32],
+    *,
+    k: int,
+    method: Method,
+    scope: Scope,
+    weights: Weights,
+) -> list[Candidate]:
+    """The k best candidates, each with both true scores whatever the method."""
+    depth = max(k, weights.candidates) if method in ("hybrid", "rrf") else k
+    by_terms = index.lexical(terms, depth, scope) if method != "dense" else []
+    by_vector = index.dense(vector, depth, scope) if method != "bm25" else []
+    if method == "rrf":
+        ranked = reciprocal_rank([[i for i, _ in by_terms], [i for i, _ in by_vector]], weights.rrf_k)[:k]
+        wanted = [chunk_id for chunk_id, _ in ranked]
+    else:
+        ranked, wanted = [], [chunk_id for chunk_id, _ in (*by_terms, *by_vector)]
+    lexical, cosine = dict(by_terms), dict(by_vector)
+    lexical |= index.lexical_scores(terms, [i for i in wanted if i not in lexical])
+    cosine |= index.cosines(vector, [i for i in wanted if i not in cosine])
+    if method == "hybrid":
+        ranked = convex(lexical, cosine, weights.dense_weight)[:k]
+    elif method == "bm25":
+        ranked = by_terms
+    elif method == "dense":
+        ranked = by_vector
+    return [Candidate(i, lexical.get(i, 0.0), cosine.get(i, 0.0), score) for i, score in ranked]

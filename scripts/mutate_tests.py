@@ -1,0 +1,192 @@
+"""Which tests run which statement? Asked once of a copy in which every statement of a function notes that it was run.
+
+The notes go through a file, so those of worker processes count as well. What a test file told is remembered until the
+file or a traced module changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTES = "REFDESK_MUTATE_NOTES"
+NOTING = f"""import os
+seen = set()
+file = os.open(os.environ["{NOTES}"], os.O_WRONLY | os.O_APPEND)
+def note(statement):
+    if statement not in seen:
+        seen.add(statement)
+        os.write(file, (statement + "\\n").encode())
+"""
+# Servers and browsers cost a second a test and look at the same numbers from further away; those that ask a model that
+# runs are left out as well.
+DEAR = re.compile(r"\b(?:browsing|served|serve_here|start)\(")
+LEFT_OUT = ("test_page", "test_http", "test_real_model", "test_ask_real_model", "test_house", "test_docs", "test_ci")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A test, how long it took, and the statements it ran as "file:line:column"."""
+
+    test: str
+    seconds: float
+    statements: frozenset[str]
+
+
+def key(file: Path | str, node: ast.stmt) -> str:
+    return f"{file}:{node.lineno}:{node.col_offset}"
+
+
+def with_notes(text: str, file: Path | str) -> str:
+    """The module with a note before every statement of its functions."""
+    tree = ast.parse(text)
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for owner in ast.walk(function):
+            for name in ("body", "orelse", "finalbody"):
+                body = getattr(owner, name, None)
+                if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
+                    setattr(owner, name, _noting(body, file))
+    first = next(place for place, node in enumerate(tree.body) if not _is_before_imports(node))
+    tree.body.insert(first, ast.parse("from refdesk_notes import note as __note__").body[0])
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _is_before_imports(node: ast.stmt) -> bool:
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_text or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
+
+
+def _noting(body: list[ast.stmt], file: Path | str) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for node in body:
+        is_note = isinstance(node, ast.Expr) and "__note__" in ast.unparse(node)[:8]
+        is_noted = bool(found) and isinstance(found[-1], ast.Expr) and "__note__" in ast.unparse(found[-1])[:8]
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not (is_note or is_noted or is_text):
+            found.append(ast.copy_location(ast.parse(f"__note__({key(file, node)!r})").body[0], node))
+        found.append(node)
+    return found
+
+
+def statements_of(file: Path, text: str, line: int, others: Iterable[tuple[Path, str]]) -> set[str]:
+    """The statements that run what stands in a line: its own; for a constant those that name it."""
+    tree = ast.parse(text)
+    function, own = None, None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                function, own = node, None
+            elif function is not None:
+                own = node  # ast.walk goes from the outside to the inside
+    if function is not None and own is not None:
+        return {key(file, own)}
+    if function is not None:
+        return {key(file, node) for node in function.body}  # a default of an argument
+    names = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno <= line <= (node.end_lineno or 0)
+        for name in _given(node)
+    }
+    found: set[str] = set()
+    for _ in range(3):  # a constant may be made of another
+        for other, its_text in others:
+            is_own = other == file
+            for top in ast.parse(its_text).body:
+                used = {one.id for one in ast.walk(top) if isinstance(one, ast.Name)}
+                used |= {one.attr for one in ast.walk(top) if isinstance(one, ast.Attribute)}
+                if not names & used:
+                    continue
+                if isinstance(top, ast.Assign | ast.AnnAssign) and is_own:
+                    names |= _given(top)
+                for node in ast.walk(top):
+                    if isinstance(node, ast.stmt) and names & {
+                        getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(node)
+                    }:
+                        found.add(key(other, node))
+    return found
+
+
+def _given(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    """The names that it gives a value to."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+
+
+class Notes:
+    """The pytest plugin that reads after each test what was run."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.found: list[Ran] = []
+        self.seconds: dict[str, float] = {}
+        self.failed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        notes = sys.modules.get("refdesk_notes")
+        if notes is not None:
+            notes.seen.clear()
+        os.truncate(self.file, 0)
+        result = yield
+        if item.nodeid not in self.failed:
+            statements = frozenset(self.file.read_text(encoding="utf-8").split())
+            self.found.append(Ran(item.nodeid, self.seconds.get(item.nodeid, 0.0), statements))
+        return result
+
+
+def is_asked(test: Path) -> bool:
+    return not test.stem.startswith(LEFT_OUT) and not DEAR.search(test.read_text(encoding="utf-8"))
+
+
+def trace(
+    root: Path, traced: list[Path], environment: dict[str, str], apart: Callable[..., Path], remembered: Path
+) -> list[Ran]:
+    """What every test file runs; `apart` calls a function in a process of its own. The copy is noting afterwards."""
+    sources = {file: (root / file).read_text(encoding="utf-8") for file in traced}
+    made = hashlib.sha256("".join(sources.values()).encode()).hexdigest()
+    known: dict[str, Any] = json.loads(remembered.read_text(encoding="utf-8")) if remembered.exists() else {}
+    for file, text in sources.items():
+        (root / file).write_text(with_notes(text, file), encoding="utf-8")
+    (root / "src" / "refdesk_notes.py").write_text(NOTING, encoding="utf-8")
+    notes = root / "notes"
+    notes.touch()
+    found: list[Ran] = []
+    tests = [test for test in sorted((root / "tests").glob("test_*.py")) if is_asked(test)]
+    for number, test in enumerate(tests, 1):
+        state = hashlib.sha256(made.encode() + test.read_bytes()).hexdigest()
+        rows = known.get(test.name, {})
+        if rows.get("state") != state:
+            print(f"which statements do the tests run? {number} of {len(tests)}: {test.name}", flush=True)
+            log = apart(_run_noting, root, environment | {NOTES: str(notes)}, f"tests/{test.name}", notes)
+            rows = {"state": state, "tests": json.loads(log.read_text(encoding="utf-8") or "[]")}
+            known[test.name] = rows
+            remembered.write_text(json.dumps(known), encoding="utf-8")
+        found += [Ran(name, seconds, frozenset(statements)) for name, seconds, statements in rows["tests"]]
+    return found
+
+
+def _run_noting(result: Path, test: str, notes: Path) -> None:
+    plugin = Notes(notes)
+    try:
+        pytest.main(["-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:randomly", test], plugins=[plugin])
+    finally:
+        rows = [[ran.test, ran.seconds, sorted(ran.statements)] for ran in plugin.found]
+        result.write_text(json.dumps(rows), encoding="utf-8")

@@ -1,0 +1,478 @@
+"""Which cells of which table answer the question? The tables among what was found, every plan over them, the likeliest.
+
+A word of the question that the document's name, its title or the text above a table says is no word that the table
+itself must hold: "Amazon's net income in 2019" is asked of Amazon's tables as "net income in 2019". Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib import resources
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import (
+    Answer,
+    Citation,
+    Claim,
+    Confidence,
+    Figure,
+    FigureCell,
+    Query,
+    Retrieved,
+    Sufficiency,
+)
+from refdesk.answer import Plan as QuestionPlan
+from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.judge import level, related, sources
+from refdesk.ask.plan_rank import describe, weights
+from refdesk.ask.plans import Plan, Question, Table, View, described
+from refdesk.cells import StoredCell, StoredTable
+from refdesk.library import LibraryReader
+from refdesk.tables import Grid, cell_number, grid_of
+from refdesk.terms import QUERY_STOP_WORDS, terms
+from refdesk.types import Chunk, Document, Hit
+
+MOST_CHUNKS = 24  # whose tables are looked at
+SHOWN = 0.2  # the least chance of a figure that is shown
+Pair = tuple[float, float]
+
+FILE = "plan_choice.npy"
+UNKNOWN_IDF = 6.0  # of a word that no idf is known of
+MOST_PLANS = 10  # of one table that are compared with those of others
+MOST_TABLES = 6  # that plans are made for: the best by the words they hold and by what the search gave
+MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
+MOST_CITED = 24  # cells of a sum or a count that are cited one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A table that may hold the answer, and how well the search found it (0 to 1)."""
+
+    table: StoredTable
+    document: Document
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """A plan over one table: how it ranks among those of its table, and what tells it from those of others."""
+
+    candidate: Candidate
+    grid: Table
+    question: Question
+    plan: Plan
+    features: NDArray[np.float32]
+    chance: float = 0.0  # that it answers
+
+
+def best_plan(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float], number: float) -> TablePlan | None:
+    """The likeliest plan over all tables; None where no table shares a word with the question."""
+    found = plans_over(text, candidates, idf, number)
+    if not found:
+        return None
+    learned = choice()
+    scores = np.array([plan.features for plan in found]) @ learned[:-1] + learned[-1]
+    odds = np.exp(scores)
+    chances: dict[object, float] = {}  # what several tables say is likelier than what one does
+    for plan, own in zip(found, odds.tolist(), strict=True):
+        key = result(plan.plan)
+        chances[key] = chances.get(key, 0.0) + own
+    value = max(chances, key=lambda key: chances[key])
+    order: list[TablePlan] = [found[at] for at in np.argsort(-scores).tolist()]
+    best = next(plan for plan in order if result(plan.plan) == value)
+    return replace(best, chance=float(chances[value] / (odds.sum() + 1.0)))  # 1: no table answers, a score of 0
+
+
+def result(plan: Plan) -> object:
+    """What a plan gives, so that equal results are known as such."""
+    if plan.texts:
+        return tuple(number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
+    return round(plan.number or 0.0, 4)
+
+
+def plans_over(text: str, candidates: Iterable[Candidate], idf: Mapping[str, float], number: float) -> list[TablePlan]:
+    """The best plans of every table that may answer; `number` is the chance that the question asks for one."""
+    asked = _Asked(text, idf, number)
+    ranked = sorted(candidates, key=asked.worth, reverse=True)[:MOST_TABLES]
+    most = max((candidate.score for candidate in ranked), default=0.0) or 1.0
+    return [plan for candidate in ranked for plan in asked.plans(candidate, candidate.score / most)]
+
+
+class _Asked:
+    """The words of a question and how telling each is."""
+
+    def __init__(self, text: str, idf: Mapping[str, float], number: float) -> None:
+        self.text, self.number = text, number
+        self.stems = list(Question(text).bits)
+        self.weights = {stem: idf.get(stem, UNKNOWN_IDF) for stem in self.stems}
+        self.total = sum(self.weights.values()) or 1.0
+
+    def share(self, stems: Iterable[str]) -> float:
+        """Of the question's weight, that of these words."""
+        return sum(self.weights[stem] for stem in stems) / self.total
+
+    def worth(self, candidate: Candidate) -> float:
+        own = vocabulary(candidate.table) | context_words(candidate)
+        return self.share(stem for stem in self.stems if stem in own) + candidate.score
+
+    def plans(self, candidate: Candidate, relative: float) -> list[TablePlan]:
+        table = table_of(candidate.table)
+        if not table.views:
+            return []
+        around = context_words(candidate)
+        question = Question(self.text, around=around - table.views[0].vocabulary)
+        plans = table.plans(question)
+        if not plans:
+            return []
+        scores = weights().scores(describe(question, table, plans))
+        best = np.argsort(-scores[:-1])[:MOST_PLANS]
+        features = [
+            self._features(table, question, plans[at], around, relative, (scores[at], scores[-1]))
+            for at in best.tolist()
+        ]
+        return [
+            TablePlan(candidate, table, question, plans[at], row)
+            for at, row in zip(best.tolist(), features, strict=True)
+        ]
+
+    def _features(
+        self, table: Table, question: Question, plan: Plan, around: frozenset[str], relative: float, scores: Pair
+    ) -> NDArray[np.float32]:
+        """`scores`: its own and that of `none`."""
+        score, none = scores
+        held = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1}
+        missing = [stem for stem in self.stems if stem not in held and stem not in around]
+        labels, sections, column = _names(table.views[plan.turned], plan)
+        return np.array(
+            [
+                score,
+                score - none,
+                relative,
+                self.share(held),
+                self.share(stem for stem in around if stem in self.weights and stem not in held),
+                self.share(missing),
+                max((self.weights[stem] for stem in missing), default=0.0) / UNKNOWN_IDF,
+                self._unsaid(labels),
+                self._unsaid(sections),
+                self._unsaid(column),
+                plan.kind == "computed",
+                plan.operation == "value" and plan.kind == "number",
+                plan.operation == "count",
+                len(plan.texts) > 1,
+                plan.selections[0].kind in ("equal", "both", "any"),
+                _twins(table.views[plan.turned], plan) * self._unsaid(sections),
+                self.number * (plan.kind in ("number", "computed")),
+                self.number * (plan.kind == "text"),
+            ],
+            dtype=np.float32,
+        )
+
+    def _unsaid(self, stems: frozenset[str]) -> float:
+        """Share of these words that the question does not say."""
+        own = [stem for stem in stems if stem not in QUERY_STOP_WORDS]
+        return sum(stem not in self.weights for stem in own) / len(own) if own else 0.0
+
+
+FEATURES = 18
+
+
+def _names(view: View, plan: Plan) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The words of the rows that were chosen, of the sections they stand in, and of the column that is read."""
+    rows = [row for selection in plan.selections for row in selection.rows[:4]]
+    labels = frozenset(stem for row in rows for stem in view.cells[row][0])
+    sections = frozenset(stem for row in rows for stem in view.sections[row])
+    return labels, sections, frozenset(view.names[plan.column]) if plan.column >= 0 else frozenset()
+
+
+def _twins(view: View, plan: Plan) -> float:
+    """How many rows have the name of the one that was chosen: "Net sales" of every region."""
+    row, *others = plan.selections[0].rows or (-1,)
+    if others or row < 0:
+        return 0.0
+    label = view.cells[row][0]
+    return math.log(max(1, sum(cells[0] == label for cells in view.cells)))
+
+
+@lru_cache(maxsize=512)
+def vocabulary(table: StoredTable) -> frozenset[str]:
+    return frozenset(terms(" ".join(cell.text for cell in table.cells)))
+
+
+def context_words(candidate: Candidate) -> frozenset[str]:
+    """What is said around the table: the document's name and title, the headings and the text above it."""
+    document = candidate.document
+    return _context_words(f"{document.name.replace('_', ' ')} {document.title} {candidate.table.caption}")
+
+
+@lru_cache(maxsize=1024)
+def _context_words(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
+
+
+@lru_cache(maxsize=128)
+def table_of(table: StoredTable) -> Table:
+    return Table(grid_of(table))
+
+
+@cache
+def choice() -> NDArray[np.float32]:
+    """The weights of the features and a constant, learned by `training/plan_choice.py`."""
+    with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file:
+        learned: NDArray[np.float32] = np.load(file)
+    return learned
+
+
+# --- what is shown of it? ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A plan in words: what was read or computed, and from which cells (places in the stored table)."""
+
+    label: str
+    value: str
+    number: float | None
+    unit: str
+    scale: str
+    operation: str
+    formula: str
+    places: tuple[tuple[int, int], ...]
+
+
+def reading(found: TablePlan) -> Reading:
+    plan, stored = found.plan, found.candidate.table
+    grid = found.grid.grid
+    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    places = tuple(dict.fromkeys(_place(grid, plan, row, column) for row, column in plan.cells))
+    used = [cells[place] for place in places if place in cells]
+    numbers = [cell for cell in used if cell.number is not None]
+    unit = _shared([cell.unit for cell in numbers])
+    scale = _shared([cell.scale for cell in numbers])
+    operation = plan.operation
+    if plan.texts:
+        is_number = len(plan.texts) == 1 and len(numbers) == 1 and operation in ("value", "largest", "smallest")
+        value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
+        return Reading(_label(found), value, plan.number, unit, scale, operation, "", places)
+    number = plan.number or 0.0
+    if operation in ("growth", "share"):
+        unit, scale = "%", ""
+    elif operation in ("ratio", "count", "distinct"):
+        unit, scale = "", ""
+    decimals = max([len(cell.text.partition(".")[2].rstrip(" %)")) for cell in numbers], default=0)
+    if operation in ("growth", "share", "ratio", "average", "average2"):
+        decimals = max(decimals, 2)
+    value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
+    return Reading(_label(found), value, number, unit, scale, operation, _formula(found, value), places)
+
+
+def _place(grid: Grid, plan: Plan, row: int, column: int) -> tuple[int, int]:
+    """Of a cell of a view, its row and column in the stored table; the name of a column stands in the head."""
+    if not plan.turned:
+        return grid.places[row], column
+    return (grid.places[column - 1] if column else -1), row + 1
+
+
+def _shared(found: Sequence[str]) -> str:
+    return found[0] if found and len(set(found)) == 1 else ""
+
+
+def shown_value(text: str, unit: str, scale: str) -> str:
+    """A number as a person would write it.
+
+    >>> shown_value("82,959", "$", "million"), shown_value("$ (1,146)", "$", ""), shown_value("12.5", "%", "")
+    ('$82,959 million', '-$1,146', '12.5%')
+    """
+    is_negative = (cell_number(text) or 0.0) < 0
+    digits = text.strip().strip("()-−–$€£¥ ").removesuffix("%").strip(" )")
+    digits = digits.lstrip("($€£¥ -−–")
+    if unit == "%":
+        shown = f"{digits}%"
+    elif len(unit) == 1 and unit:
+        shown = f"{unit}{digits}"
+    else:
+        shown = f"{digits} {unit}".strip() if unit and unit not in digits else digits
+    return f"{'-' if is_negative else ''}{shown}{f' {scale}' if scale and unit != '%' else ''}"
+
+
+def _label(found: TablePlan) -> str:
+    """What was read: the row and the column as the table names them; what was computed, in words."""
+    plan, grid = found.plan, found.grid.grid
+    if plan.operation == "value" and len(plan.cells) == 1 and plan.selections[0].kind in ("equal", "both", "any"):
+        row, column = plan.cells[0]
+        if plan.turned:
+            row, column = column - 1, row + 1
+        if row >= 0 and column > 0:
+            return ", ".join(filter(None, (_joined(grid.rows[row]), _joined(grid.columns[column]))))
+    said = described(plan, found.grid, found.question)
+    return said[:1].upper() + said[1:]
+
+
+def _joined(path: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(part.strip(" :,") for part in path if part.strip(" :,")))
+
+
+def _formula(found: TablePlan, value: str) -> str:
+    plan = found.plan
+    numbers = [text for row, column in plan.cells if (text := found.grid.views[plan.turned].texts[row][column])]
+    first, second = (numbers[::-1] if plan.backwards else numbers) if len(numbers) == 2 else ("", "")
+    match plan.operation:
+        case "sum" | "sum2":
+            return f"{_listed(numbers)} = {value}"
+        case "average" | "average2":
+            return f"({_listed(numbers)}) / {len(numbers)} = {value}"
+        case "range":
+            return f"highest − lowest of {len(numbers)} values = {value}"
+        case "difference" | "apart":
+            return f"{first} − {second} = {value}"
+        case "growth":
+            return f"({first} − {second}) / {second} = {value}"
+        case "share" | "ratio":
+            return f"{first} / {second} = {value}"
+    return ""
+
+
+def _listed(numbers: Sequence[str]) -> str:
+    return " + ".join(numbers) if len(numbers) <= 8 else f"{' + '.join(numbers[:4])} + … ({len(numbers)} values)"
+
+
+def figure_of(found: TablePlan, what: Reading, first_citation: int = 0) -> Figure:
+    """The figure as it is handed on: every cell that was used, and the part of the table that is drawn."""
+    stored, grid = found.candidate.table, found.grid.grid
+    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    rows = stored.rows()
+    row_paths = dict(zip(grid.places, grid.rows, strict=True))
+    used = [cells[place] for place in what.places if place in cells]
+    drawn = sorted({*range(stored.head_rows), *[cell.row for cell in used][:MOST_ROWS_SHOWN]})
+    return Figure(
+        label=what.label,
+        value=what.value,
+        number=what.number,
+        unit=what.unit,
+        scale=what.scale,
+        operation=what.operation,
+        formula=what.formula,
+        cells=tuple(
+            FigureCell(
+                text=cell.text,
+                row_path=row_paths.get(cell.row, ()),
+                column_path=grid.columns[cell.column],
+                number=cell.number,
+                unit=cell.unit,
+                scale=cell.scale,
+                period=cell.period,
+                citation=first_citation + place,
+            )
+            for place, cell in enumerate(used[:MOST_CITED])
+        ),
+        table=tuple(tuple(rows[row]) for row in drawn),
+        head_rows=stored.head_rows,
+        marked=tuple((drawn.index(cell.row), cell.column) for cell in used if cell.row in drawn),
+        document_id=stored.document_id,
+        table_number=stored.number,
+        page=stored.page,
+    )
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[Candidate]:
+    """The tables of which some part was found, with the score of the best part."""
+    found = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
+    ranked = sorted(found.values(), key=lambda hit: (hit.chunk.kind != "table", -hit.score))[:MOST_CHUNKS]
+    documents = {hit.document.id: hit.document for hit in ranked}
+    return [
+        Candidate(table, documents[table.document_id], max(hit.score for hit in ranked if _touches(hit.chunk, table)))
+        for table in library.tables([hit.chunk.id for hit in ranked])
+        if table.is_loaded
+    ]
+
+
+def _touches(chunk: Chunk, table: StoredTable) -> bool:
+    return chunk.document_id == table.document_id and any(
+        span.origin < table.end and span.origin + span.end - span.start > table.start for span in chunk.spans
+    )
+
+
+def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader) -> TablePlan | None:
+    """The likeliest plan over the tables that were found."""
+    return best_plan(query.fullest, table_candidates(retrieved, library), retrieved.idf, query.number)
+
+
+def figure_answer(
+    answer: Answer, plan: QuestionPlan, retrieved: Retrieved, found: TablePlan, library: LibraryReader
+) -> Answer:
+    """The figure as an answer: one claim of ours, and a citation for every cell that it was read or computed from."""
+    what = reading(found)
+    citations = _cell_citations(found, what, retrieved, library)
+    numbers = tuple(range(len(citations)))
+    content, claims = "", []
+    for line in filter(None, (f"{what.label}: {what.value}", what.formula)):
+        start = len(content) + 2 if content else 0
+        content = f"{content}\n\n{line} [1]" if content else f"{line} [1]"
+        claims.append(Claim(line, start, len(content), (1,), numbers, "supported", round(found.chance, 3)))
+    document = found.candidate.document
+    score = round(found.chance, 3)
+    return replace(
+        answer,
+        content=content,
+        short=what.value,
+        figures=(figure_of(found, what),),
+        claims=tuple(claims),
+        citations=citations,
+        sources=sources(citations, {document.id: document}),
+        related_documents=related(retrieved, citations),
+        confidence=Confidence(score, level(score), "read from the cells of one table"),
+        sufficiency=Sufficiency(True, score),
+        strategy=plan.strategy,
+        model=EXTRACTIVE,
+        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+    )
+
+
+def _cell_citations(
+    found: TablePlan, what: Reading, retrieved: Retrieved, library: LibraryReader
+) -> tuple[Citation, ...]:
+    stored, document = found.candidate.table, found.candidate.document
+    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    used = [cells[place] for place in what.places if place in cells][:MOST_CITED]
+    hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if _touches(hit.chunk, stored)]
+    boxes = library.cell_boxes(stored, [(cell.start, cell.end) for cell in used])
+    citations = []
+    for cell, own in zip(used, boxes, strict=True):
+        hit, quote = _row_of(cell, hits)
+        citations.append(
+            Citation(
+                marker=1,
+                document_id=document.id,
+                document_name=document.name,
+                chunk_id=hit.chunk.id,
+                chunk_sequence=hit.chunk.sequence,
+                heading_path=hit.chunk.heading_path,
+                page=own[0].page if own else stored.page,
+                boxes=own,
+                located=bool(own),
+                quote=quote,
+                relevance_score=round(found.chance, 4),
+                similarity_score=hit.cosine,
+                origin=(cell.start, cell.end),
+            )
+        )
+    return tuple(citations)
+
+
+def _row_of(cell: StoredCell, hits: Sequence[Hit]) -> tuple[Hit, str]:
+    """The hit that holds the cell and the row that it stands in; the cell alone where another part was found."""
+    for hit in hits:
+        for span in hit.chunk.spans:
+            if span.origin <= cell.start < span.origin + span.end - span.start:
+                place = span.start + cell.start - span.origin
+                for sentence in hit.chunk.sentences:
+                    if sentence.start <= place < sentence.end:
+                        return hit, hit.chunk.text[sentence.start : sentence.end]
+    return hits[0], cell.text

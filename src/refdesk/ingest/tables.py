@@ -1,0 +1,376 @@
+"""Which tables does a document hold? Its table blocks -> columns of cells with number, unit, scale, period, place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
+from refdesk.parsers.build import CELL, is_number
+from refdesk.periods import TablePeriod, label_period, period_from, read_period
+from refdesk.tables import cell_number, column_paths, head_rows, named_scale, unit_of, without_marks
+from refdesk.terms import QUERY_STOP_WORDS, terms, words
+from refdesk.text import sentences
+from refdesk.types import Block, Chunk, Geometry, Page, Parsed, lines_of
+
+LONGEST_CAPTION = 300  # characters of the text above a table that may say what it is about
+SHORT = 120  # characters of a block that is a line of a caption: a name, a period, "(in millions)"
+MOST_HEAD = 20  # rows that are looked at for a head
+_CLAUSE = re.compile(r"[.;:]\s")
+_PER = re.compile(r"\bper\b(?!\s?cent)", re.IGNORECASE)
+_EXCEPT = re.compile(r"\bexcept\b(?:\s+for)?([^).;:]+)", re.IGNORECASE)
+_PER_SOMETHING = re.compile(r"\bper\s+\w+", re.IGNORECASE)
+
+Cells = NDArray[np.int32]  # rows of (row, column, rows, columns, start, end), see `types.Cell`
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A block that is a table, or goes on with the one before."""
+
+    block: Block
+    caption: str
+    cells: Cells
+    row_count: int
+    width: int
+    head_rows: int
+    head: tuple[tuple[str, ...], ...]  # its texts
+    follows: bool  # nothing stands between it and the table before
+    has_heading: bool  # since the table before
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What the label of a row, or the section it stands in, says of its numbers."""
+
+    unit: str = ""
+    period: TablePeriod = field(default_factory=TablePeriod)
+    has_scale: bool = True
+    is_per: bool = False  # "per share": a number with decimals, or of money, is not in thousands
+    has_money: bool = True
+    section: int = 0
+
+
+def tables_of(parsed: Parsed) -> list[StoredTable]:
+    """In reading order. A block of one column or one row is no table that a figure could be read from."""
+    starts = np.array([page.start for page in parsed.pages], np.int64)
+    found: list[StoredTable] = []
+    for number, parts in enumerate(_together(_parts(parsed), starts), 1):
+        page = max(int(np.searchsorted(starts, parts[0].block.start, side="right")), 1)
+        number_of_page = parsed.pages[page - 1].number if parsed.pages else 1
+        before = found[-1] if found and _is_rest(parts[0], found[-1], number_of_page) else None
+        found.append(_table(parsed, parts, number, number_of_page, before))
+    return found
+
+
+def kept_tables(text: str, pages: Sequence[Page], chunks: Sequence[Chunk]) -> list[StoredTable]:
+    """Those of a document of which only its text and its chunks are kept: rows are lines, cells are set apart in them.
+
+    As good as what an earlier version wrote there: it has left out empty cells.
+    """
+    blocks: list[Block] = []
+    path: tuple[str, ...] = ()
+    for chunk in chunks:
+        start = min((span.origin for span in chunk.spans), default=0)
+        if chunk.heading_path != path and chunk.heading_path:
+            at = text.rfind(chunk.heading_path[-1], 0, start + len(chunk.heading_path[-1]))
+            blocks += [Block("heading", at, at + len(chunk.heading_path[-1]))] if at >= 0 else []
+        path = chunk.heading_path
+        for span in sorted(chunk.spans, key=lambda span: span.origin):
+            end = span.origin + span.end - span.start
+            for first, last, is_row in (
+                _runs(text, span.origin, end) if chunk.kind == "table" else [(span.origin, end, False)]
+            ):
+                before = blocks[-1] if blocks else None
+                if before and before.kind != "text" and before.start <= first < before.end:
+                    first = min(
+                        last, before.end
+                    )  # a heading, or the head of a table, which stands in each of its chunks
+                if is_row and before and before.kind == "table" and first - before.end <= 1:
+                    blocks[-1] = replace(before, end=max(last, before.end))
+                elif first < last:
+                    blocks.append(Block("table" if is_row else "text", first, last))
+    return tables_of(Parsed(text, tuple(pages), tuple(blocks), ""))
+
+
+def _runs(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Lines of a chunk, and whether each is a row: what stands above a table is in its chunk too."""
+    for line in text[start:end].split("\n"):
+        if line.strip():
+            yield start, start + len(line), CELL in line
+        start += len(line) + 1
+
+
+def _is_rest(part: _Part, before: StoredTable, page: int) -> bool:
+    """A table without a head, close below one of as many columns: lines without numbers have cut a long one in two."""
+    is_close = page == before.page and part.block.start - before.end <= LONGEST_CAPTION
+    return not part.head_rows and part.width == before.column_count and is_close and not part.has_heading
+
+
+def _parts(parsed: Parsed) -> Iterator[_Part]:
+    heading = ""
+    above: list[str] = []
+    follows = has_heading = False
+    for block in parsed.blocks:
+        text = parsed.text[block.start : block.end]
+        if block.kind == "heading":
+            heading, above, follows, has_heading = text, [], False, True
+        elif block.kind != "table":
+            above = [*(above if len(text) <= SHORT and not follows else ()), text]
+            follows = False
+        else:
+            part = _part(parsed.text, block, " ".join(filter(None, (heading, *above))))
+            if part is not None:
+                yield replace(part, follows=follows, has_heading=has_heading)
+                follows, has_heading = True, False
+
+
+def _part(text: str, block: Block, caption: str) -> _Part | None:
+    cells = _split(text, block) if block.cells is None else block.cells
+    if not len(cells):
+        return None
+    count, width = (cells[:, :2] + cells[:, 2:4]).max(axis=0).tolist()
+    if count < 2 or width < 2:
+        return None
+    cells = cells[cells[:, 5] > cells[:, 4]]
+    top = _texts(text, cells[cells[:, 0] < MOST_HEAD], min(count, MOST_HEAD), width)
+    head = head_rows(top)
+    if block.header is not None:
+        below = cells[cells[:, 4] >= block.header[1]]
+        head = max(head, int(below[:, 0].min()) if len(below) else 0)
+    above = _last_sentences(caption)
+    return _Part(
+        block, above, cells, count, width, head, tuple(map(tuple, top[:head])), follows=False, has_heading=True
+    )
+
+
+def _last_sentences(text: str) -> str:
+    """The end of a caption that is as long as captions are, from the beginning of a sentence."""
+    if len(text) <= LONGEST_CAPTION:
+        return " ".join(text.split())
+    begins = [start for start, end in sentences(text) if len(text) - start <= LONGEST_CAPTION]
+    start = begins[0] if begins else text.find(" ", len(text) - LONGEST_CAPTION) + 1
+    return " ".join(text[start:].split())
+
+
+def _split(text: str, block: Block) -> Cells:
+    """The cells of a table that is known by its lines alone."""
+    cells = []
+    begin = block.start
+    for row, line in enumerate(text[block.start : block.end].split("\n")):
+        at = begin
+        for column, cell in enumerate(line.split(CELL)):
+            cells.append((row, column, 1, 1, at, at + len(cell)))
+            at += len(cell) + len(CELL)
+        begin += len(line) + 1
+    return np.array(cells, np.int32).reshape(-1, 6)
+
+
+def _texts(text: str, cells: Cells, count: int, width: int) -> list[list[str]]:
+    """Rows of equal length; a merged cell stands in each place that it covers, a label in its own."""
+    found = [[""] * width for _ in range(count)]
+    for row, column, rows, columns, start, end in cells.tolist():
+        for under in range(row, min(row + rows, count)):
+            for beside in range(column, column + columns if column else 1):
+                found[under][beside] = text[start:end]
+    return found
+
+
+def _together(parts: Iterator[_Part], starts: NDArray[np.int64]) -> Iterator[list[_Part]]:
+    """The parts of each table: one that goes on overleaf says its head again."""
+    table: list[_Part] = []
+    for part in parts:
+        goes_on = (
+            bool(table)
+            and part.follows
+            and bool(part.head)
+            and (part.head, part.width) == (table[0].head, table[0].width)
+            and _page(starts, part) != _page(starts, table[-1])
+        )
+        if table and not goes_on:
+            yield table
+            table = []
+        table.append(part)
+    if table:
+        yield table
+
+
+def _page(starts: NDArray[np.int64], part: _Part) -> int:
+    return int(np.searchsorted(starts, part.block.start, side="right"))
+
+
+def _table(parsed: Parsed, parts: Sequence[_Part], number: int, page: int, before: StoredTable | None) -> StoredTable:
+    """`before`: the table of which this is the rest; its head is this one's too."""
+    text, first = parsed.text, parts[0]
+    cells, row_count = _joined(parts)
+    if before is not None:
+        heads, scale = before.heads, before.scale
+    else:
+        scale = named_scale(" ".join([first.caption, *(cell for row in first.head for cell in row)]))
+        heads = tuple(_head(path, scale, _CLAUSE.split(first.caption)[-1]) for path in _paths(parsed, first))
+    rows = _rows(text, cells, row_count, first)
+    money = unit_of(first.caption)
+    above = read_period(_CLAUSE.split(first.caption)[-1])
+    columns = tuple(
+        _column(
+            text,
+            cells[cells[:, 1] == at],
+            first.head_rows,
+            head.measure,
+            rows,
+            Measure("" if money == "%" else money, period=str(above)),
+        )
+        for at, head in enumerate(heads)
+    )
+    return StoredTable(
+        number=number,
+        page=page,
+        start=first.block.start,
+        end=parts[-1].block.end,
+        caption=first.caption,
+        head_rows=first.head_rows,
+        row_count=row_count,
+        scale=scale,
+        heads=heads,
+        cell_count=len(cells),
+        columns=columns,
+    )
+
+
+def _paths(parsed: Parsed, part: _Part) -> tuple[tuple[str, ...], ...]:
+    is_placed = part.block.cells is not None
+    over = part.cells[(part.cells[:, 0] < part.head_rows) & (part.cells[:, 1] > 0)]
+    if parsed.geometry is not None and part.head_rows > 1:
+        return column_paths(part.head, part.width, is_placed=is_placed, middles=_middles(parsed.geometry, part, over))
+    if is_placed and (over[:, 3] > 1).any():  # the format says what each of them spans
+        columns = zip(*part.head, strict=True)
+        return tuple(tuple(dict.fromkeys(filter(None, map(without_marks, column)))) for column in columns)
+    return column_paths(part.head, part.width, is_placed=is_placed)
+
+
+def _middles(geometry: Geometry, part: _Part, over: Cells) -> list[dict[int, float]]:
+    """Where the texts of the head have their middles, in numbers of columns, as the page shows them."""
+    body = part.cells[(part.cells[:, 0] >= part.head_rows) & (part.cells[:, 0] < part.head_rows + MOST_HEAD)]
+    found: list[dict[int, float]] = [{} for _ in range(part.head_rows)]
+    edges: dict[int, tuple[float, float]] = {}
+    for (_, column, *_), lines in zip(body.tolist(), lines_of(geometry, body[:, 4:].tolist()), strict=True):
+        for _, _, box in lines[:1]:
+            left, right = edges.get(column, (box.x, box.x + box.width))
+            edges[column] = min(left, box.x), max(right, box.x + box.width)
+    known = sorted(column for column in edges if column)
+    centres = [sum(edges[column]) / 2 for column in known]
+    if len(known) < 2 or centres != sorted(centres):
+        return found
+    for (row, column, *_), lines in zip(over.tolist(), lines_of(geometry, over[:, 4:].tolist()), strict=True):
+        for _, _, box in lines[:1]:
+            found[row][column] = float(np.interp(box.x + box.width / 2, centres, known))
+    return found
+
+
+def _joined(parts: Sequence[_Part]) -> tuple[Cells, int]:
+    """The cells of all parts under the first one's head, and how many rows there are."""
+    found, count = [parts[0].cells], parts[0].row_count
+    for part in parts[1:]:
+        below = part.cells[part.cells[:, 0] >= part.head_rows].copy()
+        below[:, 0] += count - part.head_rows
+        found.append(below)
+        count += part.row_count - part.head_rows
+    return np.concatenate(found), count
+
+
+def _head(path: tuple[str, ...], scale: str, above: str) -> ColumnHead:
+    said = " ".join(path)
+    own = named_scale(said) or ("" if _PER.search(said) else scale)
+    period = read_period(said)
+    if period == TablePeriod(period.year):  # "Years ended September 30" stands above 2019, 2018, 2017
+        period = read_period(f"{above} {period.year or ''}").of_year(period.year) or period
+    return ColumnHead(path, Measure(unit_of(said), own, str(period)))
+
+
+def _rows(text: str, cells: Cells, count: int, first: _Part) -> list[_Row]:
+    """What the label of each row says, the rows of the head included."""
+    found = [_Row()] * count
+    if len(cells) > MOST_CELLS:  # a sheet: what its rows are, and of which time, has columns of its own
+        return found
+    filled = np.bincount(cells[:, 0], minlength=count)
+    excepted = " ".join(_EXCEPT.findall(" ".join((first.caption, *(cell for row in first.head for cell in row)))))
+    unscaled, no_money = _stems(_PER_SOMETHING.sub(" ", excepted)), _stems(excepted)
+    section, number = _Row(), 0
+    for row, _, rows, _, start, end in cells[(cells[:, 1] == 0) & (cells[:, 0] >= first.head_rows)].tolist():
+        label = without_marks(text[start:end])
+        stems = _stems(label) if excepted else frozenset()
+        own = _Row(
+            unit_of(label),
+            label_period(label).within(section.period),
+            has_scale=section.has_scale and not stems & unscaled,
+            is_per=section.is_per or bool(_PER.search(label)),
+            has_money=section.has_money and not stems & no_money,
+            section=0 if excepted else number,
+        )
+        if filled[row] == 1 and first.width > 2:
+            number += 1
+            own = section = replace(own, section=0 if excepted else number, period=label_period(label))
+        found[row : row + rows] = [own] * rows
+    return found
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(terms(" ".join(word for word in words(text) if word not in QUERY_STOP_WORDS)))
+
+
+@lru_cache(maxsize=4096)
+def _said_together(column: TablePeriod, label: TablePeriod) -> str:
+    return str(column.within(label))
+
+
+def _column(text: str, cells: Cells, head: int, own: Measure, rows: Sequence[_Row], above: Measure) -> Column:
+    """`above` is what the caption says of all numbers."""
+    is_label = not len(cells) or int(cells[0, 1]) == 0
+    texts: dict[str, int] = {}
+    codes = np.array([texts.setdefault(text[start:end], len(texts)) for start, end in cells[:, 4:].tolist()], np.int32)
+    shown = list(texts)
+    values = [cell_number(one) if not is_label or is_number(one) else None for one in shown]
+    numbers = np.array([np.nan if value is None else value for value in values], np.float64)[codes]
+    numbers[cells[:, 0] < head] = np.nan
+    measures: dict[Measure, int] = {Measure(): 0}
+    measured = np.zeros(len(cells), np.int32)
+    counted = np.flatnonzero(~np.isnan(numbers))
+    for at, measure in zip(counted, _measures(shown, codes[counted], cells[counted, 0], own, rows, above), strict=True):
+        measured[at] = measures.setdefault(measure, len(measures))
+    return Column(
+        rows=cells[:, 0].copy(),
+        numbers=numbers,
+        codes=codes,
+        texts=tuple(texts),
+        measured=measured,
+        measures=tuple(measures),
+        places=np.ascontiguousarray(cells[:, 2:]),
+    )
+
+
+def _measures(
+    shown: Sequence[str],
+    codes: NDArray[np.int32],
+    numbers: NDArray[np.int32],
+    own: Measure,
+    rows: Sequence[_Row],
+    above: Measure,
+) -> Iterator[Measure]:
+    """What each number of a column counts; money is mostly said at the first of a section."""
+    units = [unit_of(one) for one in shown]
+    period = period_from(own.period)
+    sign = ("", -1)  # of money, and the section in which it stands
+    for row, code in zip(numbers.tolist(), codes.tolist(), strict=True):
+        label, unit = rows[row], units[code]
+        if unit and unit != "%":
+            sign = unit, label.section
+        is_rate = label.is_per and (unit or "." in shown[code])
+        inherited = sign[0] if sign[1] == label.section else above.unit
+        unit = unit or own.unit or label.unit or (inherited if label.has_money else "")
+        scale = own.scale if label.has_scale and unit != "%" and not is_rate else ""
+        yield Measure(unit, scale, _said_together(period, label.period) or above.period)

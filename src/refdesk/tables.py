@@ -1,0 +1,280 @@
+"""What does a table say? Rows of text -> the path of every row and column, and the number of every cell. Pure.
+
+["", "Years Ended September 30,", ""]       column paths: "Years Ended September 30, › 2019", "… › 2018"
+["", "2019", "2018"]
+["Sales:", "", ""]                          a row without values is the section of those below it
+["Fixed price", "$ 1,452.4", "(1,146.2)"]   row path "Sales: › Fixed price", numbers 1452.4 and -1146.2
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.cells import Path, StoredTable
+
+Rows = Sequence[Sequence[str]]
+
+MOST_HEAD_ROWS = 5
+DASHES = ("-", "–", "—")  # what stands for nothing
+_MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}  # noqa: SIM905
+_NUMBER = re.compile(
+    r"^[\s~≈<>≤≥+]*(?P<open>\()?\s*(?P<minus>[-−–])?\s*(?P<money>[A-Z]{0,3}[$€£¥])?\s*(?P<open2>\()?(?P<minus2>[-−–])?\s*"
+    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)\s*(?P<percent>%)?"
+)
+_MARKS = re.compile(r"(?<=\w)(?:\s?(?:\((?:\d{1,2}|[a-z])\)|\[\d{1,2}\]|[*†‡§]{1,3}|[¹²³⁴⁵⁶⁷⁸⁹⁰]{1,2})){1,4}+\s*$")
+_TIME = re.compile(r"^\s*(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)\b")
+_OFF_MIDDLE = 0.35  # of a column's width that a head may stand off the middle of its columns
+_BETWEEN = 0.1  # of a column from the middle between two
+_DAY = re.compile(r"\b\d{1,2},?$")
+_YEAR = re.compile(r"^\D{0,12}(?:19|20)\d\d\D*$")
+_DATE = re.compile(
+    r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?"
+)
+_ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b|\b(\d{1,2})/(\d{1,2})/(\d{4})\b")
+# "in millions", "$m", "€ million", "£000", "USD ‘000", "(in thousands)"
+_SCALE = re.compile(
+    r"(?<!\d )(?<!\d)\b(?P<word>thousand|million|billion|trillion)s?\b"
+    r"|(?P<thousands>['’‘]000|[$€£]\s?000)\b|[$€£](?P<letter>k|m|mn|bn|b)\b",
+    re.I,
+)
+_SCALE_LETTERS = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "b": "billion"}
+_MONEY = re.compile(r"US\s?\$|[$€£¥]|\b(?:USD|EUR|GBP|CHF|JPY)\b|\bdollars?\b|\beuros?\b", re.I)
+SCALES = {"": 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+
+
+def named_scale(text: str) -> str:
+    """The scale that a caption, a head or a label names.
+
+    >>> named_scale("(in millions, except per share)"), named_scale("2019 €m"), named_scale("USD ‘000")
+    ('million', 'million', 'thousand')
+    """
+    match = _SCALE.search(text)
+    if match is None:
+        return ""
+    if match["word"]:
+        return match["word"].lower()
+    return "thousand" if match["thousands"] else _SCALE_LETTERS[match["letter"].lower()]
+
+
+def without_marks(text: str) -> str:
+    """A label or a head without the marks of its footnotes.
+
+    >>> without_marks("Net sales (1)(2)"), without_marks("2019*"), without_marks("Loans (net)")
+    ('Net sales', '2019', 'Loans (net)')
+    """
+    return _MARKS.sub("", text) or text
+
+
+@lru_cache(maxsize=65_536)
+def cell_number(text: str) -> float | None:
+    """The number that a cell begins with; one in brackets is negative.
+
+    >>> cell_number("$ (1,146.2)"), cell_number("4.00%"), cell_number("n/a")
+    (-1146.2, 4.0, None)
+    """
+    if timed := _TIME.match(text):
+        hours, minutes, seconds = timed.groups()
+        return int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
+    match = _NUMBER.match(text)
+    if match is None:
+        return None
+    number = float(match["digits"].replace(",", ""))
+    negative = match["open"] or match["open2"] or match["minus"] or match["minus2"]
+    return -number if negative else number
+
+
+@lru_cache(maxsize=65_536)
+def cell_date(text: str) -> float | None:
+    """A day as a number that grows with time; without a year, within the year."""
+    if match := _ISO.search(text):
+        year, month, day, month2, day2, year2 = match.groups()
+        return int(year or year2) * 372 + int(month or month2) * 31 + int(day or day2)
+    for match in _DATE.finditer(text):
+        name = (match[1] or match[5]).lower()
+        if name in _MONTHS:
+            return int(match[3] or match[6] or 0) * 372 + _MONTHS[name] * 31 + int(match[2] or match[4])
+    return None
+
+
+def is_value(text: str) -> bool:
+    """A number that is no year: what stands below a head and not in it."""
+    text = without_marks(text)
+    return cell_number(text) is not None and not _YEAR.match(text) and cell_date(text) is None
+
+
+def unit_of(text: str) -> str:
+    """`%`, a sign of money, or nothing.
+
+    >>> unit_of("4.00%"), unit_of("US$ 12"), unit_of("Shares")
+    ('%', 'US$', '')
+    """
+    if "%" in text or "percent" in text.lower():
+        return "%"
+    match = _MONEY.search(text)
+    return match.group() if match else ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table below its head: the path of every row and column, and the text of every cell."""
+
+    caption: str
+    columns: tuple[Path, ...]
+    rows: tuple[Path, ...]
+    texts: tuple[tuple[str, ...], ...]
+    unit: str = ""
+    scale: str = ""  # thousand, million, billion: of all numbers that have no other
+    places: tuple[int, ...] = ()  # the row of the table that each row was read from
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64]:
+        """Of every cell; NaN where there is none."""
+        found = [[cell_number(text) for text in row] for row in self.texts]
+        return np.array([[np.nan if number is None else number for number in row] for row in found], dtype=float)
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    def turned(self) -> Grid:
+        """Columns as rows: "in which year was it largest" asks for a column."""
+        first = self.columns[0] if self.columns else ()
+        names = tuple(row for row in self.rows)
+        texts = tuple(
+            (" ".join(self.columns[column]), *(row[column] for row in self.texts)) for column in range(1, self.width)
+        )
+        return Grid(self.caption, (first, *names), self.columns[1:], texts, self.unit, self.scale)
+
+
+def grid_of(table: StoredTable) -> Grid:
+    """The grid of a table whose cells are loaded."""
+    columns = tuple(head.path for head in table.heads)
+    return replace(read_grid(table.rows(), table.caption, table.head_rows), columns=columns, scale=table.scale)
+
+
+def read_grid(rows: Rows, caption: str = "", head: int | None = None) -> Grid:
+    """`head`: how many rows are the head, where the format tells."""
+    width = max((len(row) for row in rows), default=0)
+    filled = [[" ".join(cell.split()) for cell in row] + [""] * (width - len(row)) for row in rows]
+    numbered = [(place, row) for place, row in enumerate(filled) if any(row)]
+    filled = [row for _, row in numbered]
+    count = head_rows(filled) if head is None else sum(place < head for place, _ in numbered)
+    columns = column_paths(filled[:count], width)
+    paths: list[Path] = []
+    texts: list[tuple[str, ...]] = []
+    places: list[int] = []
+    section = ""
+    for place, row in numbered[count:]:
+        if row[0] and not any(row[1:]) and width > 2:
+            section = without_marks(row[0])
+            continue
+        label = without_marks(row[0])
+        paths.append((section, label) if section and not section.startswith(label) else (label,))
+        texts.append(tuple(row))
+        places.append(place)
+    above = " ".join([caption, *(cell for row in filled[:count] for cell in row)])
+    return Grid(caption, columns, tuple(paths), tuple(texts), scale=named_scale(above), places=tuple(places))
+
+
+def head_rows(rows: Rows) -> int:
+    """Rows above the first that holds a value; one where no row or the first holds any."""
+    for number, row in enumerate(rows[: MOST_HEAD_ROWS + 1]):
+        if any(is_value(cell) or (row[0] and cell in DASHES) for cell in row[1:]):
+            return max(number, 0) if number else (1 if len(rows) > 1 and not row[0] else 0)
+        if row[0] and number and not any(row[1:]) and any(any(above[1:]) for above in rows[:number]):
+            return number  # the first section begins
+    return 1
+
+
+def column_paths(
+    head: Rows, width: int, *, is_placed: bool = False, middles: Sequence[Mapping[int, float]] | None = None
+) -> tuple[Path, ...]:
+    """Texts of the head from top to bottom; one that spans several columns stands over each of them.
+
+    `is_placed`: the parser has kept empty cells, so that each text is in the column it stands over. `middles` says of
+    the texts of each row, by their first columns, where their middles are on the page: 1.5 is between columns 1 and 2.
+    """
+    spread: list[list[str]] = []
+    for number, row in enumerate(head):
+        cells = [without_marks(cell) for cell in row]
+        over = cells if is_placed else _in_place(cells, width)
+        is_last = number == len(head) - 1
+        if any(over[1:]) and (not is_last or sum(map(bool, over[1:])) == 1):
+            over = _spanning(over, () if is_last else head[number + 1], middles[number] if middles else None)
+        spread.append(over)
+    return tuple(tuple(dict.fromkeys(row[column] for row in spread if row[column])) for column in range(width))
+
+
+def _spanning(row: list[str], below: Sequence[str], middles: Mapping[int, float] | None) -> list[str]:
+    """A row of the head whose texts may span columns: each stands over the middle of its own, or over the first.
+
+    Where they cannot be so, they are lines of heads that go on below them, each over one column.
+    """
+    last = len(row) - 1
+    units = [at for at in range(1, last + 1) if row[at] and (at == 1 or row[at] != row[at - 1])]
+    ends = [next((at - 1 for at in range(unit, last + 1) if row[at] != row[unit]), last) for unit in units]
+    if middles is None:
+        spans = _first_of_each(units, ends, last) or _filled(1, list(zip(units, ends, strict=True)), {}, last)
+    else:
+        spans = _filled(1, list(zip(units, ends, strict=True)), middles, last)
+    found = list(row)
+    if spans is None or (middles is None and len(spans) > 2 and min(end - start for start, end in spans) == 0):
+        for unit in units:
+            middle = (middles or {}).get(unit, float(unit))
+            between = (math.floor(middle), math.ceil(middle)) if abs(middle % 1 - 0.5) <= _BETWEEN else ()
+            for at in between:  # in the middle between two columns it stands over both
+                found[at] = found[at] or (row[unit] if at else "")
+            # "December 31," over 2019 and 2018, beside a column that has no year
+            for step, at in ((1, unit + 1), (-1, unit - 1)):
+                while _DAY.search(row[unit]) and 0 < at < len(below) and not row[at] and _YEAR.match(below[at]):
+                    found[at] = row[unit]
+                    at += step
+        return found
+    for unit, (start, end) in zip(units, spans, strict=True):
+        found[start : end + 1] = [row[unit]] * (end - start + 1)
+    return found
+
+
+def _first_of_each(units: Sequence[int], ends: Sequence[int], last: int) -> list[tuple[int, int]] | None:
+    """Each text stands over the first of its columns; not so where a text is known to span some."""
+    if units[0] != 1 or list(units) != list(ends):
+        return None
+    return [(start, end - 1) for start, end in zip(units, [*units[1:], last + 1], strict=True)]
+
+
+def _filled(
+    start: int, units: Sequence[tuple[int, int]], middles: Mapping[int, float], last: int
+) -> list[tuple[int, int]] | None:
+    """Ranges that fill the columns `start..last`, each with one of these in its middle; None: there are none.
+
+    >>> _filled(1, [(2, 2), (5, 5)], {}, 6), _filled(1, [(3, 3), (4, 4)], {}, 6)
+    ([(1, 3), (4, 6)], None)
+    """
+    if not units:
+        return [] if start > last else None
+    first, end = units[0]
+    middle = middles.get(first, (first + end) / 2)
+    reach = _OFF_MIDDLE if first in middles else 0.5
+    limit = units[1][0] - 1 if len(units) > 1 else last
+    off = {at: abs((start + at) / 2 - middle) for at in range(end, limit + 1)} if start <= first else {}
+    for at in sorted((one for one in off if off[one] <= reach), key=off.__getitem__):
+        following = _filled(at + 1, units[1:], middles, last)
+        if following is not None:
+            return [(start, at), *following]
+    return None
+
+
+def _in_place(row: Sequence[str], width: int) -> list[str]:
+    """A row of the head over its columns: where fewer cells than columns were read, they stand over the last ones."""
+    cells = list(row)
+    last = max((column for column, cell in enumerate(cells) if cell), default=-1)
+    if width > 2 and cells[0] and all(cells[: last + 1]) and last < width - 1:
+        return [""] * (width - 1 - last) + cells[: last + 1]
+    return cells

@@ -1,0 +1,154 @@
+"""Are the tables of documents kept as cells, and read again? In SQL and in memory alike."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from library_samples import open_desk
+from memory_desk import KINDS, open_either
+from refdesk import Refdesk
+from refdesk.cells import StoredTable
+from refdesk.tables import grid_of
+
+HARBOUR = """# Fees
+
+All fees in thousands of crowns.
+
+| Quay | 2019 | 2020 |
+|---|---|---|
+| North | 5 | 6.5 |
+| South |  | (8) |
+
+Some words between the two.
+
+| Ship | Length |
+|---|---|
+| Ulla | 12 % |
+| Brandt | $4 |
+"""
+
+
+@pytest.fixture(params=KINDS)
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    with open_either(request.param, tmp_path / "library") as found:
+        yield found
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def tables(desk: Any, name: str) -> list[StoredTable]:
+    found: list[StoredTable] = desk.parts.reader.document_tables(desk.document(name).id)
+    return found
+
+
+def test_cells_keep_their_place_their_number_and_what_it_counts(desk: Any, tmp_path: Path) -> None:
+    desk.add(write(tmp_path, "fees.md", HARBOUR))
+    fees, ships = tables(desk, "fees.md")
+    assert (fees.number, fees.page, fees.head_rows, fees.row_count, fees.column_count) == (1, 1, 1, 3, 3)
+    assert fees.caption == "Fees All fees in thousands of crowns." and fees.scale == "thousand"
+    assert [head.path for head in fees.heads] == [("Quay",), ("2019",), ("2020",)]
+    numbers = [(cell.row, cell.column, cell.number, cell.scale) for cell in fees.cells if cell.number is not None]
+    assert numbers == [(1, 1, 5.0, "thousand"), (1, 2, 6.5, "thousand"), (2, 2, -8.0, "thousand")]
+    assert [(cell.number, cell.unit) for cell in ships.cells if cell.row and cell.column] == [(12.0, "%"), (4.0, "$")]
+    (page,) = desk.pages("fees.md")
+    for table in (fees, ships):
+        assert all(page.text[cell.start : cell.end] == cell.text for cell in table.cells)
+        assert table.document_id == desk.document("fees.md").id and table.id
+    assert grid_of(fees).texts == (("North", "5", "6.5"), ("South", "", "(8)"))
+
+
+def test_a_chunk_leads_to_the_whole_table(desk: Any, tmp_path: Path) -> None:
+    rows = "\n".join(f"| Ship {number} of the northern harbour | {number} |" for number in range(200))
+    desk.add(write(tmp_path, "ships.md", f"| Ship | Length |\n|---|---|\n{rows}\n"))
+    desk.add(write(tmp_path, "fees.md", HARBOUR))
+    chunks = desk.chunks("ships.md")
+    assert len(chunks) > 2
+    (ships,) = desk.parts.reader.tables([chunks[1].id])
+    assert ships.row_count == 201 and len(ships.cells) == 402
+    fees = [chunk.id for chunk in desk.chunks("fees.md")]
+    found = desk.parts.reader.tables([*fees, chunks[0].id, chunks[2].id])
+    assert [(table.document_id, table.number) for table in found] == [
+        *((desk.document("fees.md").id, number) for number in (1, 2)),
+        (desk.document("ships.md").id, 1),
+    ]
+    assert desk.parts.reader.tables([]) == desk.parts.reader.tables([10**9]) == []
+
+
+def test_a_large_table_comes_with_its_heads_and_is_read_by_column(desk: Any, tmp_path: Path) -> None:
+    lines = "\n".join(f"ship {number % 7},{number}" for number in range(3000))
+    desk.add(write(tmp_path, "ships.csv", f"Ship,Length\n{lines}\n"))
+    chunk = desk.chunks("ships.csv")[0]
+    table = desk.parts.reader.tables([chunk.id])[0]
+    assert [head.path for head in table.heads] == [("Ship",), ("Length",)]
+    columns = desk.parts.reader.columns(table.id, [0, 1])
+    ship, length = columns[0], columns[1]
+    assert set(ship.texts) == {"Ship", *(f"ship {number}" for number in range(7))}
+    held = ship.codes == ship.texts.index("ship 3")
+    assert length.numbers[held].sum() == sum(number for number in range(int(table.row_count) - 1) if number % 7 == 3)
+    assert desk.parts.reader.columns(10**9, [0]) == {}
+
+
+def test_what_is_replaced_or_removed_takes_its_tables_along(desk: Any, tmp_path: Path) -> None:
+    path = write(tmp_path, "fees.md", HARBOUR)
+    desk.add(path)
+    before = tables(desk, "fees.md")
+    path.write_text("| Quay | Fee |\n|---|---|\n| East | 7 |\n", encoding="utf-8")
+    desk.add(path)
+    (after,) = tables(desk, "fees.md")
+    assert [cell.text for cell in after.cells] == ["Quay", "Fee", "East", "7"]
+    assert all(desk.parts.reader.columns(table.id, [0, 1]) == {} for table in before)
+    desk.move("fees.md", "harbour")
+    assert [table.id for table in tables(desk, "fees.md")] == [after.id]
+    document = desk.document("fees.md").id
+    desk.remove("fees.md")
+    assert desk.parts.reader.document_tables(document) == []
+    assert desk.parts.reader.columns(after.id, [0]) == {}
+
+
+def test_a_backup_has_them(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        desk.add(write(tmp_path, "fees.md", HARBOUR))
+        before = [table.cells for table in tables(desk, "fees.md")]
+        desk.backup(tmp_path / "whole.tar")
+    with open_desk(Refdesk.restore(tmp_path / "whole.tar", tmp_path / "other")) as desk:
+        assert [table.cells for table in tables(desk, "fees.md")] == before
+
+
+def test_a_library_of_an_earlier_version_gets_them(tmp_path: Path) -> None:
+    rows = "\n".join(f"| Ship {number} of the northern harbour | {number} |" for number in range(60))
+    with open_desk(tmp_path / "library") as desk:
+        desk.add(write(tmp_path, "fees.md", HARBOUR))
+        desk.add(write(tmp_path, "ships.md", f"# Ships\n\n| Ship | Length in 2020 |\n|---|---|\n{rows}\n"))
+        before = {name: [table.cells for table in tables(desk, name)] for name in ("fees.md", "ships.md")}
+        captions = [table.caption for table in tables(desk, "fees.md")]
+        assert len(desk.chunks("ships.md")) > 2
+    with sqlite3.connect(tmp_path / "library" / "library.db") as connection:
+        connection.execute("DROP TABLE cells")
+        connection.execute("DROP TABLE tables")
+    connection.close()
+    with open_desk(tmp_path / "library") as desk:
+        assert tables(desk, "fees.md") == []
+        (finding,) = [one for one in desk.check() if one.name == "tables"]
+        assert not finding.well and "reindex" in finding.advice
+        desk.reindex()
+        assert {name: [table.cells for table in tables(desk, name)] for name in before} == before
+        assert [table.caption for table in tables(desk, "fees.md")] == captions
+        assert all(one.well for one in desk.check())
+        ids = [table.id for table in tables(desk, "fees.md")]
+        desk.reindex()
+        assert [table.id for table in tables(desk, "fees.md")] == ids, "what is there stays"
+
+
+def test_a_new_library_misses_none(tmp_path: Path) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        desk.add_text("note", "The quay is long.")
+        assert desk.state().has_tables

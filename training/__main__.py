@@ -1,0 +1,257 @@
+r"""Trains the reader that ships, from packing the data to the int8 file and its figures. One command, one seed:
+
+    python -m training.found found.json.xz                       where Refdesk runs: what its search finds
+    python -m training.plan_groups DATA WORK                     there too: the plans it makes for questions of tables
+    python -m training --data DATA --found found.json.xz \
+        --minilm MINILM/model.safetensors --mpnet MPNET/model.safetensors --work WORK
+
+Each stage leaves its result in WORK; `--stages` names those to run. Needs an accelerator with 80 GB for about a quarter
+of an hour, and torch, tokenizers, onnx, onnxruntime, safetensors; training/README.md says what the data are and what
+came out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import pickle
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from training.examples import LABELLED, SHARES, Drawn, Prepared, find_rivals, group, prepare
+from training.judged import Claims, judgements, plan_figures, planned, prepare_claims, prepare_plans
+from training.learn import Course, learn
+from training.measure import auc, figures, readings, shown
+from training.model import SUPPORTED, Reader
+from training.weights import pack_weights, read_weights
+
+SEED = 7
+STAGES = ("pack", "prepare", "teacher", "student", "claims", "export")
+TOKENIZER = Path(__file__).parent.parent / "src" / "refdesk" / "assets" / "tokenizer.json"
+SHOWN = ("squad", "qamr", "medquad", "tatqa")
+PLAN_KINDS = {"plans_wiki": ("wiki",), "plans_tatqa": ("span", "multi-span", "arithmetic", "count", "text")}
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Learned:
+    """All that is learned from and measured by, in tokens."""
+
+    sources: list[Prepared]
+    judged: list[Drawn]  # plans, and claims made without people
+    labelled: list[Claims]
+    claims: list[Claims]  # that measure
+    plans: list[Row]  # held back
+    texts: set[str]  # of the passages of SQuAD
+
+
+def log(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def read_packed(path: Path) -> Row:
+    found: Row = json.loads(lzma.decompress(path.read_bytes()))
+    return found
+
+
+class Run:
+    """The stages, each with its file in the work folder."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given, self.work = given, given.work
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.tokenizer = Tokenizer.from_file(str(given.tokenizer))
+        self.tokenizer.encode_special_tokens = True
+
+    def pack(self) -> None:
+        from training.pack import pack
+
+        if self.given.data:
+            packed = json.dumps(pack(self.given.data, SEED), ensure_ascii=False).encode()
+            (self.work / "learn.json.xz").write_bytes(lzma.compress(packed, preset=2))
+            (self.work / "found.json.xz").write_bytes(self.given.found.read_bytes())
+            pack_weights(self.given.minilm, self.work / "student.npz")
+            pack_weights(self.given.mpnet, self.work / "teacher.npz")
+
+    def prepare(self) -> None:
+        learned = read_packed(self.work / "learn.json.xz")
+        log("read")
+        sources = [prepare(name, learned["sources"][name], self.tokenizer, SEED) for name in SHARES]
+        log("in tokens")
+        encoder = self.reader("student").to(self.device)
+        for source in sources:
+            find_rivals(source, encoder, self.device)
+        log("rivals found")
+        plans = read_packed(self.work / "plan-groups.json.xz")
+        judged: list[Drawn] = [
+            prepare_plans(
+                name, [row for row in plans if row["kind"] in kinds and not row["is_held_back"]], self.tokenizer
+            )
+            for name, kinds in PLAN_KINDS.items()
+        ]
+        claims = {name: prepare_claims(name, rows, self.tokenizer) for name, rows in learned["learned_claims"].items()}
+        kept = Learned(
+            sources,
+            judged + [one for name, one in claims.items() if name not in LABELLED],
+            [claims[name] for name in LABELLED],
+            [prepare_claims(name, rows, self.tokenizer) for name, rows in learned["claims"].items()],
+            [row for row in plans if row["is_held_back"]],
+            {_letters(row["text"]) for row in learned["sources"]["squad"]["passages"]},
+        )
+        (self.work / "prepared.pickle").write_bytes(pickle.dumps(kept))
+
+    def prepared(self) -> Learned:
+        found: Learned = pickle.loads((self.work / "prepared.pickle").read_bytes())
+        return found
+
+    def reader(self, name: str, saved: str = "") -> Reader:
+        model = Reader(read_weights(self.work / f"{name}.npz"))
+        if saved:
+            model.load_state_dict(torch.load(self.work / saved, map_location="cpu", weights_only=True))
+        return model.eval()
+
+    def found(self) -> Row:
+        """The questions that measure, without those about passages that were learned from."""
+        found, learned = read_packed(self.work / "found.json.xz"), self.prepared().texts
+        kept = found["squad2_disfl"]
+        kept["questions"] = [
+            row for row in kept["questions"] if _letters(kept["passages"][row["relevant"][0]]["text"]) not in learned
+        ]
+        return found
+
+    def measure(self, model: Reader, name: str, depth: int = 20) -> None:
+        found = self.found()
+        for kept in found.values():
+            for row in kept["questions"]:
+                row["hits"] = row["hits"][:depth]
+        said = readings(model.to(self.device), found, self.tokenizer, self.device)
+        (self.work / f"{name}.said.json.xz").write_bytes(lzma.compress(json.dumps(said).encode(), preset=1))
+        plans = self.prepared().plans
+        logits = planned(model, plans, self.tokenizer, self.device)
+        (self.work / f"{name}.plans.json").write_text(json.dumps(logits))
+        log(f"{name}\n{shown(figures(found, said) | plan_figures(plans, logits))}")
+
+    def teacher(self) -> None:
+        learned = self.prepared()
+        model = self.reader("teacher").to(self.device)
+        course = Course(self.given.teacher_steps, 64 // self.given.smaller, 5e-5, SEED, self.given.workers)
+        model = learn(model, [*learned.sources, *learned.judged], course, self.device)
+        torch.save({key: value.half() for key, value in model.state_dict().items()}, self.work / "teacher.pt")
+        log("teacher learned")
+        logits = planned(model, learned.plans, self.tokenizer, self.device)
+        log(f"teacher\n{shown(plan_figures(learned.plans, logits))}")
+        self.judge(model, learned.claims)
+
+    def judge(self, model: Reader, claims: Sequence[Claims]) -> dict[str, list[list[float]]]:
+        """All that is said of every claim of these sets."""
+        found = {}
+        for one in claims:
+            said = judgements(model, one.pairs, self.device)
+            logits = said[:, SUPPORTED]
+            marks = np.array([pair.mark for pair in one.pairs]) > 0.5
+            right = (np.mean(logits[marks] > 0) + np.mean(logits[~marks] <= 0)) / 2
+            log(f"claims of {one.name}: balanced accuracy {right:.3f}, AUC {auc(logits[marks], logits[~marks]):.3f}")
+            found[one.name] = said.astype(float).round(3).tolist()
+        return found
+
+    def student(self) -> None:
+        learned = self.prepared()
+        teacher = self.reader("teacher", "teacher.pt").to(self.device, torch.bfloat16)
+        model = self.reader("student").to(self.device)
+        course = Course(self.given.student_steps, 96 // self.given.smaller, 2e-4, SEED, self.given.workers)
+        model = learn(model, [*learned.sources, *learned.judged], course, self.device, teacher)
+        self.save(model, "student.pt")
+        log("student learned")
+        self.judge(model, learned.claims)
+        self.measure(model, "student")
+
+    def save(self, model: Reader, name: str) -> None:
+        """Without the word vectors, which were not touched."""
+        kept = {key: value.half() for key, value in model.state_dict().items() if key != "words.weight"}
+        torch.save(kept, self.work / name)
+
+    def saved(self, name: str) -> Reader:
+        model = self.reader("student")
+        model.load_state_dict(torch.load(self.work / name, map_location="cpu", weights_only=True), strict=False)
+        return model.eval()
+
+    def claims(self) -> None:
+        """The reader that ships learns from all sets; then each one is left out once, for the report.
+
+        The teacher learns them first. Questions and plans are read on beside them, so that nothing is unlearned.
+        """
+        learned = self.prepared()
+        judged: dict[str, list[list[float]]] = {}
+        for left_out in ("", *LABELLED):
+            sources = [*learned.sources, *learned.judged, *(one for one in learned.labelled if one.name != left_out)]
+            rest, smaller = self.given.claim_steps, self.given.smaller
+            tutor = self.reader("teacher", "teacher.pt").float().to(self.device)
+            course = Course(rest // 2, max(1, 32 // smaller), 2e-5, SEED + 1, self.given.workers)
+            tutor = learn(tutor, sources, course, self.device)
+            unseen = (left_out,) if left_out else {one.name for one in learned.claims} - set(LABELLED)
+            sets = [one for one in learned.claims if one.name in unseen]
+            log(f"teacher, without {left_out or 'nothing'}")
+            self.judge(tutor, sets)
+            model = self.saved("student.pt").to(self.device)
+            course = Course(rest, max(1, 64 // smaller), 6e-5, SEED + 2, self.given.workers)
+            model = learn(model, sources, course, self.device, tutor.to(torch.bfloat16))
+            log(f"reader, without {left_out or 'nothing'}")
+            judged |= self.judge(model, sets)
+            (self.work / "claims.json").write_text(json.dumps(judged))
+            if not left_out:
+                self.save(model, "reader.pt")
+                self.measure(model, "reader")
+
+    def export(self) -> None:
+        """The reader that judges claims as well where there is one; some pairs show how large activations get."""
+        from training.export import export, smooth
+
+        learned, dice = read_packed(self.work / "learn.json.xz"), random.Random(SEED)
+        sources = [prepare(name, learned["sources"][name], self.tokenizer, SEED) for name in SHOWN]
+        pairs = [pair for source in sources for _ in range(5) for pair in group(source, dice)[:4]]
+        with_claims = (self.work / "reader.pt").exists()
+        model = self.saved("reader.pt" if with_claims else "student.pt")
+        smooth(model, pairs)
+        export(model, self.work / "reader.int8.onnx")
+
+
+def _letters(text: str) -> str:
+    return "".join(one for one in text.lower() if one.isalnum())[:80]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of the development data")
+    parser.add_argument("--found", type=Path, help="what training.found wrote")
+    parser.add_argument("--minilm", type=Path, help="model.safetensors of all-MiniLM-L6-v2")
+    parser.add_argument("--mpnet", type=Path, help="model.safetensors of all-mpnet-base-v2")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, default=TOKENIZER)
+    parser.add_argument("--stages", default=",".join(STAGES))
+    parser.add_argument("--teacher-steps", type=int, default=1000)
+    parser.add_argument("--student-steps", type=int, default=2700)
+    parser.add_argument("--claim-steps", type=int, default=300)
+    parser.add_argument(
+        "--smaller", type=int, default=1, help="divides the batches, to try the code without an accelerator"
+    )
+    parser.add_argument("--workers", type=int, default=14)
+    given = parser.parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    run = Run(given)
+    for stage in given.stages.split(","):
+        log(stage)
+        getattr(run, stage)()
+
+
+if __name__ == "__main__":
+    main()
