@@ -266,11 +266,12 @@ def recognition() -> Iterator[Figure]:
     asked: list[tuple[str, str, str]] = []  # kind, text, what it was read as
     for fold in range(FOLDS):
         model = learn(fold)
-        own = [(family.kind, text) for family, text in made() if family.fold == fold]
-        asked += [(*pair, one) for pair, one in zip(own, read([text for _, text in own], model), strict=True)]
+        held = [(family.kind, text) for family, text in made() if family.fold == fold]
+        found = read([text for _, text in held], model)
+        asked += [(kind, text, one) for (kind, text), one in zip(held, found, strict=True)]
     own = [(kind, text, one) for kind, text, one in asked if kind]
     known, right = [bool(one) for _, _, one in own], [kind == one for kind, _, one in own]
-    count = len([one for one in families() if one.kind])
+    count = len([one for one in families() if one.kind and one.fold >= 0])
     yield Figure(f"families held back in turn ({count}, {len(own)} questions): known", f"{np.mean(known):.3f}")
     yield Figure("the same: known as the right kind", f"{np.mean(right):.3f}")
     others = [(text, one) for kind, text, one in asked if not kind]

@@ -27,7 +27,7 @@ from refdesk.ask.about_library import (
 )
 from refdesk.ask.attest import origin_of
 from refdesk.library import LibraryReader
-from refdesk.terms import QUERY_STOP_WORDS, document_period, period_of, query_terms, spaced, terms, terms_of_each, words
+from refdesk.terms import QUERY_STOP_WORDS, document_period, query_terms, terms, terms_of_each, words
 from refdesk.types import Chunk, Document, Range, Scope
 
 LISTED = 50  # names of documents in an answer
@@ -229,8 +229,8 @@ def _added(answer: Answer, asked: Asked) -> Answer | None:
         return _with_names(answer, told, latest[:EXTREMES], lambda one: f"added on {_day(one.created_at)}")
     found = [one for one in latest if _within(one.created_at, asked.days)]
     if not found:
-        last = f"the last one was {latest[0].name}, on {_day(latest[0].created_at)}"
-        return _nothing(answer, f"No document{where} was added {_span(asked.days, whole=True)}; {last}.", latest[:1])
+        before = f"the last one was {latest[0].name}, on {_day(latest[0].created_at)}"
+        return _nothing(answer, f"No document{where} was added {_span(asked.days, whole=True)}; {before}.", latest[:1])
     verb = "was" if len(found) == 1 else "were"
     told = f"{_count(len(found))}{where} {verb} added {_span(asked.days, whole=True)}:"
     return _with_names(answer, told, sorted(found, key=lambda one: one.name))
