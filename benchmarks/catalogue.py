@@ -28,10 +28,14 @@ from numpy.typing import NDArray
 
 from benchmarks.answering import Articles, questions
 from benchmarks.common import CACHE, DATA, Figure, read_jsonl, write
+from benchmarks.filings import financebench, kgrag
 from benchmarks.intent import clinc, trec
 from refdesk import Refdesk
-from refdesk.ask.about_library import FILE, Learned, features, kind_of, learned, likely, tokens
+from refdesk.answer import Answer
+from refdesk.ask.about_library import FILE, LISTING, Learned, features, kind_of, learned, likely, tokens
+from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.providers.embed import OnnxEmbedder
+from refdesk.types import Document, Scope
 
 FAMILIES = Path(__file__).with_suffix("").with_name("catalogue_questions.txt")
 SEED = 11
@@ -170,8 +174,12 @@ def measured_negatives() -> dict[str, list[str]]:
     """Questions to documents by set; none of them was learned from."""
     articles = Articles()
     squad = [row["text"] for row in questions("squad_dev11", 6000, lambda row: not articles.is_for_learning(row))]
-    filings = [str(row["question"]) for row in read_jsonl(DATA / "questions" / "filings_dev.jsonl")]
-    sets = {"squad_dev11, other articles": squad, "TAT-QA, odd contexts": _tables(1), "filings_dev": filings}
+    sets = {"squad_dev11, other articles": squad, "TAT-QA, odd contexts": _tables(1)}
+    # One of filings_dev's is a question to the catalogue: "What documents do you have?"
+    every = [str(row["question"]) for row in read_jsonl(DATA / "questions" / "filings_dev.jsonl")]
+    sets["filings_dev but one"] = [text for text in every if text != FILINGS[0][0]]
+    sets["financebench"] = [one.text for one in financebench()]
+    sets["kgrag_10q"] = [one.text for one in kgrag(())]
     sets["squadshift_reddit"] = _queries("squadshift_reddit")[::3]
     sets["squad2_disfl"] = _queries("squad2_disfl")[::3]
     for name in ("mtrag_cloud", "mtrag_govt"):
@@ -254,6 +262,10 @@ def fit() -> None:
     print(f"{len(made())} examples of {len(model.kinds)} kinds, {len(model.places)} words", flush=True)
 
 
+def filings() -> Path:
+    return Path(os.environ.get("REFDESK_FILINGS", CACHE / "filings" / "all"))
+
+
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
@@ -287,20 +299,36 @@ def recognition() -> Iterator[Figure]:
         print(f"  {name} ({len(texts)}): {'; '.join(texts[:: max(1, len(texts) // 4)])}")
 
 
+class Shelf:
+    """A library's list of documents alone."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = tuple(documents)
+
+    def documents(self, scope: Scope) -> tuple[Document, ...]:
+        return self._documents
+
+
+def is_answered(kind: str, text: str, shelf: Shelf) -> bool:
+    """Whether a list is given, or the list knows what is asked; else the documents are searched after all."""
+    return kind in LISTING or answer_from_catalogue(Answer("", text, ""), kind, text, Scope(), shelf) is not None  # type: ignore[arg-type]
+
+
 def false_positives() -> Iterator[Figure]:
+    """Questions to documents that the list of the 40 filings would answer."""
+    with Refdesk(filings(), settings={"ingest.ocr": False}) as desk:
+        shelf = Shelf(desk.documents())
     total = taken = 0
     for name, texts in measured_negatives().items():
         found = [(kind, text) for kind, text in zip(read(texts), texts, strict=True) if kind]
-        total, taken = total + len(texts), taken + len(found)
-        yield Figure(
-            f"taken for one, {name} ({len(texts)})",
-            f"{len(found) / len(texts):.2%}",
-            "≤ .2 %",
-            len(found) / len(texts) <= 0.002,
-        )
-        for kind, text in found[:8]:
+        answered = [(kind, text) for kind, text in found if is_answered(kind, text, shelf)]
+        total, taken = total + len(texts), taken + len(answered)
+        share = len(answered) / len(texts)
+        shown = f"{len(answered)} ({share:.2%}); {len(found)} before names are looked up"
+        yield Figure(f"taken for one, {name} ({len(texts)})", shown, "≤ .2 %", share <= 0.002)
+        for kind, text in answered[:8]:
             print(f"  {name}: {kind}: {text}")
-    yield Figure(f"taken for one, all ({total})", f"{taken / total:.3%}", "≤ .2 %", taken / total <= 0.002)
+    yield Figure(f"taken for one, all ({total})", f"{taken} ({taken / total:.3%})", "≤ .2 %", taken / total <= 0.002)
 
 
 # Hand-written; with what the answer must hold, or with the words that the cited documents must hold and no others.
@@ -323,7 +351,7 @@ FILINGS: tuple[tuple[str, str, str], ...] = (
     ("In which language is PFIZER_2021_10K.pdf written?", "PFIZER_2021_10K.pdf is in English", ""),
     ("What was added since 1 January 2026?", "40 documents were added since 1 January 2026", ""),
     ("How many documents are there about Best Buy?", "There are 4 documents", ""),
-    ("Do you have any files on Nvidia?", "There are 5 documents", ""),
+    ("Do you have any files on Nvidia?", "There are 4 documents", ""),
     ("Which documents from 2017 are there?", "There are 2 documents", ""),
     ("How many pages are there altogether?", "3,4", ""),
     ("Combien de pages a VERIZON_2022_10K.pdf ?", "VERIZON_2022_10K.pdf has 124 pages", ""),
@@ -332,8 +360,7 @@ FILINGS: tuple[tuple[str, str, str], ...] = (
 
 def over_filings() -> Iterator[Figure]:
     """The catalogue of the 40 filings; mentions are checked against the text of every page."""
-    folder = Path(os.environ.get("REFDESK_FILINGS", CACHE / "filings" / "all"))
-    with Refdesk(folder, settings={"ingest.ocr": False}) as desk:
+    with Refdesk(filings(), settings={"ingest.ocr": False}) as desk:
         texts = {one.name: " ".join(page.text for page in desk.pages(one.id)) for one in desk.documents()}
         wrong = []
         for question, held, words in FILINGS:

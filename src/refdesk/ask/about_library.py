@@ -27,7 +27,7 @@ from refdesk.types import Document
 
 FILE = ASSETS / "catalogue.npz"
 LONGEST = 30  # words; a longer one tells a story before it asks
-# The chance of all kinds together from which on a question is one: a list of documents is soon given in vain, the others
+# The chance of all kinds together from which on a question is one: a list of documents is soon given in vain, others
 # are left to the search where no document has the name. From families held back in turn: .6 and .4 know .86, .7 for all
 # .79; of the dev sets' questions both take fewer than one in a thousand (benchmarks/catalogue.py).
 SURE, SURE_OF_NAMED = 0.6, 0.4
@@ -155,20 +155,16 @@ def named_documents(subject: str, documents: Sequence[Document]) -> list[Documen
     asked = [word for word in tokens(subject) if word not in QUERY_STOP_WORDS]
     labels = {one.id: _label(one) for one in documents}
     strong = match_names(subject, documents, long=1)
-    likely = [one for one in documents if one.id in strong] or list(documents)
-    held = frozenset().union(*(labels[one.id] for one in likely))
-    parts, told = _parts(asked, held)
+    parts, told = _parts(asked, frozenset().union(*labels.values()))
     for place, word in enumerate(asked):
         if place in told or word in GENERIC or period_of(word):
             continue
-        if not strong or not match_names(word.upper(), documents, long=1).keys() & strong.keys():  # JNJ
+        if not match_names(word.upper(), documents, long=1).keys() & strong.keys():  # JNJ
             return []
-    if not strong and not parts:
-        return []
+    likely = [one for one in documents if one.id in strong or (parts and labels[one.id].issuperset(parts))]
     for part in parts:
-        if strong and match_names(part.upper(), documents, long=1):
-            continue  # it is what they were found by; files of one name lend each other their titles
-        likely = [one for one in likely if part in labels[one.id]] or likely
+        if not match_names(part.upper(), documents, long=1):  # files of one name lend each other their titles
+            likely = [one for one in likely if part in labels[one.id]] or likely
     if period_of(subject):
         likely = [one for one in likely if _agrees(one, subject)] or likely
     return likely

@@ -96,9 +96,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         for event in known:
             yield event
         return
-    listed = await _from_catalogue(question, query, answer, desk, trace)
-    if question.mode == "general" or query.route != "needs_retrieval" or listed is not None:
-        async with aclosing(_without_search(question, query, listed or answer, desk, keeper, trace)) as events:
+    if (begun := await _unsearched(question, query, answer, desk, trace)) is not None:
+        async with aclosing(_without_search(question, query, begun, desk, keeper, trace)) as events:
             async for event in events:
                 yield event
         return
@@ -176,11 +175,11 @@ async def _from_tables(
     return found if found is not None and found.chance >= SHOWN else None
 
 
-async def _from_catalogue(
-    question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace
-) -> Answer | None:
-    """What the list of documents answers; None where it is asked for nothing, or does not know."""
-    if question.mode == "general" or not query.catalogue:
+async def _unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:
+    """The answer to what no passage is read for, as far as it is known; None where the documents are searched."""
+    if question.mode == "general" or query.route != "needs_retrieval":
+        return answer
+    if not query.catalogue:
         return None
     asked = (answer, query.catalogue, query.standalone, question.scope, desk.library)
     return await run(trace, "catalogue", answer_from_catalogue, *asked)
