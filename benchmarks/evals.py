@@ -31,6 +31,7 @@ PARTS = (
     ("filings", "Finding the page in company reports"),
     ("spelling", "Spelling"),
     ("intent", "Route and intent"),
+    ("catalogue", "Questions about the library"),
     ("ask_speed", "Time"),
 )
 PAGE = ROOT / "docs" / "evals.md"

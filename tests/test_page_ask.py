@@ -446,3 +446,10 @@ def test_keys_that_reach_the_box(page: Page) -> None:
     page.locator("#main").focus()
     page.keyboard.press("Control+k")
     expect(page.get_by_label("Question", exact=True)).to_be_focused()
+
+
+def test_the_list_of_documents_leads_to_them(page: Page) -> None:
+    ask(page, "Which documents do you have?")
+    name = page.locator(".answer li a", has_text="wb7-mooring-sheet.pdf")
+    expect(name).to_have_attribute("href", re.compile(r"^#/documents/\w+$"))
+    assert page.locator(".answer li a").count() == page.locator(".answer li").count() > 5

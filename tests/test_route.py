@@ -254,4 +254,4 @@ def test_greetings_are_taken_off_a_question() -> None:
 def test_a_question_for_the_documents_themselves_is_known(text: str, is_about_library: bool) -> None:
     embedder = OnnxEmbedder(threads=1)
     found = classify(text, embedder.embed_query(text), examples(embedder), 0)
-    assert found.is_about_library is is_about_library and found.route == "needs_retrieval"
+    assert bool(found.catalogue) is is_about_library and found.route == "needs_retrieval"

@@ -114,7 +114,7 @@ class Query:
     hints: Hints = Hints()
     parts: tuple[str, ...] = ()
     number: float = 0.0  # the chance that a number is asked for
-    is_about_library: bool = False  # "Which documents do you have?"
+    catalogue: str = ""  # what of the list of documents it asks for: "list", "mention", "pages" …; "" when nothing
 
     @property
     def fullest(self) -> str:
@@ -132,6 +132,7 @@ class Query:
             "corrections": len(self.corrections),
             "parts": len(self.parts),
             "beside": self.beside,
+            "catalogue": self.catalogue,
         }
 
 

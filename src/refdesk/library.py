@@ -210,6 +210,14 @@ class LibraryReader:
         edits = edit_distances(word, likely)
         return {one: found[one] for one, needed in zip(likely, edits, strict=True) if needed <= distance}
 
+    def holding(self, stems: Sequence[str], scope: Scope) -> set[int]:
+        """The ids of all chunks in scope that hold one of these terms."""
+        counts = {stem: count for stem in stems if (count := self._index.frequency(stem, scope))}
+        return {found for stem in counts for found, _ in self._index.lexical([stem], counts[stem], scope)}
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
+        return self._chunks.hydrate(ids, self.generation())
+
     # keeping it usable
 
     def refresh(self) -> LibraryState:
@@ -259,7 +267,7 @@ _GENERIC_WORDS = """
     international form report reports annual quarterly quarter filing filings document documents file copy final draft
     version scan page pages untitled new the and for pdf docx doc txt html earnings fy dated
 """
-_GENERIC = frozenset(_GENERIC_WORDS.split())
+GENERIC = frozenset(_GENERIC_WORDS.split())
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TOKEN = re.compile(r"[^\W_]+(?:&[^\W_]+)?")
 _LATEST = re.compile(
@@ -303,7 +311,7 @@ class QuestionNames:
     older: float  # share of its strength that an older document keeps: "in the most recent report"
 
 
-def match_names(question: str, documents: Sequence[Document]) -> dict[str, float]:
+def match_names(question: str, documents: Sequence[Document], long: int = LONG) -> dict[str, float]:
     """Document id -> strength from 0 to 1, the strongest first; empty when the question names none.
 
     >>> match_names("3M's 2018 10-K: what was capital spending?", documents)
@@ -315,7 +323,7 @@ def match_names(question: str, documents: Sequence[Document]) -> dict[str, float
     asked = _asked(question)
     groups: dict[str, dict[int, float]] = {}  # documents that are named by the same name
     for place, (rarity, name) in _named(index, asked).items():
-        groups.setdefault(name, {})[place] = _strength(index, place, rarity, asked)
+        groups.setdefault(name, {})[place] = _strength(index, place, rarity, asked, long)
     scored: dict[int, float] = {}
     for group in groups.values():
         strengths = _newest_first(index, group, asked.older)
@@ -350,9 +358,9 @@ def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str
     return found
 
 
-def _strength(index: NameIndex, place: int, rarity: float, asked: QuestionNames) -> float:
+def _strength(index: NameIndex, place: int, rarity: float, asked: QuestionNames, long: int) -> float:
     """How rare the name is that the question holds, lowered for short documents and those of another period."""
-    strength = rarity * min(1.0, index.documents[place].chunk_count / LONG)
+    strength = rarity * min(1.0, index.documents[place].chunk_count / long)
     if not asked.period:
         return strength
     return strength * (OTHER_PERIOD + (1.0 - OTHER_PERIOD) * _period(index.documents[place]).agreement(asked.period))
@@ -484,7 +492,7 @@ def _recency(document: Document) -> tuple[int, int, str]:
 def _name_words(text: str) -> tuple[str, ...]:
     """`ActivisionBlizzard_2019_10K` -> ('activision', 'blizzard'): without years, forms and words all names have."""
     spaced = _CAMEL.sub(" ", SEPARATORS.sub(" ", text))
-    found = [word for word in words(spaced) if word not in _GENERIC and word not in QUERY_STOP_WORDS]
+    found = [word for word in words(spaced) if word not in GENERIC and word not in QUERY_STOP_WORDS]
     return tuple(word for word in found if not _is_period(word) and len(word) > 1)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Complexity, Hints, Intent, Query, Route
+from refdesk.ask.about_library import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.terms import QUERY_STOP_WORDS, words
 from refdesk.text import ASSETS, patterns
@@ -38,6 +39,7 @@ class Examples:
     labels: tuple[str, ...]
     vectors: NDArray[np.float32]
     places: Mapping[str, NDArray[np.intp]]  # of each label
+    space: str = ""  # the embedder whose vectors these are
 
     def votes(self, vector: NDArray[np.float32]) -> dict[str, float]:
         """The share of each label among the nearest examples, weighed by how near they are; best first."""
@@ -73,7 +75,7 @@ def examples(embedder: Embedder) -> Examples | None:
             _made[embedder.name] = None
             if embedder.name == SHIPPED:
                 kept = np.load(ASSETS / VECTORS_FILE).astype(np.float32)
-                _made[embedder.name] = _examples(kept)
+                _made[embedder.name] = _examples(kept, SHIPPED)
             else:
                 threading.Thread(target=_make, args=(embedder,), name="examples", daemon=True).start()
     return _made[embedder.name]
@@ -84,14 +86,14 @@ def _make(embedder: Embedder) -> None:
         vectors = np.stack([embedder.embed_query(text) for _, text in questions()])
     except Exception:  # a server that does not answer: rules alone decide
         return
-    _made[embedder.name] = _examples(vectors)
+    _made[embedder.name] = _examples(vectors, embedder.name)
 
 
-def _examples(vectors: NDArray[np.float32]) -> Examples:
+def _examples(vectors: NDArray[np.float32], space: str) -> Examples:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     labels = tuple(label for label, _ in questions())
     places = {label: np.flatnonzero([other == label for other in labels]) for label in dict.fromkeys(labels)}
-    return Examples(labels, vectors / np.maximum(lengths, 1e-9), places)
+    return Examples(labels, vectors / np.maximum(lengths, 1e-9), places, space)
 
 
 # What is said that is no question to the documents, and what is honest to reply?
@@ -171,7 +173,7 @@ CLEAR_COSINE = 0.5  # … when the nearest is at least this near
 # Cosine to an example that settles a route other than searching. Of TREC's, SQuAD's and MTRAG's 2,009 questions 7 are
 # taken away from the documents by these, docs/log.md; the second holds whatever words the documents know.
 CHAT, CLEAR_CHAT, ERRAND = 0.5, 0.6, 0.6
-LIBRARY = 0.75  # the same for a question about the list of documents
+LIBRARY = 0.75  # the same for a question about the list of documents, with other embedders than the shipped one
 MARGIN = 0.1  # by how much such an example must be nearer than any question to documents
 LONGEST_CHAT = 12  # words
 
@@ -187,7 +189,7 @@ class Classification:
     parts: tuple[str, ...] = ()
     why: str = ""
     sure: bool = True
-    is_about_library: bool = False
+    catalogue: str = ""  # what of the list of documents it asks for
 
 
 _INTENTS = patterns("intents", "intents", re.IGNORECASE)
@@ -209,19 +211,17 @@ def classify(text: str, vector: Any, examples: Examples | None, unknown: int) ->
     if group := kind(text):
         return Classification("conversational", complexity="simple", why=f"small talk: {group}")
     asked = without_greeting(text)
+    closest = examples.closest(vector) if examples is not None and vector is not None else {}
     if _ERRANDS["act"].search(asked):
         return Classification("out_of_scope", complexity="simple", why="an errand")
     if unknown and _ERRANDS["live"].search(asked):
         return Classification(
             "out_of_scope", complexity="simple", why="asks for what is so this minute, not for what is written"
         )
-    closest = examples.closest(vector) if examples is not None and vector is not None else {}
     if closest and (away := _away_from_documents(asked, closest, unknown)):
         return Classification(away, complexity="simple", why="nearest examples", sure=False)
-    if closest and _is_about_library(asked, closest):
-        return Classification(
-            complexity="simple", why="nearest examples: asks for the documents", is_about_library=True
-        )
+    if examples is not None and closest and (catalogue := _catalogue(asked, vector, examples, closest)):
+        return Classification(complexity="simple", why="asks for the list of documents", catalogue=catalogue)
     parts = sides(asked)
     intent, why, sure = _intent(asked, parts, vector, examples, closest)
     reading = Classification(intent=intent, parts=parts if intent == "comparison" else (), why=why, sure=sure)
@@ -239,12 +239,14 @@ def _away_from_documents(text: str, closest: Mapping[str, float], unknown: int) 
     return "out_of_scope" if unknown and is_order and closest["out_of_scope"] >= max(needed, ERRAND) else None
 
 
-def _is_about_library(text: str, closest: Mapping[str, float]) -> bool:
-    """Does it ask which documents there are? A question about what they say is nearer to other examples."""
+def _catalogue(text: str, vector: Any, examples: Examples, closest: Mapping[str, float]) -> str:
+    """What of the list of documents it asks for: learned for the shipped embedder, with others by nearest examples."""
+    if examples.space == SHIPPED:
+        return asks_catalogue(text, vector)
     if len(text.split()) > LONGEST_CHAT:
-        return False
+        return ""
     others = max(cosine for label, cosine in closest.items() if label != "library")
-    return closest["library"] >= max(LIBRARY, others + MARGIN)
+    return "list" if closest["library"] >= max(LIBRARY, others + MARGIN) else ""
 
 
 _QUESTION = re.compile(

@@ -18,6 +18,7 @@ from typing import Any
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
+from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
@@ -28,7 +29,6 @@ from refdesk.ask.judge import (
     conclude,
     doubted,
     judge,
-    list_documents,
     previews,
     refuse,
     say,
@@ -96,8 +96,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         for event in known:
             yield event
         return
-    if question.mode == "general" or query.route != "needs_retrieval" or query.is_about_library:
-        async with aclosing(_without_search(question, query, answer, desk, keeper, trace)) as events:
+    if (begun := await _unsearched(question, query, answer, desk, trace)) is not None:
+        async with aclosing(_without_search(question, query, begun, desk, keeper, trace)) as events:
             async for event in events:
                 yield event
         return
@@ -176,10 +176,20 @@ async def _from_tables(
     return found if found is not None and found.chance >= SHOWN else None
 
 
+async def _unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:
+    """The answer to what no passage is read for, as far as it is known; None where the documents are searched."""
+    if question.mode == "general" or query.route != "needs_retrieval":
+        return answer
+    if not query.catalogue:
+        return None
+    asked = (answer, query.catalogue, query.standalone, question.scope, desk.library)
+    return await run(trace, "catalogue", answer_from_catalogue, *asked)
+
+
 async def _without_search(
     question: Question, query: Query, answer: Answer, desk: AskPorts, keeper: Keeper, trace: Trace
 ) -> AsyncGenerator[Event, None]:
-    """What no passage is read for: the mode `general`, small talk, errands, and which documents there are."""
+    """What no passage is read for: the mode `general`, small talk, errands, and what the list of documents answers."""
     if question.mode == "general":
         draft = Draft(NOTHING)
         async with aclosing(
@@ -189,8 +199,10 @@ async def _without_search(
                 yield event
         answer = unproved(answer, draft)
     else:
-        documents = await in_thread(desk.library.documents, question.scope)
-        answer = list_documents(answer, documents) if query.is_about_library else say(answer, reply(query))
+        if query.route != "needs_retrieval":
+            answer = say(answer, reply(query))
+        if answer.citations:
+            yield Sources(answer.citations)
         yield Content(answer.content)
     yield Done(await keeper.keep(answer, query))
 

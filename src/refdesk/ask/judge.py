@@ -410,7 +410,6 @@ def related(retrieved: Retrieved, citations: Sequence[Citation]) -> tuple[Source
 
 
 SUGGESTED = 3
-LISTED = 50  # names of documents in an answer
 LOW = 0.3  # the most that is claimed of a question that was not answered
 Doubt = Literal["missing", "near", ""]
 
@@ -438,19 +437,6 @@ def say(answer: Answer, content: str) -> Answer:
     """Small talk, or what is not a question to documents: nothing was searched."""
     reason = "nothing was searched: this is not a question to the documents"
     return replace(answer, content=content, model="none", is_answered=False, confidence=Confidence(0.0, "low", reason))
-
-
-def list_documents(answer: Answer, documents: Sequence[Document]) -> Answer:
-    """Which documents there are, from the list that the library keeps; the names of the first of them."""
-    ready = sorted(one.name for one in documents)
-    if not ready:
-        return say(answer, "There are no documents yet. Add some, then ask about them.")
-    more = len(ready) - LISTED
-    names = "\n".join(f"- {name}" for name in ready[:LISTED])
-    rest = f"\n\nand {more:,} more" if more > 0 else ""
-    count = f"There {'are' if len(ready) > 1 else 'is'} {len(ready):,} document{'s' * (len(ready) > 1)}:"
-    confidence = Confidence(1.0, "high", "read from the library's list of documents")
-    return replace(answer, content=f"{count}\n\n{names}{rest}", model="none", confidence=confidence)
 
 
 def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> Doubt:

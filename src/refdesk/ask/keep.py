@@ -237,7 +237,7 @@ class Keeper:
         answer = replace(answer, notes=(*self._desk.notes, *answer.notes))
         usage = answer.usage + self._trace.usage(*BESIDE)
         answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=usage)
-        if self._question.use_cache and self._is_worth_keeping(answer):
+        if self._question.use_cache and self._is_worth_keeping(answer, query):
             await in_thread(self._put, answer, query)
         await self._append(answer)
         await self._record(answer)
@@ -250,10 +250,13 @@ class Keeper:
         if self.turns or typed != meant:
             self._desk.cache.put(self._namespace(self.turns), typed, None, packed)
 
-    def _is_worth_keeping(self, answer: Answer) -> bool:
-        """Not what was answered while a model was down: the next one who asks may get the better answer."""
+    def _is_worth_keeping(self, answer: Answer, query: Query) -> bool:
+        """Not what was answered while a model was down: the next one who asks may get the better answer.
+
+        Nor what the list of documents answers: it takes no time, and "this week" is another one tomorrow.
+        """
         is_sound = answer.verification.status != "failed" and not answer.failed_models
-        return answer.route == "needs_retrieval" and is_sound
+        return answer.route == "needs_retrieval" and is_sound and not query.catalogue
 
     async def _append(self, answer: Answer) -> None:
         question, append = self._question, self._desk.conversations.append

@@ -85,7 +85,7 @@ async def understand(
         hints=reading.hints,
         parts=reading.parts,
         number=asks_for_number(vector, embedder),
-        is_about_library=reading.is_about_library,
+        catalogue=reading.catalogue,
     )
 
 

@@ -1,5 +1,5 @@
 // One answer as it stands: text, sources, how sure, what is missing, what to do with it.
-import { send } from "./api.js";
+import { send, url } from "./api.js";
 import { bindChip, bindChips, hideTip, markClaims, place, VERDICTS } from "./chips.js";
 import { dotted, h, icon, iconButton, isLost, milliseconds, tell, toast, trusted } from "./dom.js";
 import { openCitation } from "./viewer.js";
@@ -10,6 +10,20 @@ export async function rendered(content, answer = { claims: [], citations: [] }) 
   const markers = [...new Set(answer.citations.map((cite) => cite.marker))];
   const quoted = answer.model === "extractive"; // sentences of documents, which are no Markdown
   return (await send("POST", "/page/render", { content, claims, markers, quoted })).html;
+}
+
+/** Names of documents in an answer from the list of documents: each leads to its document. */
+function linkNames(body, sources) {
+  const longestFirst = [...sources].sort((a, b) => b.document_name.length - a.document_name.length);
+  const walker = document.createTreeWalker(body, NodeFilter.SHOW_TEXT), texts = [];
+  while (walker.nextNode()) texts.push(walker.currentNode);
+  for (const text of texts) {
+    const one = longestFirst.find((source) => text.data.includes(source.document_name));
+    if (!one) continue;
+    const name = text.splitText(text.data.indexOf(one.document_name));
+    name.splitText(one.document_name.length);
+    name.replaceWith(h("a", { href: url`#/documents/${one.document_id}` }, one.document_name));
+  }
 }
 
 export async function showBody(body, answer) {
@@ -26,6 +40,7 @@ export async function showBody(body, answer) {
   }
   bindChips(body, answer);
   markClaims(body, answer, icon);
+  if (!answer.citations.length) linkNames(body, answer.sources || []);
   if (answer.short && !answer.figures?.length) body.prepend(h("p.short", h("strong", answer.short))); // the claims are ranges of the text below it
   body.append(...(answer.figures || []).map((figure) => drawn(figure, answer)));
 }

@@ -1,0 +1,455 @@
+"""What does the list of documents answer, which no passage says? One sentence and the documents, with links.
+
+>>> answer_from_catalogue(answer, "pages", "How many pages has the Costco 10-K?", scope, library).content
+'COSTCO_2021_10K.pdf has 76 pages.'
+
+Which documents there are, which mention something, what was added when, the newest and the longest; and of one that the
+question names its pages, date, author, language, format and size. Nothing is guessed: what the list does not know, or a
+name that no document has, is left to the search.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
+from refdesk.ask.about_library import (
+    Days,
+    days_of,
+    file_names,
+    language_name,
+    language_of,
+    named_documents,
+    subjects,
+)
+from refdesk.ask.attest import origin_of
+from refdesk.library import LibraryReader
+from refdesk.terms import QUERY_STOP_WORDS, document_period, query_terms, terms, terms_of_each, words
+from refdesk.types import Chunk, Document, Range, Scope
+
+LISTED = 50  # names of documents in an answer
+EXTREMES = 5  # documents that are named when one is asked for: the first and those next to it
+COUNTED = 1000  # documents that are looked through for a word
+LONGEST_PHRASE = 10  # words
+LONGEST_ENDING = 2  # letters by which two forms of a word that is mentioned may differ
+READ_AT_ONCE = 16  # chunks; most hold the word, and then the rest of their document is passed over
+READ = "read from the library's list of documents"
+EMPTY = "There are no documents yet. Add some, then ask about them."
+
+
+def answer_from_catalogue(
+    answer: Answer, kind: str, text: str, scope: Scope, library: LibraryReader, today: datetime.date | None = None
+) -> Answer | None:
+    """The answer to a question of this kind; None where the list does not know, and documents may."""
+    documents = library.documents(scope)
+    if not documents:
+        return _nothing(answer, EMPTY)
+    asked = _read(kind, text, documents, today or datetime.datetime.now(datetime.UTC).date())
+    if kind == "mention":
+        return _mentions(answer, asked, scope, library)
+    if kind == "list":
+        return _listed(answer, asked, scope, library)
+    if kind in ("added", "last_added"):
+        return _added(answer, asked)
+    if kind in _EXTREMES:
+        return _extreme(answer, asked, *_EXTREMES[kind])
+    return _attribute(answer, asked)
+
+
+# --- what is asked? --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question as the catalogue reads it. `chosen` are the documents that its conditions leave."""
+
+    kind: str
+    all: Sequence[Document]
+    chosen: Sequence[Document]
+    conditions: tuple[str, ...]  # in words: "in the collection hr", "in German"
+    days: Days | None
+    names: tuple[str, ...]  # stretches that name documents
+    topics: tuple[str, ...]  # those that name none
+
+    @property
+    def is_narrowed(self) -> bool:
+        return bool(self.conditions or self.names)
+
+
+def _read(kind: str, text: str, documents: Sequence[Document], today: datetime.date) -> Asked:
+    chosen = list(documents)
+    conditions: list[str] = []
+    taken: list[Range] = []
+    days = days_of(text, today)
+    by_file = [one for name in file_names(text) for one in documents if one.name.lower() == name.lower()]
+    if by_file:
+        return Asked(kind, documents, by_file, (), days, tuple(one.name for one in by_file), ())
+    if days is not None and kind in ("list", "added", *_EXTREMES):  # of others a year belongs to the name
+        taken.append((days.start, days.end))
+        if kind != "added" and (own := [one for one in chosen if _is_of(one, days)]):
+            chosen = own
+            conditions.append(f"of {_span(days)}")
+    spoken = language_of(text)
+    if spoken and kind in ("list", *_EXTREMES) and (own := [one for one in chosen if one.language == spoken[0]]):
+        chosen = own
+        taken.append(spoken[1])
+        conditions.append(f"in {language_name(spoken[0])}")
+    names: list[str] = []
+    topics: list[str] = []
+    stretches = subjects(text, kind, taken)
+    for place, subject in enumerate(stretches):
+        own, what = _told_apart(subject, chosen)
+        if not own or (kind == "mention" and place == len(stretches) - 1):  # what is mentioned comes last
+            topics.append(subject)
+            continue
+        chosen = own
+        (conditions if what else names).append(what or subject)
+    return Asked(kind, documents, chosen, tuple(conditions), days, tuple(names), tuple(topics))
+
+
+def _is_of(document: Document, days: Days) -> bool:
+    """Whether its date lies within; a report of a year is of that year, whenever its file was made."""
+    years = document_period(document.name, document.title).years
+    if years and days.first and days.last and days.first.year == days.last.year and days.is_long:
+        return days.first.year in years
+    return _within(document.date or document.created_at, days)
+
+
+def _told_apart(subject: str, documents: Sequence[Document]) -> tuple[list[Document], str]:
+    """The documents that a stretch of the question chooses, by collection or format (then in words), or by name."""
+    said = subject.lower()
+    if own := [one for one in documents if said in (one.collection.lower(), one.collection.lower().rpartition("/")[2])]:
+        return own, f"in the collection {own[0].collection}"
+    if own := [one for one in documents if one.format and said.removesuffix("s") == one.format.lower()]:
+        return own, f"of the format {own[0].format}"
+    return named_documents(subject, documents), ""
+
+
+# --- which documents? ------------------------------------------------------------------------------------------------
+
+
+def _listed(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader) -> Answer | None:
+    if asked.topics and not asked.names:
+        return _mentions(answer, asked, scope, library)
+    found = sorted(asked.chosen, key=lambda one: one.name)
+    where = " ".join(asked.conditions)
+    if asked.names:
+        where = f"{where} called “{asked.names[-1]}”".strip()
+    count = f"There {'are' if len(found) > 1 else 'is'} {_count(len(found))}{' ' * bool(where)}{where}:"
+    return _with_names(answer, count, found)
+
+
+def _mentions(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader) -> Answer | None:
+    """The documents that hold the words in a row, each with the first sentence that does."""
+    if not asked.topics:
+        return None
+    topic = asked.topics[-1]
+    within = scope
+    if asked.is_narrowed:
+        within = replace(scope, documents=tuple(one.id for one in asked.chosen))
+    phrase, found = _first_places(topic, within, library)
+    where = "".join(f" {one}" for one in asked.conditions)
+    if not found:
+        return _nothing(answer, f"No document{where} mentions “{topic}”. Try another word for it, or a single one.")
+    found.sort(key=lambda one: one.document.name)
+    count = f"{'At least ' * (len(found) == COUNTED)}{_count(len(found))}{where} mention{'s' * (len(found) == 1)}"
+    told = f"{count} “{phrase}”:"
+    if phrase.lower() != topic.lower():
+        told = f"No document{where} mentions “{topic}”. {told}"
+    return _with_places(answer, told, found)
+
+
+def _first_places(topic: str, scope: Scope, library: LibraryReader) -> tuple[str, list[Mention]]:
+    """The longest run of the topic's words that documents hold, and where; what comes first in a question may still
+    belong to how it is asked ("bring up tariffs")."""
+    typed = topic.split()[:LONGEST_PHRASE]
+    for length in range(len(typed), 0, -1):
+        for start in range(len(typed) - length, -1, -1):
+            phrase = " ".join(typed[start : start + length]).strip(".,;:?!()")
+            if words(phrase) and subjects(phrase, "mention") and (found := mentions(phrase, scope, library)):
+                return phrase, found
+    return topic, []
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Where a document first says something: a chunk, and the place of the sentence in it."""
+
+    document: Document
+    chunk: Chunk
+    sentence: int
+
+
+def mentions(phrase: str, scope: Scope, library: LibraryReader, most: int = COUNTED) -> list[Mention]:
+    """Of each document in scope the first sentence that holds these words in a row; in the order they were added."""
+    languages = library.languages or ("en",)
+    content = [word for word in dict.fromkeys(words(phrase)) if word not in QUERY_STOP_WORDS] or words(phrase)
+    waiting = sorted(set.intersection(*(library.holding(query_terms(word, languages), scope) for word in content)))
+    found: dict[str, Mention] = {}
+    while waiting and len(found) < most:
+        rows, waiting, read = library.chunks(waiting[:READ_AT_ONCE]), waiting[READ_AT_ONCE:], 0
+        for chunk_id, (chunk, document) in sorted(rows.items()):
+            if document.id in found:
+                continue
+            if (place := _sentence_with(phrase, chunk, document.language or "en")) is not None:
+                found[document.id] = Mention(document, chunk, place)
+                # A document's chunks were written in a row: the others of this one need not be read.
+                read = chunk_id + document.chunk_count - 1 - chunk.sequence
+        waiting = [chunk_id for chunk_id in waiting if chunk_id > read]
+    return list(found.values())[:most]
+
+
+def _sentence_with(phrase: str, chunk: Chunk, language: str) -> int | None:
+    """The place of the first sentence that holds these words in a row; "tariff" is "tariffs", "moor" not "mooring"."""
+    wanted, typed = terms(phrase, language), words(phrase)
+    texts = [chunk.text[one.start : one.end] for one in chunk.sentences]
+    for place, own in enumerate(terms_of_each(texts, language)):
+        for at in [at for at, term in enumerate(own) if term == wanted[0]]:
+            if own[at : at + len(wanted)] == wanted:
+                held = words(texts[place])[at : at + len(wanted)]
+                if all(abs(len(a) - len(b)) <= LONGEST_ENDING for a, b in zip(held, typed, strict=False)):
+                    return place
+    return None
+
+
+def _added(answer: Answer, asked: Asked) -> Answer | None:
+    latest = sorted(asked.chosen, key=lambda one: (one.created_at, one.name), reverse=True)
+    if asked.names and asked.kind == "added" and asked.days is None:
+        lines = [f"{one.name} was added on {_day(one.created_at)}" for one in sorted(latest, key=lambda one: one.name)]
+        return _with_lines(answer, lines, sorted(latest, key=lambda one: one.name))
+    if asked.topics:
+        return None
+    where = "".join(f" {one}" for one in asked.conditions)
+    if asked.days is None:
+        last = latest[0]
+        told = f"The last document added{where} is {last.name}, on {_day(last.created_at)}:"
+        return _with_names(answer, told, latest[:EXTREMES], lambda one: f"added on {_day(one.created_at)}")
+    found = [one for one in latest if _within(one.created_at, asked.days)]
+    if not found:
+        before = f"the last one was {latest[0].name}, on {_day(latest[0].created_at)}"
+        return _nothing(answer, f"No document{where} was added {_span(asked.days, whole=True)}; {before}.", latest[:1])
+    verb = "was" if len(found) == 1 else "were"
+    told = f"{_count(len(found))}{where} {verb} added {_span(asked.days, whole=True)}:"
+    return _with_names(answer, told, sorted(found, key=lambda one: one.name))
+
+
+def _date_key(document: Document) -> str:
+    return document.date or document.created_at
+
+
+# By which value, the greatest or the least, how it is said, and what is said of it.
+_EXTREMES: Mapping[str, tuple[Callable[[Document], str | int], bool, str]] = {
+    "newest": (_date_key, True, "newest"),
+    "oldest": (_date_key, False, "oldest"),
+    "longest": (lambda one: one.page_count, True, "longest"),
+    "shortest": (lambda one: one.page_count, False, "shortest"),
+}
+
+
+def _extreme(
+    answer: Answer, asked: Asked, value: Callable[[Document], str | int], is_greatest: bool, name: str
+) -> Answer | None:
+    if asked.topics:
+        return None  # "the longest river": no document is called so
+    ranked = sorted(asked.chosen, key=lambda one: one.name)
+    ranked.sort(key=value, reverse=is_greatest)
+    first = ranked[0]
+    where = "".join(f" {one}" for one in (*asked.conditions, *(f"called “{one}”" for one in asked.names[-1:])))
+    shown = _pages if name in ("longest", "shortest") else _dated
+    told = f"The {name} document{where} is {first.name}: {shown(first)}"
+    if len(ranked) == 1:
+        return _with_names(answer, f"{told}.", ranked, is_list=False)
+    return _with_names(answer, f"{told}. After it come:", ranked[:EXTREMES], shown, after_first=True)
+
+
+# --- what is known of one? -------------------------------------------------------------------------------------------
+
+
+def _attribute(answer: Answer, asked: Asked) -> Answer | None:
+    if asked.topics and not asked.names:
+        return None  # not the name of a document
+    if not asked.names and len(asked.chosen) > 1:
+        return _of_all(answer, asked)
+    ordered = sorted(asked.chosen, key=lambda one: one.name)
+    lines = [_told(asked.kind, one) for one in ordered]
+    known = [(line, one) for line, one in zip(lines, ordered, strict=True) if line]
+    if not known:
+        return None
+    return _with_lines(answer, [line for line, _ in known], [one for _, one in known])
+
+
+def _told(kind: str, document: Document) -> str:
+    """One sentence without its full stop; "" where it is not known."""
+    name, author = document.name, document.metadata.get("author", "")
+    if kind == "pages":
+        return f"{name} has {_pages(document)}" if document.page_count else ""
+    if kind == "author":
+        return f"{name} names {author} as its author" if author else ""
+    if kind == "date":
+        return f"{name} is dated {_day(document.date)}" if document.date else ""
+    if kind == "language":
+        return f"{name} is in {language_name(document.language)}" if document.language else ""
+    if kind == "format":
+        return f"{name} is of the format {document.format}" if document.format else ""
+    return f"{name} has {_size(document.size)}" if document.size else ""
+
+
+def _of_all(answer: Answer, asked: Asked) -> Answer | None:
+    """Of no document in particular: the sum of pages or bytes, how many are in which language or format."""
+    documents = asked.chosen
+    if asked.kind in ("pages", "size"):
+        pages, size = sum(one.page_count for one in documents), sum(one.size for one in documents)
+        told = f"{pages:,} pages" if asked.kind == "pages" else _size(size)
+        longest = sorted(documents, key=lambda one: (-one.page_count, one.name))
+        shown = _pages if asked.kind == "pages" else lambda one: _size(one.size)
+        return _with_names(answer, f"The {_count(len(documents))} have {told} altogether:", longest, shown)
+    if asked.kind not in ("language", "format"):
+        return None
+    values = [language_name(one.language) if asked.kind == "language" else one.format for one in documents]
+    counts = Counter(value or "unknown" for value in values).most_common()
+    told = ", ".join(
+        f"{count:,} {'in' if asked.kind == 'language' else 'of the format'} {value}" for value, count in counts
+    )
+    return _told_answer(answer, f"Of the {_count(len(documents))}: {told}.", ())
+
+
+# --- how is it said? -------------------------------------------------------------------------------------------------
+
+
+def _count(number: int) -> str:
+    return f"{number:,} document{'s' * (number != 1)}"
+
+
+def _pages(document: Document) -> str:
+    return f"{document.page_count:,} page{'s' * (document.page_count != 1)}"
+
+
+def _dated(document: Document) -> str:
+    return _day(document.date) if document.date else f"added on {_day(document.created_at)}"
+
+
+def _size(size: int) -> str:
+    for unit, least in (("MB", 1_000_000), ("kB", 1_000)):
+        if size >= least:
+            return f"{size / least:,.1f} {unit}"
+    return f"{size:,} bytes"
+
+
+def _day(moment: str) -> str:
+    """>>> _day("2026-11-16T08:52:22.513+00:00")
+    '16 November 2026'
+    """
+    try:
+        day = datetime.date.fromisoformat(moment[:10])
+    except ValueError:  # a year alone, or a month
+        return moment
+    return f"{day.day} {day:%B %Y}"
+
+
+def _span(days: Days, *, whole: bool = False) -> str:
+    first, last = (_day(day.isoformat()) if day else "" for day in (days.first, days.last))
+    if first == last:
+        return f"on {first}" if whole else first
+    if first and last:
+        return f"from {first} to {last}" if whole else f"{first} to {last}"
+    return f"since {first}" if first else f"until {last}"
+
+
+def _within(moment: str, days: Days) -> bool:
+    day = moment[:10]
+    return (days.first is None or day >= days.first.isoformat()) and (days.last is None or day <= days.last.isoformat())
+
+
+def _nothing(answer: Answer, content: str, related: Sequence[Document] = ()) -> Answer:
+    return replace(
+        answer,
+        content=content,
+        model="none",
+        is_answered=False,
+        related_documents=tuple(_source(one) for one in related),
+        confidence=Confidence(0.0, "low", READ),
+    )
+
+
+def _source(document: Document, markers: tuple[int, ...] = (), pages: tuple[int, ...] = ()) -> Source:
+    return Source(document.id, document.name, document.title, pages, markers, document.collection)
+
+
+def _told_answer(answer: Answer, content: str, documents: Sequence[Document]) -> Answer:
+    return replace(
+        answer,
+        content=content,
+        model="none",
+        sources=tuple(_source(one) for one in documents),
+        confidence=Confidence(1.0, "high", READ),
+        sufficiency=Sufficiency(is_sufficient=True, coverage_score=1.0),
+    )
+
+
+def _with_names(
+    answer: Answer,
+    told: str,
+    documents: Sequence[Document],
+    beside: Callable[[Document], str] | None = None,
+    *,
+    is_list: bool = True,
+    after_first: bool = False,
+) -> Answer:
+    """The sentence, then the names, what is known of each beside it; the first of very many."""
+    shown = documents[:LISTED]
+    lines = [f"- {one.name}{f' ({beside(one)})' if beside else ''}" for one in shown[after_first:]]
+    listed = "\n\n" + "\n".join(lines) if is_list else ""
+    more = f"\n\nand {len(documents) - LISTED:,} more" if len(documents) > LISTED else ""
+    return _told_answer(answer, f"{told}{listed}{more}", shown)
+
+
+def _with_lines(answer: Answer, lines: Sequence[str], documents: Sequence[Document]) -> Answer:
+    if len(lines) == 1:
+        return _told_answer(answer, f"{lines[0]}.", documents)
+    listed = "\n".join(f"- {line}" for line in lines[:LISTED])
+    more = f"\n\nand {len(lines) - LISTED:,} more" if len(lines) > LISTED else ""
+    return _told_answer(answer, f"{_count(len(lines))} may be meant:\n\n{listed}{more}", documents[:LISTED])
+
+
+def _with_places(answer: Answer, told: str, found: Sequence[Mention]) -> Answer:
+    """Each document with the page of its first mention, cited."""
+    citations = tuple(_cited(marker, one) for marker, one in enumerate(found[:LISTED], 1))
+    content, claims = f"{told}\n", []
+    for place, citation in enumerate(citations):
+        start = len(content) + 1
+        line = f"- {citation.document_name}, page {citation.page}"
+        content += f"\n{line} [{citation.marker}]"
+        claims.append(Claim(line[2:], start + 2, len(content), (citation.marker,), (place,), "supported", 1.0))
+    if len(found) > LISTED:
+        content += f"\n\nand {len(found) - LISTED:,} more"
+    sources = (
+        _source(one.document, (citation.marker,), (citation.page,))
+        for one, citation in zip(found, citations, strict=False)
+    )
+    answer = _told_answer(answer, content, ())
+    return replace(answer, citations=citations, claims=tuple(claims), sources=tuple(sources))
+
+
+def _cited(marker: int, mention: Mention) -> Citation:
+    document, chunk = mention.document, mention.chunk
+    sentence = chunk.sentences[mention.sentence]
+    origin = origin_of(chunk, sentence.start, sentence.end)
+    return Citation(
+        marker=marker,
+        document_id=document.id,
+        document_name=document.name,
+        chunk_id=chunk.id,
+        chunk_sequence=chunk.sequence,
+        heading_path=chunk.heading_path,
+        page=sentence.boxes[0].page if sentence.boxes else sentence.page,
+        boxes=tuple(sentence.boxes),
+        located=bool(sentence.boxes) or (origin is not None and not chunk.boxes),
+        quote=chunk.text[sentence.start : sentence.end],
+        relevance_score=1.0,
+        similarity_score=0.0,
+        origin=origin or (0, 0),
+        url=document.source if document.source.startswith(("http://", "https://")) else "",
+    )
