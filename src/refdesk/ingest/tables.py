@@ -30,7 +30,7 @@ Cells = NDArray[np.int32]  # rows of (row, column, rows, columns, start, end), s
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TablePart:
     """A block that is a table, or goes on with the one before."""
 
     block: Block
@@ -45,7 +45,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _TableRow:
     """What the label of a row, or the section it stands in, says of its numbers."""
 
     unit: str = ""
@@ -106,13 +106,13 @@ def _runs(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
         start += len(line) + 1
 
 
-def _is_rest(part: _Part, before: StoredTable, page: int) -> bool:
+def _is_rest(part: _TablePart, before: StoredTable, page: int) -> bool:
     """A table without a head, close below one of as many columns: lines without numbers have cut a long one in two."""
     is_close = page == before.page and part.block.start - before.end <= LONGEST_CAPTION
     return not part.head_rows and part.width == before.column_count and is_close and not part.has_heading
 
 
-def _parts(parsed: Parsed) -> Iterator[_Part]:
+def _parts(parsed: Parsed) -> Iterator[_TablePart]:
     heading = ""
     above: list[str] = []
     follows = has_heading = False
@@ -130,7 +130,7 @@ def _parts(parsed: Parsed) -> Iterator[_Part]:
                 follows, has_heading = True, False
 
 
-def _part(text: str, block: Block, caption: str) -> _Part | None:
+def _part(text: str, block: Block, caption: str) -> _TablePart | None:
     cells = _split(text, block) if block.cells is None else block.cells
     if not len(cells):
         return None
@@ -144,7 +144,7 @@ def _part(text: str, block: Block, caption: str) -> _Part | None:
         below = cells[cells[:, 4] >= block.header[1]]
         head = max(head, int(below[:, 0].min()) if len(below) else 0)
     above = _last_sentences(caption)
-    return _Part(
+    return _TablePart(
         block, above, cells, count, width, head, tuple(map(tuple, top[:head])), follows=False, has_heading=True
     )
 
@@ -181,9 +181,9 @@ def _texts(text: str, cells: Cells, count: int, width: int) -> list[list[str]]:
     return found
 
 
-def _together(parts: Iterator[_Part], starts: NDArray[np.int64]) -> Iterator[list[_Part]]:
+def _together(parts: Iterator[_TablePart], starts: NDArray[np.int64]) -> Iterator[list[_TablePart]]:
     """The parts of each table: one that goes on overleaf says its head again."""
-    table: list[_Part] = []
+    table: list[_TablePart] = []
     for part in parts:
         goes_on = (
             bool(table)
@@ -200,11 +200,13 @@ def _together(parts: Iterator[_Part], starts: NDArray[np.int64]) -> Iterator[lis
         yield table
 
 
-def _page(starts: NDArray[np.int64], part: _Part) -> int:
+def _page(starts: NDArray[np.int64], part: _TablePart) -> int:
     return int(np.searchsorted(starts, part.block.start, side="right"))
 
 
-def _table(parsed: Parsed, parts: Sequence[_Part], number: int, page: int, before: StoredTable | None) -> StoredTable:
+def _table(
+    parsed: Parsed, parts: Sequence[_TablePart], number: int, page: int, before: StoredTable | None
+) -> StoredTable:
     """`before`: the table of which this is the rest; its head is this one's too."""
     text, first = parsed.text, parts[0]
     cells, row_count = _joined(parts)
@@ -248,7 +250,7 @@ def _by_column(cells: Cells, width: int) -> list[Cells]:
     return np.split(ordered, np.searchsorted(ordered[:, 1], np.arange(1, width)))
 
 
-def _paths(parsed: Parsed, part: _Part) -> tuple[tuple[str, ...], ...]:
+def _paths(parsed: Parsed, part: _TablePart) -> tuple[tuple[str, ...], ...]:
     is_placed = part.block.cells is not None
     over = part.cells[(part.cells[:, 0] < part.head_rows) & (part.cells[:, 1] > 0)]
     if parsed.geometry is not None and part.head_rows > 1:
@@ -259,7 +261,7 @@ def _paths(parsed: Parsed, part: _Part) -> tuple[tuple[str, ...], ...]:
     return column_paths(part.head, part.width, is_placed=is_placed)
 
 
-def _middles(geometry: Geometry, part: _Part, over: Cells) -> list[dict[int, float]]:
+def _middles(geometry: Geometry, part: _TablePart, over: Cells) -> list[dict[int, float]]:
     """Where the texts of the head have their middles, in numbers of columns, as the page shows them."""
     body = part.cells[(part.cells[:, 0] >= part.head_rows) & (part.cells[:, 0] < part.head_rows + MOST_HEAD)]
     found: list[dict[int, float]] = [{} for _ in range(part.head_rows)]
@@ -278,7 +280,7 @@ def _middles(geometry: Geometry, part: _Part, over: Cells) -> list[dict[int, flo
     return found
 
 
-def _joined(parts: Sequence[_Part]) -> tuple[Cells, int]:
+def _joined(parts: Sequence[_TablePart]) -> tuple[Cells, int]:
     """The cells of all parts under the first one's head, and how many rows there are."""
     found, count = [parts[0].cells], parts[0].row_count
     for part in parts[1:]:
@@ -298,19 +300,19 @@ def _head(path: tuple[str, ...], scale: str, above: str) -> ColumnHead:
     return ColumnHead(path, Measure(unit_of(said), own, str(period)))
 
 
-def _rows(text: str, cells: Cells, count: int, first: _Part) -> list[_Row]:
+def _rows(text: str, cells: Cells, count: int, first: _TablePart) -> list[_TableRow]:
     """What the label of each row says, the rows of the head included."""
-    found = [_Row()] * count
+    found = [_TableRow()] * count
     if len(cells) > MOST_CELLS:  # a sheet: what its rows are, and of which time, has columns of its own
         return found
     filled = np.bincount(cells[:, 0], minlength=count)
     excepted = " ".join(_EXCEPT.findall(" ".join((first.caption, *(cell for row in first.head for cell in row)))))
     unscaled, no_money = _stems(_PER_SOMETHING.sub(" ", excepted)), _stems(excepted)
-    section, number = _Row(), 0
+    section, number = _TableRow(), 0
     for row, _, rows, _, start, end in cells[(cells[:, 1] == 0) & (cells[:, 0] >= first.head_rows)].tolist():
         label = without_marks(text[start:end])
         stems = _stems(label) if excepted else frozenset()
-        own = _Row(
+        own = _TableRow(
             unit_of(label),
             label_period(label).within(section.period),
             has_scale=section.has_scale and not stems & unscaled,
@@ -334,7 +336,7 @@ def _said_together(column: TablePeriod, label: TablePeriod) -> str:
     return str(column.within(label))
 
 
-def _column(text: str, cells: Cells, head: int, own: Measure, rows: Sequence[_Row], above: Measure) -> Column:
+def _column(text: str, cells: Cells, head: int, own: Measure, rows: Sequence[_TableRow], above: Measure) -> Column:
     """`above` is what the caption says of all numbers."""
     is_label = not len(cells) or int(cells[0, 1]) == 0
     texts: dict[str, int] = {}
@@ -364,7 +366,7 @@ def _measures(
     codes: NDArray[np.int32],
     numbers: NDArray[np.int32],
     own: Measure,
-    rows: Sequence[_Row],
+    rows: Sequence[_TableRow],
     above: Measure,
 ) -> Iterator[Measure]:
     """What each number of a column counts; money is mostly said at the first of a section."""

@@ -21,7 +21,7 @@ from refdesk.providers.tokens import ASSETS, JUDGE_FILE, READER_FILE, ShippedTok
 LENGTH, QUESTION, CLAIM, TITLE = 256, 48, 96, 20  # tokens of a pair, and of its parts, as in training
 
 
-class Judged(NamedTuple):
+class PairLogits(NamedTuple):
     """Logits of a pair. Of a claim `supported` counts, of a plan `planned`; 0 is the logit of no plan at all."""
 
     relevant: float
@@ -45,14 +45,14 @@ class OnnxJudge:
         room = LENGTH - 3 - len(asked)
         return [self._judged(asked, self._tokenizer.encode(plan, room)[0]).planned for plan in stated]
 
-    def claim(self, claim: str, evidence: str, title: str = "") -> Judged:
+    def claim(self, claim: str, evidence: str, title: str = "") -> PairLogits:
         """`evidence`: the sentences that share most with the claim, about 160 words; `title`: of their page."""
         said = self._tokenizer.encode(claim, CLAIM)[0]
         above = self._tokenizer.encode(title, TITLE)[0]
         text = self._tokenizer.encode(evidence, LENGTH - 3 - len(said) - len(above))[0]
         return self._judged(said, [*above, *text])
 
-    def _judged(self, first: Sequence[int], second: Sequence[int]) -> Judged:
+    def _judged(self, first: Sequence[int], second: Sequence[int]) -> PairLogits:
         ids = np.array([[OPENING, *first, CLOSING, *second, CLOSING]], dtype=np.int64)
         types = (np.arange(ids.shape[1]) >= len(first) + 2).astype(np.int64)[None]
         mask = np.ones(ids.shape, dtype=np.float32)
@@ -61,7 +61,7 @@ class OnnxJudge:
             outputs = session.run(None, {"input_ids": ids, "token_types": types, "attention_mask": mask})
         except Exception as error:  # onnxruntime's errors share no base class
             raise ModelError(f"The judge failed on a text of {ids.shape[1]} tokens: {error}") from error
-        return Judged(*outputs[0][0].tolist())
+        return PairLogits(*outputs[0][0].tolist())
 
     def _load(self) -> Any:
         with _loading:
