@@ -166,6 +166,14 @@ def test_what_was_added(examples: Refdesk) -> None:
     assert none.content.startswith("No document was added until 29 February 2020; the last one was ")
 
 
+@pytest.mark.parametrize("when", ["since 1 January 2026", "in the last 3000 days", "after May 2020"])
+def test_a_stretch_of_days_is_no_topic(examples: Refdesk, when: str) -> None:
+    text = f"What was added {when}?"
+    shelf = Shelf(*examples.documents())
+    answer = answer_from_catalogue(Answer("1", text, ""), "added", text, Scope(), shelf)  # type: ignore[arg-type]
+    assert answer is not None and answer.content.startswith(f"{len(examples.documents())} documents were added ")
+
+
 def test_the_longest_document(examples: Refdesk) -> None:
     most = max(examples.documents(), key=lambda one: one.page_count)
     answer = examples.ask_sync("Which is the longest document?")

@@ -10,7 +10,6 @@ import pytest
 
 from http_server import Server, serving
 from refdesk import Refdesk
-from refdesk.serve.http import guard
 from timing import PATIENCE_S
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
@@ -145,10 +144,12 @@ def test_a_body_that_is_not_sent_as_json(server: Server) -> None:
         assert "Content-Type: application/json" in said["hint"]
 
 
-def test_a_body_that_does_not_come_is_told_so(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "SILENCE_S", 0.2)
+def test_a_body_that_does_not_come_is_told_so(examples: Refdesk) -> None:
     head = b"POST /api/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
+    with (
+        serving(examples, silence_s=0.2) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection,
+    ):
         connection.sendall(head)
         heard = b"".join(iter(lambda: connection.recv(4096), b""))
     said = json.loads(heard.partition(b"\r\n\r\n")[2])

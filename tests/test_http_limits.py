@@ -19,7 +19,6 @@ from http_server import serving
 from refdesk import Refdesk, Settings
 from refdesk.errors import TooLarge, TooManyRequests
 from refdesk.records import LOCAL, Caller
-from refdesk.serve.http import guard as guard_module
 from refdesk.serve.http.guard import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Guard, Limits, duration
 from refdesk.serve.uploads import Form
 from timing import PATIENCE_S
@@ -263,10 +262,9 @@ def test_a_body_that_is_too_long(examples: Refdesk) -> None:
         assert server.get("/healthz").status_code == 200
 
 
-def test_a_body_that_does_not_come(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard_module, "SILENCE_S", 0.3)
+def test_a_body_that_does_not_come(examples: Refdesk) -> None:
     multipart = "multipart/form-data; boundary=x"
-    with serving(examples) as server:
+    with serving(examples, silence_s=0.3) as server:
         for path, kind in (("/api/query", "application/json"), ("/api/documents", multipart)):
             with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
                 head = (

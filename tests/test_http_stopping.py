@@ -11,7 +11,7 @@ import pytest
 
 from http_server import Event, Server, read_events, serving
 from refdesk import Refdesk
-from refdesk.serve.http import sse
+from refdesk.serve.http.sse import Waits
 from timing import PATIENCE_S
 from wire_server import WireServer
 
@@ -30,6 +30,13 @@ def desk(own_folder: Path, model: WireServer, monkeypatch: pytest.MonkeyPatch) -
     for name, value in model.openai_env("tiny-1b").items():
         monkeypatch.setenv(name, value)
     with Refdesk(own_folder) as found:
+        yield found
+
+
+@pytest.fixture
+def hasty(desk: Refdesk) -> Iterator[Server]:
+    """Waits for hardly anybody who has left."""
+    with serving(desk, waits=Waits(grace_s=0.1)) as found:
         yield found
 
 
@@ -68,8 +75,8 @@ def test_a_stopped_answer_is_kept_and_marked(server: Server, model: WireServer) 
     assert server.post(f"/api/conversations/{TALK}/stop").json() == {"stopped": False}
 
 
-def test_who_leaves_finds_what_was_written(server: Server, model: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "GRACE_S", 0.1)
+def test_who_leaves_finds_what_was_written(hasty: Server, model: WireServer) -> None:
+    server = hasty
     model.hang("It costs 1,240 euros. And")
     with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
         next(event for event in read_events(response) if event[0] == "content")
@@ -114,11 +121,9 @@ def test_a_second_reader_follows_a_conversation_that_has_just_begun(server: Serv
     assert len(model.requests) == 1 and messages(server)["running"] is None
 
 
-def test_who_comes_back_to_a_server_that_lost_the_stream_is_answered_whole(
-    server: Server, model: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_comes_back_to_a_server_that_lost_the_stream_is_answered_whole(hasty: Server, model: WireServer) -> None:
     """The stopped half goes; the conversation has the question once."""
-    monkeypatch.setattr(sse, "GRACE_S", 0.05)
+    server = hasty
     model.hang("It costs 1,240")
     with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
         event = next(event for event in read_events(response) if event[0] == "content")

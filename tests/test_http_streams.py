@@ -17,7 +17,7 @@ import pytest
 
 from http_server import Server, read_events, served, serving
 from refdesk import Refdesk
-from refdesk.serve.http import asking, sse
+from refdesk.serve.http import sse
 from timing import PATIENCE_S
 from wire_server import WireServer
 
@@ -62,7 +62,7 @@ def test_who_leaves_ends_the_work(server: Server, model: WireServer) -> None:
     model.hang("It costs")
     events = server.events("/api/chat/stream", BODY, most=5)
     assert events
-    assert not model.wait_for_disconnect(timeout=sse.GRACE_S / 2)  # he may come back
+    assert not model.wait_for_disconnect(timeout=sse.Waits().grace_s / 2)  # he may come back
     assert model.wait_for_disconnect()
     assert model.wait_until(lambda: open_streams(server) == 0)
 
@@ -102,11 +102,14 @@ def test_two_readers_of_one_stream(server: Server, model: WireServer) -> None:
     assert others == own
 
 
-def test_silence_is_filled_with_heartbeats(server: Server, model: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "HEARTBEAT_S", 0.1)
+def test_silence_is_filled_with_heartbeats(server: Server, model: WireServer) -> None:
+    assert server.app is not None
     lines: list[str] = []
     model.say(pieces=["It costs ", "1,240 euros. [1]"], when=lambda: lines.count(": still here") >= 3)
-    with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
+    with (
+        serving(server.app.state.service.desk, waits=sse.Waits(heartbeat_s=0.1)) as quick,
+        quick.client.stream("POST", "/api/chat/stream", json=BODY) as response,
+    ):
         lines.extend(response.iter_lines())
     assert lines.count(": still here") >= 3 and model.requests[0].finished
 
@@ -221,11 +224,9 @@ def test_work_that_another_process_still_ends_is_not_done_twice(server: Server, 
         assert [name for name, _, _ in again] == ["replace", "done"] and len(model.requests) == 1
 
 
-def test_who_comes_back_to_another_process_too_early_begins_again(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "AGAIN_S", 0.1)
-    with Refdesk(own_folder) as desk, serving(desk) as first, serving(desk) as second:
+def test_who_comes_back_to_another_process_too_early_begins_again(own_folder: Path) -> None:
+    hasty = sse.Waits(grace_s=0.1)
+    with Refdesk(own_folder) as desk, serving(desk) as first, serving(desk, waits=hasty) as second:
         earlier = first.events("/api/chat/stream", BODY | {"session_id": "tuesday"})[-1][1]["answer"]
         lost = first.events("/api/chat/stream", BODY | {"message": "How heavy is the anchor?"})
         stream = lost[0][2].rpartition("-")[0]

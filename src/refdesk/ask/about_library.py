@@ -28,9 +28,9 @@ from refdesk.types import Document
 FILE = ASSETS / "catalogue.npz"
 LONGEST = 30  # words; a longer one tells a story before it asks
 # The chance of all kinds together from which on a question is one: a list of documents is soon given in vain, others
-# are left to the search where no document has the name. From families held back in turn: .6 and .4 know .86, .7 for all
-# .79; of the dev sets' questions both take fewer than one in a thousand (benchmarks/catalogue.py).
-SURE, SURE_OF_NAMED = 0.6, 0.4
+# are left to the search where no document has the name. At .6 and .4 one of kgrag_10q's 195 questions got a list; of
+# families held back in turn those know .76 (benchmarks/catalogue.py).
+SURE, SURE_OF_NAMED = 0.7, 0.4
 HALF = 0.5  # of that chance, for the kind itself: in doubt between two the documents are searched
 LISTING = ("list", "mention")
 GAP = 2  # small words that may stand inside a name or a topic: "Bank of the West"
@@ -202,7 +202,7 @@ _WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
 _ENDS = patterns("catalogue", "ends", re.IGNORECASE)
 _LANGUAGES = patterns("catalogue", "languages", re.IGNORECASE)
 _DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
-_COUNT = re.compile(r"\b(\d{1,4})\s+\Z")
+_COUNT = re.compile(r"(?:\w+\s+){0,2}\b(\d{1,4})\s+\Z")  # with what stands before it: "in the last 7"
 LATELY = 30  # days
 _DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
 
@@ -226,16 +226,16 @@ def days_of(text: str, today: datetime.date) -> Days | None:
     """The days that a question names, None where it names none.
 
     >>> days_of("What was added since 1 March?", datetime.date(2026, 11, 16))
-    Days(first=datetime.date(2026, 3, 1), last=None, start=21, end=28)
+    Days(first=datetime.date(2026, 3, 1), last=None, start=15, end=28)
     """
     found = _relative(text, today) or _dated(text, today)
     if found is None or found.first is None or found.last is None:
         return found
-    before = text[max(0, found.start - 14) : found.start]
-    if _ENDS["since"].search(before):
-        return Days(found.first, None, found.start, found.end)
-    if _ENDS["until"].search(before):
-        return Days(None, found.first - datetime.timedelta(days=1), found.start, found.end)
+    begin = max(0, found.start - 14)
+    if said := _ENDS["since"].search(text, begin, found.start):
+        return Days(found.first, None, said.start(), found.end)
+    if said := _ENDS["until"].search(text, begin, found.start):
+        return Days(None, found.first - datetime.timedelta(days=1), said.start(), found.end)
     return found
 
 

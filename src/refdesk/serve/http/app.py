@@ -33,10 +33,10 @@ from refdesk import __version__
 from refdesk.desk import Refdesk
 from refdesk.serve.http import admin, asking, documents, openai, page
 from refdesk.serve.http.errors import add_handlers
-from refdesk.serve.http.guard import Guard, Limits, Service
+from refdesk.serve.http.guard import SILENCE_S, Guard, Limits, Service
 from refdesk.serve.http.observe import Figures, Observe, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
-from refdesk.serve.http.sse import Streams
+from refdesk.serve.http.sse import Streams, Waits
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
@@ -49,14 +49,17 @@ def create_app(
     insecure: bool = False,
     is_local: bool = True,
     shared: Path | None = None,
+    waits: Waits = Waits(),  # noqa: B008
+    silence_s: float = SILENCE_S,
     on_end: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """The service over an open library; whoever opened it closes it, such as with `on_end`.
 
     `is_local`: bound to this machine alone, and then only called by its names. `insecure`: open to everyone without a
-    key. `shared`: a folder of all processes that serve the same library, for the limits of a key.
+    key. `shared`: a folder of all processes that serve the same library, for the limits of a key. `waits` and
+    `silence_s`: for how long a reader who has left, and a body that does not come, are waited for.
     """
-    service = Service(desk, limits=Limits(shared), streams=Streams(shared), spans=make_spans())
+    service = Service(desk, limits=Limits(shared), streams=Streams(shared, waits), spans=make_spans())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -94,6 +97,7 @@ def create_app(
         limits=service.limits,
         is_local=is_local and not insecure,
         needs_key=not is_local and not insecure,
+        silence_s=silence_s,
     )
     app.add_middleware(Observe, figures=service.figures, spans=service.spans)
     return app

@@ -30,7 +30,7 @@ from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.observe import log_question
 from refdesk.serve.http.openapi import about, failures, returns_events
 from refdesk.serve.http.requests import LONGEST_SEARCH, MOST_HITS, KnownKind, Name
-from refdesk.serve.http.sse import GRACE_S, EventResponse, Named, Streams, began_at, disconnected, new_id
+from refdesk.serve.http.sse import EventResponse, Named, Streams, began_at, disconnected, new_id
 from refdesk.trace import in_thread
 from refdesk.types import Box, Hit, Method
 
@@ -47,7 +47,6 @@ EVENTS = returns_events(
     done=shapes.DoneEvent,
     error=shapes.ErrorEvent,
 )
-AGAIN_S = GRACE_S
 LOOK_S = 0.2
 LastEvent = Annotated[
     str,
@@ -115,8 +114,8 @@ async def _stream(
 async def _finished_elsewhere(
     service: Service, desk: CallerDesk, text: str, conversation_id: str, lost: str
 ) -> Answer | None:
-    """The answer if another process finishes it in a moment: it goes on for `GRACE_S` after its reader has left."""
-    until = time.monotonic() + AGAIN_S
+    """The answer if another process finishes it in a moment: it goes on for a moment after its reader has left."""
+    until = time.monotonic() + service.streams.waits.grace_s
     while True:
         answer = await asyncio.to_thread(_finished, desk, text, conversation_id, began_at(lost))
         if answer is not None or time.monotonic() > until or service.streams.is_stopping:

@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS asking (id INTEGER PRIMARY KEY, key TEXT, process INT
 """
 
 
-def bounded(receive: Receive, most: float = LONGEST_BODY) -> Receive:
+def bounded(receive: Receive, most: float = LONGEST_BODY, silence_s: float = SILENCE_S) -> Receive:
     """The same body, as long as it is not too long and keeps coming; it is not read further than that."""
     left = most
     is_whole = False
@@ -71,10 +71,10 @@ def bounded(receive: Receive, most: float = LONGEST_BODY) -> Receive:
             return await receive()
         # FastAPI's own exception: it turns every other one that is raised while it reads a body into 400.
         try:
-            async with asyncio.timeout(SILENCE_S):
+            async with asyncio.timeout(silence_s):
                 message = await receive()
         except TimeoutError:
-            raise HTTPException(408, f"nothing arrived for {SILENCE_S:.0f} seconds", {"Connection": "close"}) from None
+            raise HTTPException(408, f"nothing arrived for {silence_s:.0f} seconds", {"Connection": "close"}) from None
         left -= len(message.get("body", b""))
         is_whole = not message.get("more_body", False)
         if left < 0:
@@ -218,10 +218,19 @@ HEAVY = ("/image", "/page/render")  # drawing a page and making HTML compute for
 class Guard:
     """Stands before every route, those that come later too."""
 
-    def __init__(self, app: ASGIApp, desk: Refdesk, limits: Limits, *, is_local: bool, needs_key: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        desk: Refdesk,
+        limits: Limits,
+        *,
+        is_local: bool,
+        needs_key: bool,
+        silence_s: float = SILENCE_S,
+    ) -> None:
         """`needs_key`: reached from elsewhere, so that nobody gets in when the last key has been revoked."""
         self.app, self._desk, self._limits, self._is_local = app, desk, limits, is_local
-        self._needs_key = needs_key
+        self._needs_key, self._silence_s = needs_key, silence_s
         self._had_keys = True  # when they were last read
         self._settings = Settings()  # as they were last read
 
@@ -235,7 +244,7 @@ class Guard:
             await refusal(error, scope["state"]["request_id"], scope["path"])(scope, receive, send)
             return
         scope["state"]["caller"] = caller
-        receive = bounded(receive, math.inf if scope["path"] == UPLOADS else LONGEST_BODY)
+        receive = bounded(receive, math.inf if scope["path"] == UPLOADS else LONGEST_BODY, self._silence_s)
         if caller is None or not caller.id:
             await self.app(scope, receive, send)
             return

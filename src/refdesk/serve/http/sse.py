@@ -5,8 +5,8 @@
     data: {"token":"The "}
 
 Every event has an id, "STREAM-NUMBER". A client that lost the connection repeats the request with the header
-`Last-Event-ID` and gets what it missed. Work is cancelled `GRACE_S` after the last reader has left; events are kept for
-`KEPT_S` after the end. A comment every `HEARTBEAT_S` keeps proxies from closing the connection. The work is done in one
+`Last-Event-ID` and gets what it missed. Work is cancelled `grace_s` after the last reader has left; events are kept for
+`KEPT_S` after the end. A comment every `heartbeat_s` keeps proxies from closing the connection. The work is done in one
 process; several that serve one library have their events in a database that they share (`SharedEvents`), so that
 whichever is asked can follow a stream or stop it. Its id says when it began, for a server that has lost it (asking.py).
 """
@@ -24,6 +24,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, MutableMapping
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -36,8 +37,6 @@ from refdesk.errors import NotFound, RefdeskError
 from refdesk.serve import is_alive
 from refdesk.serve.http.errors import ServerStopping, defect, json_bytes, problem
 
-HEARTBEAT_S = 15.0
-GRACE_S = 2.0  # a reconnecting reader is back within one; a stop button costs this much of a model's time
 KEPT_S = 60.0
 FINISH_S = 2.0  # for plain questions when the server is told to end; it waits for 5 in all
 MOST_KEPT = 1000  # finished streams; some 30 kB each
@@ -63,10 +62,19 @@ def began_at(stream_id: str) -> float | None:
     return int(found[1], 16) / 1000 if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long is waited for who reads, and for who has left."""
+
+    heartbeat_s: float = 15.0
+    grace_s: float = 2.0  # a reconnecting reader is back within one; a stop button costs this much of a model's time
+
+
 class Stream:
     """The events of one piece of work, for as many readers as like to; the work is a task of its own."""
 
     head = RETRY
+    waits = Waits()
 
     def __init__(self, owner: str, request_id: str = "", own_id: str = "", about: tuple[str, str] = ("", "")) -> None:
         self.id = own_id or new_id()
@@ -149,7 +157,9 @@ class Stream:
         finally:
             self._news.discard(news)
             if not self._news and not self.is_done:
-                self._leaving = asyncio.get_running_loop().call_later(GRACE_S if self.head else 0.0, self._leave)
+                self._leaving = asyncio.get_running_loop().call_later(
+                    self.waits.grace_s if self.head else 0.0, self._leave
+                )
 
 
 class PlainStream(Stream):
@@ -255,8 +265,8 @@ class SharedStream(Stream):
 
     def _leave(self) -> None:
         found = self._shared.find(self.id)
-        if found is not None and time.time() - found["last_read"] < GRACE_S:
-            self._leaving = asyncio.get_running_loop().call_later(GRACE_S, self._leave)
+        if found is not None and time.time() - found["last_read"] < self.waits.grace_s:
+            self._leaving = asyncio.get_running_loop().call_later(self.waits.grace_s, self._leave)
         else:
             self.cancel()
 
@@ -298,7 +308,8 @@ class FollowedStream(Stream):
 class Streams:
     """The streams of this process, running ones and those just finished, and those of others that are followed here."""
 
-    def __init__(self, shared: Path | None = None) -> None:
+    def __init__(self, shared: Path | None = None, waits: Waits = Waits()) -> None:  # noqa: B008
+        self.waits = waits
         self._shared = None if shared is None else SharedEvents(shared)
         self._known: OrderedDict[str, Stream] = OrderedDict()
         self.running = 0
@@ -319,6 +330,7 @@ class Streams:
         stream = kind(owner, request_id, own_id, about)
         if self._shared is not None and about[0]:
             stream = SharedStream(self._shared, owner, request_id, stream.id, about)
+        stream.waits = self.waits
         self._known[stream.id] = stream
         self.running += 1
         stream.on_end.append(lambda: self._ended(stream))
@@ -351,6 +363,7 @@ class Streams:
         if shared is None or not rows or shared.find(rows[0]["id"]) is None:
             return None
         stream = self._known[rows[0]["id"]] = FollowedStream(shared, rows[0])
+        stream.waits = self.waits
         self.running += 1
         stream.on_end.append(lambda: self._ended(stream))
         return stream
@@ -390,7 +403,7 @@ class EventResponse(Response):
         leaving = asyncio.create_task(disconnected(receive))
         with self._stream.reading() as news:
             leaving.add_done_callback(lambda _: news.set())
-            beat = loop.call_later(HEARTBEAT_S, news.set)
+            beat = loop.call_later(self._stream.waits.heartbeat_s, news.set)
             try:
                 while not leaving.done():
                     news.clear()
@@ -401,7 +414,7 @@ class EventResponse(Response):
                     elif self._stream.is_done:
                         break
                     elif loop.time() + CLOCK_S >= beat.when():
-                        beat = loop.call_later(HEARTBEAT_S, news.set)
+                        beat = loop.call_later(self._stream.waits.heartbeat_s, news.set)
                         await send(_body(HEARTBEAT))
                     else:
                         await news.wait()
