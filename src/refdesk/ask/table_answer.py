@@ -39,7 +39,7 @@ from refdesk.terms import QUERY_STOP_WORDS, terms
 from refdesk.types import Chunk, Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
-SHOWN = 0.3  # the least chance of a figure that is shown: TAT-QA, even contexts: .60 of tables right, .09 of texts shown
+SHOWN = 0.3  # the least chance of a figure that is shown (TAT-QA, even: .60 of tables right, .09 of texts shown)
 Pair = tuple[float, float]
 
 FILE = "plan_choice.npz"
@@ -415,11 +415,12 @@ def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[Found
     found = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
     ranked = sorted(found.values(), key=lambda hit: (hit.chunk.kind != "table", -hit.score))[:MOST_CHUNKS]
     documents = {hit.document.id: hit.document for hit in ranked}
-    return [
-        FoundTable(table, documents[table.document_id], max(hit.score for hit in ranked if _touches(hit.chunk, table)))
-        for table in library.tables([hit.chunk.id for hit in ranked])
-        if table.is_loaded
-    ]
+    found_tables = []
+    for table in library.tables([hit.chunk.id for hit in ranked]):
+        scores = [hit.score for hit in ranked if _touches(hit.chunk, table)]  # none: it stands between two parts
+        if table.is_loaded and scores:
+            found_tables.append(FoundTable(table, documents[table.document_id], max(scores)))
+    return found_tables
 
 
 def _touches(chunk: Chunk, table: StoredTable) -> bool:
