@@ -35,7 +35,7 @@ from refdesk.cells import StoredCell, StoredTable
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.tables import Grid, cell_number, grid_of
-from refdesk.terms import QUERY_STOP_WORDS, terms
+from refdesk.terms import QUERY_STOP_WORDS, alike, terms
 from refdesk.types import Chunk, Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
@@ -83,7 +83,8 @@ def best_plan(
     found, scores = shortlist(plans_over(text, candidates, idf, number))
     if not found:
         return None
-    if judged := reader.judge_plans(text, [plan.stated for plan in found]):
+    # It has learned from tables that say 2019 and from questions that do, not from such that say FY2019.
+    if judged := reader.judge_plans(alike(text.lower()), [plan.stated for plan in found]):
         scores = np.stack([scores, judged], axis=1) @ choice("judged")[:-1] + choice("judged")[-1]
     odds = np.exp(scores - max(scores.max(), 0.0))
     none = math.exp(-max(scores.max(), 0.0))  # no table answers: a score of 0
