@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Query, Turn, Usage
 from refdesk.errors import ProviderError
 from refdesk.records import LibraryState, Older
-from refdesk.types import Chunk, Hit, Reading, Scope
+from refdesk.types import Chunk, Hit, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
 
@@ -102,28 +102,22 @@ class Reranker(Protocol):
     ) -> list[Hit]: ...
 
 
-class Reader(Protocol):
-    """Reads a question and one chunk together."""
+class PlanJudge(Protocol):
+    """Judges plans over tables, said in words."""
 
     @property
     def name(self) -> str: ...
 
-    def read(self, question: str, chunk: Chunk) -> Reading | None:
-        """What the chunk says to the question; None where it cannot tell."""
-
-    def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
-        """How well each of these plans over tables, said in words, answers; logits. Empty where it cannot tell."""
+    def plans(self, question: str, stated: Sequence[str]) -> list[float]:
+        """How well each of these plans answers; logits. Empty where it cannot tell."""
 
 
-class NoReader:
-    """The `Reader` of a library that does without: sentences are chosen by their vectors and words."""
+class NoJudge:
+    """The `PlanJudge` of those who do without: plans are compared by the words they hold."""
 
     name = "none"
 
-    def read(self, question: str, chunk: Chunk) -> None:
-        """It cannot tell."""
-
-    def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
+    def plans(self, question: str, stated: Sequence[str]) -> list[float]:
         return []
 
 
