@@ -36,7 +36,7 @@ from refdesk.ask.judge import (
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.retrieve import SentenceReranker, retrieve
-from refdesk.ask.table_answer import SHOWN, TablePlan, figure_answer, read_tables
+from refdesk.ask.table_answer import TablePlan, figure_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
@@ -172,7 +172,7 @@ async def _from_tables(
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         found = await in_thread(read_tables, query, retrieved, desk.library, desk.judge)
         stage.gave(chance=round(found.chance, 3) if found else 0.0)
-    return found if found is not None and found.chance >= SHOWN else None
+    return found
 
 
 async def _unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:
