@@ -150,7 +150,7 @@ def outcome(found: Classification) -> list[object]:
         found.complexity,
         found.hints.top_k,
         found.sure,
-        found.is_about_library,
+        found.catalogue,
         found.why,
     ]
 
