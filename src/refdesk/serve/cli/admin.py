@@ -353,7 +353,7 @@ WORKERS = "refdesk.serve.http.app"
 VARIABLE = "REFDESK_SERVE"
 BACKLOG = 2048  # as uvicorn's own
 GRACE_S = 5  # for open connections after Ctrl-C; streams are told to end at once
-HEALTH_S = 30  # a worker that gives no sign of life for so long is replaced; uvicorn's 5 are little on a busy machine
+HEALTH_S = 120  # a worker that gives no sign of life for so long is replaced; uvicorn's 5 are little on a busy machine
 MOST_WORKERS = 64
 
 
