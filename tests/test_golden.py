@@ -164,13 +164,14 @@ LEFT_OUT = {
     "sources": "document_id doc_id doc_name chunk_id chunk_sequence heading_path page_number snippet relevance_score"
     " similarity_score url chunks",
     "related_documents": "document_id",
+    "figures": "document_id",
 }
 
 
 def told(found: dict[str, Any]) -> dict[str, Any]:
     """What an answer says, without what differs from run to run."""
     kept = _without(found, "")
-    for part in ("citations", "sources", "related_documents"):
+    for part in ("citations", "sources", "related_documents", "figures"):
         kept[part] = [_without(one, part) for one in kept[part]]
     for one in kept["citations"]:
         one["boxes"] = [[box["page"], *(round(box[side], 1) for side in SIDES)] for box in one["boxes"]]

@@ -18,8 +18,6 @@ from refdesk.ask.table_answer import shown_value
 
 REPORT = """# Income
 
-The quay was painted green in May 2019.
-
 Consolidated statement of income (in millions of dollars)
 
 | | 2019 | 2018 |
@@ -29,6 +27,7 @@ Consolidated statement of income (in millions of dollars)
 | Operating income | 552 | 346 |
 | Employees | 4,100 | 3,900 |
 """
+NOTE = "The harbour crew painted the northern quay green in May. They used paint that keeps off mussels."
 LINES = [["(in millions)", "2019", "2018"], ["Harbour fees", "$ 310", "$ 275"], ["Dredging costs", "(120)", "(95)"]]
 
 
@@ -45,6 +44,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("figures")
     (folder / "files").mkdir()
     (folder / "files" / "report.md").write_text(REPORT, encoding="utf-8")
+    (folder / "files" / "quay.txt").write_text(NOTE, encoding="utf-8")
     (folder / "files" / "fees.pdf").write_bytes(page_of_fees())
     with Refdesk(folder / "library") as desk:
         desk.add(folder / "files")
@@ -93,8 +93,8 @@ def test_the_cell_is_marked_on_its_page(desk: Refdesk) -> None:
 
 
 def test_prose_answers_what_no_table_does(desk: Refdesk) -> None:
-    answer = desk.ask_sync("When was the quay painted green?")
-    assert not answer.figures and "painted green" in answer.content
+    answer = desk.ask_sync("Who painted the northern quay green?")
+    assert not answer.figures and "The harbour crew painted" in answer.content
 
 
 def test_what_is_asked_of_somebody_else_is_not_read_from_a_table(desk: Refdesk) -> None:

@@ -36,8 +36,9 @@ LISTING = ("list", "mention")
 GAP = 2  # small words that may stand inside a name or a topic: "Bank of the West"
 
 _WORD = re.compile(r"[^\W_]+")
-_FILE_NAME = re.compile(r"[\w&+()-]+(?:\.[\w&+()-]+)*\.[A-Za-z][A-Za-z0-9]{1,4}\b")
-_QUOTED = re.compile(r"[\"“”„«»]\s*([^\"“”„«»]{2,200}?)\s*[\"“”„«»]|(?<!\w)['‘‚]([^'’‘‚]{2,200})['’](?!\w)")
+_DOTTED = re.compile(r"(?<![\w&+().-])[\w&+()-]++(?:\.[\w&+()-]++)++")
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}\Z")
+_QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]{2,200})[\"“”„«»]|(?<!\w)['‘‚]([^'’‘‚]{2,200})['’](?!\w)")
 _BREAK = re.compile(r"[?!;:]")
 
 
@@ -94,7 +95,7 @@ def features(text: str, vector: Any, places: dict[str, int]) -> NDArray[np.float
             held[places[word]] = 1.0
     unknown = sum(word not in places and word not in STOP_WORDS for word in found)
     signs = (
-        _FILE_NAME.search(text) is not None,
+        bool(file_names(text)),
         _QUOTED.search(text) is not None,
         any(pattern.search(text) for pattern in _PERIODS.values()),
         _DATE.search(text) is not None,
@@ -115,7 +116,8 @@ def file_names(text: str) -> list[str]:
     """>>> file_names("Who wrote annual_report-2021.pdf?")
     ['annual_report-2021.pdf']
     """
-    return [match.group() for match in _FILE_NAME.finditer(text)]
+    found = [match.group().strip("()") for match in _DOTTED.finditer(text)]
+    return [name for name in found if _EXTENSION.search(name[-6:])]
 
 
 def subjects(text: str, kind: str, left_out: Sequence[tuple[int, int]] = ()) -> list[str]:
@@ -124,7 +126,7 @@ def subjects(text: str, kind: str, left_out: Sequence[tuple[int, int]] = ()) -> 
     >>> subjects("Which documents mention the Bank of America?", "mention")
     ['Bank of America']
     """
-    if quoted := [match[1] or match[2] for match in _QUOTED.finditer(text)]:
+    if quoted := [(match[1] or match[2]).strip() for match in _QUOTED.finditer(text)]:
         return quoted
     small = STOP_WORDS | QUERY_STOP_WORDS
     carriers = learned().carriers.get(kind, frozenset()) | small
@@ -202,7 +204,7 @@ _WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
 _ENDS = patterns("catalogue", "ends", re.IGNORECASE)
 _LANGUAGES = patterns("catalogue", "languages", re.IGNORECASE)
 _DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
-_COUNT = re.compile(r"(?:\w+\s+){0,2}\b(\d{1,4})\s+\Z")  # with what stands before it: "in the last 7"
+_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
 LATELY = 30  # days
 _DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
 
