@@ -37,12 +37,16 @@ def altered(desk: Refdesk, answer: Answer) -> list[str]:
     content = bare(_MARKER.sub("", answer.content))
     for claim, told in zip(answer.claims, shown["claims"], strict=True):
         quotes = [answer.citations[place] for place in claim.citations]
-        if not quotes or any(bare(claim.text) not in bare(one.quote) for one in quotes):
+        is_ours = bool(answer.figures)  # a figure is said in our words: its cells are the document's
+        if not quotes or (not is_ours and any(bare(claim.text) not in bare(one.quote) for one in quotes)):
             found.append(f"not in its quote: {claim.text}")
         if any(bare(one.quote) not in page_text(desk, one.document_id, one.page) for one in quotes):
             found.append(f"not on its page: {claim.text}")
         if told["text"] != claim.text or bare(_MARKER.sub("", claim.text)) not in content:
             found.append(f"not in the text or the JSON: {claim.text}")
+    for cell in (cell for figure in answer.figures for cell in figure.cells):
+        if bare(cell.text) not in bare(answer.citations[cell.citation].quote):
+            found.append(f"no cell of its quote: {cell.text}")
     return found
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -166,9 +165,6 @@ def test_plain_questions_are_told_of_a_stop_too(own_folder: Path, model: WireSer
         assert "Traceback" not in err and "timeout graceful shutdown exceeded" not in err, err
 
 
-UVICORN_S = 5  # its own limit for a worker's answer
-
-
 def test_what_a_killed_worker_had_open_is_not_counted_on(own_folder: Path, model: WireServer) -> None:
     model.hang("It costs")
     with served(own_folder, "--workers", "2", **model.openai_env("tiny-1b")) as server:
@@ -179,24 +175,6 @@ def test_what_a_killed_worker_had_open_is_not_counted_on(own_folder: Path, model
             for process in _workers(server):
                 os.kill(process, signal.SIGKILL)
         assert model.wait_until(lambda: _open_streams(server) == 0.0)
-
-
-def test_a_worker_that_does_not_answer_for_a_while_is_not_killed(own_folder: Path, model: WireServer) -> None:
-    """A busy machine may hold one up for longer than the five seconds after which uvicorn would replace it."""
-    model.hang("It costs")
-    with (
-        served(own_folder, "--workers", "2", **model.openai_env("tiny-1b")) as server,
-        server.client.stream("POST", "/api/chat/stream", json=BODY) as response,
-    ):
-        assert next(read_events(response))
-        before = _workers(server)
-        for process in before:
-            os.kill(process, signal.SIGSTOP)
-        time.sleep(UVICORN_S + 2)
-        for process in before:
-            os.kill(process, signal.SIGCONT)
-        assert _workers(server) == before
-        assert model.wait_until(lambda: _open_streams(server) == 1.0)
 
 
 def _open_streams(server: Server) -> float | None:

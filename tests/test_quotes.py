@@ -54,8 +54,11 @@ def check(desk: Refdesk, answer: Answer) -> int:
         assert bare(claim.text) == bare(re.sub(r"\[\d+\]$", "", bare(answer.content[claim.start : claim.end])))
         for place in claim.citations:
             citation = answer.citations[place]
-            assert bare(claim.text) in bare(citation.quote)
+            if not answer.figures:  # a figure is said in our words: its cells are the document's
+                assert bare(claim.text) in bare(citation.quote)
             assert bare(citation.quote) in page(citation.document_id, citation.page), citation.quote
+    for cell in (cell for figure in answer.figures for cell in figure.cells):
+        assert bare(cell.text) in bare(answer.citations[cell.citation].quote)
     return len(answer.claims)
 
 
