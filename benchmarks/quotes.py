@@ -44,10 +44,9 @@ def altered(desk: Refdesk, answer: Answer) -> list[str]:
             found.append(f"not on its page: {claim.text}")
         if told["text"] != claim.text or bare(_MARKER.sub("", claim.text)) not in content:
             found.append(f"not in the text or the JSON: {claim.text}")
-    for cell in (cell for figure in answer.figures for cell in figure.cells):
-        if bare(cell.text) not in bare(answer.citations[cell.citation].quote):
-            found.append(f"no cell of its quote: {cell.text}")
-    return found
+    cells = [cell for figure in answer.figures for cell in figure.cells]
+    other = [cell for cell in cells if bare(cell.text) not in bare(answer.citations[cell.citation].quote)]
+    return found + [f"no cell of its quote: {cell.text}" for cell in other]
 
 
 @lru_cache(maxsize=20_000)
