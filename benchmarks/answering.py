@@ -80,7 +80,9 @@ def answer(desk: Refdesk, text: str, gone: frozenset[str] = frozenset(), scope: 
         return None
     plan, budget = make_plan(question, query, NoModels(), settings, trace)  # type: ignore[arg-type]
     reranker = SentenceReranker()
-    found = asyncio.run(retrieve(query, plan, scope, library, desk.parts.embedder, reranker, settings, trace))
+    ports = (library, desk.parts.embedder, reranker)
+    reader = desk.parts.asking.passage_reader
+    found = asyncio.run(retrieve(query, plan, scope, *ports, settings, trace, reader))
     relevance = judge(query, found)
     context = assemble(query, plan, found, library, budget, settings)
     found = with_neighbours(found, context, library)

@@ -22,7 +22,7 @@ from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
 from refdesk.providers.embed import OnnxEmbedder
-from refdesk.providers.judge import OnnxJudge
+from refdesk.providers.reader import OnnxReader
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
 from refdesk.store.jobs import MemoryJobs
@@ -76,7 +76,7 @@ class MemoryDesk(CallerDesk):
             "embedder": EMBEDDER,
             "reader": reader,
             "asking": Asking(
-                reader, EMBEDDER, lambda _: models, lambda _: None, OnnxJudge(), cache, conversations, answers
+                reader, EMBEDDER, lambda _: models, lambda _: None, OnnxReader(), cache, conversations, answers
             ),
             "feedback": MemoryFeedback(answers),
             "keys": keys,

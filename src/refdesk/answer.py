@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import orjson
 
-from refdesk.types import Box, Chunk, Document, Hit, Range, Scope
+from refdesk.types import Box, Chunk, Document, Hit, Range, Reading, Scope
 
 Role = Literal["user", "assistant"]
 Route = Literal["needs_retrieval", "conversational", "out_of_scope"]
@@ -144,6 +144,7 @@ class Plan:
     k: int
     candidates: int
     rerank: bool = True
+    read: bool = True  # the best passages by a reader
     check_relevance: bool = True
     use_mmr: bool = False
     reasoning: bool = False
@@ -175,6 +176,7 @@ class Retrieved:
     preferred_documents: tuple[str, ...] = ()  # ids that the question names
     refined: str = ""  # what the second search asked, "" when one was enough
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
+    readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
 
     @property
     def sizes(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.embed import make_embedder
-from refdesk.providers.judge import OnnxJudge
+from refdesk.providers.reader import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback
@@ -98,7 +98,7 @@ class Refdesk(CallerDesk):
             render=partial(page_image, files, RenderCache(files.renders)),
             embedder=embedder,
             reader=reader,
-            asking=Asking(reader, embedder, models.of, models.reranker, OnnxJudge(), cache, conversations, answers),
+            asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Query, Turn, Usage
 from refdesk.errors import ProviderError
 from refdesk.records import LibraryState, Older
-from refdesk.types import Chunk, Hit, Scope
+from refdesk.types import Chunk, Hit, Reading, Scope
 
 Scored = tuple[int, float]  # (chunk id, score)
 
@@ -102,22 +102,28 @@ class Reranker(Protocol):
     ) -> list[Hit]: ...
 
 
-class PlanJudge(Protocol):
-    """Judges plans over tables, said in words."""
+class Reader(Protocol):
+    """Reads a question and one chunk together."""
 
     @property
     def name(self) -> str: ...
 
-    def plans(self, question: str, stated: Sequence[str]) -> list[float]:
-        """How well each of these plans answers; logits. Empty where it cannot tell."""
+    def read(self, question: str, chunk: Chunk) -> Reading | None:
+        """What the chunk says to the question; None where it cannot tell."""
+
+    def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
+        """How well each of these plans over tables, said in words, answers; logits. Empty where it cannot tell."""
 
 
-class NoJudge:
-    """The `PlanJudge` of those who do without: plans are compared by the words they hold."""
+class NoReader:
+    """The `Reader` of a library that does without: sentences are chosen by their vectors and words."""
 
     name = "none"
 
-    def plans(self, question: str, stated: Sequence[str]) -> list[float]:
+    def read(self, question: str, chunk: Chunk) -> None:
+        """It cannot tell."""
+
+    def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
         return []
 
 

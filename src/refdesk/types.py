@@ -438,6 +438,24 @@ class Scope:
         return self == Scope()
 
 
+class FoundSpan(NamedTuple):
+    """Characters `start..end` of a chunk may be what is asked for; `score` is a logit."""
+
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader found in one chunk for one question; `relevant`, `answered` and the scores are logits."""
+
+    relevant: float  # is it about what is asked?
+    answered: float  # does it say what is asked?
+    spans: tuple[FoundSpan | None, ...]  # one for each sentence; None for one that was not read
+    tokens: int  # that were read, those of the question included
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A chunk with its true scores; `score` is what it was ranked by."""

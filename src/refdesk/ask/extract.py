@@ -17,11 +17,13 @@ import numpy as np
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.figures import Side, disagree, quoted_side
+from refdesk.ask.paraphrase import meaning
 from refdesk.ask.sentences import ENDS, ScoredSentence, score_sentences, sentence_text
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.types import Chunk, Document
 
+SURE_SPAN = 5.0  # score from which a span is shown as the answer itself
 REPEAT = 0.95  # cosine of two sentences that say the same
 SAID_WITHIN = 5  # a sentence of so many words that stands within one before it, word for word, adds nothing
 # Log-odds below the first sentence. On squad_dev11 1.4 sentences an answer, .88 with the answer in one of them; at 1.0
@@ -62,12 +64,28 @@ def extract(
     """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
     placed = [(one.number, chunk, one.hit.score) for one in context.passages for chunk in one.chunks]
     documents = {one.document.id: one.document for one in context.passages}
-    ranked = score_sentences(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
+    evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
+    ranked = score_sentences(query, placed, *evidence)
     ranked = _standing(query, ranked)
     if not ranked:
         return []
     chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
     return _lines(chosen) if query.intent == "list" else _sentences(chosen)
+
+
+def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
+    """The thing itself that a question for a fact asks for, as the best quote has it; "" where that is not sure.
+
+    "The anchor of the outer buoy weighs 350 kg." -> "350 kg"
+    """
+    read = [quote for quote in quotes if quote.evidence.span is not None]
+    if query.intent != "factual" or not read or not meaning(query.fullest).asks:
+        return ""  # there is no one thing that a list or a summary asks for, nor a question for yes or no
+    best = max(read, key=lambda quote: quote.evidence.score)
+    span = best.evidence.span
+    assert span is not None
+    text = " ".join(best.evidence.chunk.text[span.start : span.end].split())
+    return text if span.score >= SURE_SPAN and text in best.text else ""
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -369,7 +387,7 @@ def _with_headers(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
 
 def _at(one: ScoredSentence, sentence: int) -> ScoredSentence:
     """Another sentence of the same chunk."""
-    return replace(one, sentence=sentence, text=sentence_text(one.chunk, sentence), share=0.0)
+    return replace(one, sentence=sentence, text=sentence_text(one.chunk, sentence), share=0.0, span=None)
 
 
 def quoted(one: ScoredSentence) -> str:

@@ -42,7 +42,7 @@ from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
 from refdesk.library import LibraryReader
-from refdesk.ports import Cache, Embedder, Models, NoJudge, PlanJudge, Reranker
+from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
@@ -107,11 +107,11 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     with trace.stage("retrieve", **plan.sizes) as stage:
         ports = (library, desk.embedder, desk.reranker)
-        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace)
+        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace, desk.reader)
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
-    if found := await _from_tables(query, retrieved, relevance, desk, trace):
+    if found := await _from_tables(query, plan, retrieved, relevance, desk, trace):
         answer = await in_thread(figure_answer, answer, plan, retrieved, found, library)
         yield Sources(answer.citations)
         yield Content(answer.content)
@@ -162,7 +162,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
 
 async def _from_tables(
-    query: Query, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
+    query: Query, plan: Plan, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
 ) -> TablePlan | None:
     """The cells that answer, where a table does. None for what is said of another thing than the one that is asked."""
     if query.intent == "summary" or relevance.missing_names:
@@ -170,7 +170,8 @@ async def _from_tables(
         return None
     found = None
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
-        found = await in_thread(read_tables, query, retrieved, desk.library, desk.judge)
+        reader = desk.reader if plan.read else NoReader()
+        found = await in_thread(read_tables, query, retrieved, desk.library, reader)
         stage.gave(chance=round(found.chance, 3) if found else 0.0)
     return found
 
@@ -257,7 +258,7 @@ class Asking:
         embedder: Embedder,
         models: Callable[[Settings], Models],
         reranker: Callable[[Settings], Reranker | None],
-        judge: PlanJudge,
+        passage_reader: Reader,
         cache: Cache,
         conversations: ConversationStore,
         answers: AnswerStore,
@@ -266,7 +267,7 @@ class Asking:
         self._embedder = embedder
         self._models = models
         self._reranker = reranker
-        self._judge = judge
+        self.passage_reader = passage_reader
         self._sentences = SentenceReranker()
         self.cache = cache
         self.conversations = conversations
@@ -306,7 +307,6 @@ class Asking:
             library=self._reader.limited(question.scope.access),
             embedder=self._embedder,
             reranker=self._reranker(settings) or self._sentences,
-            judge=NoJudge() if question.level == "basic" else self._judge,
             models=models.for_question(),
             notes=models.problems,
             cache=self.cache,
@@ -314,6 +314,7 @@ class Asking:
             settings=settings,
             record=record,
             record_failure=record_failure,
+            reader=self.passage_reader,
             spent=self.answers.spent,
         )
 

@@ -30,7 +30,7 @@ from refdesk.answer import (
 )
 from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.draft import Draft, not_planted
-from refdesk.ask.extract import Quote
+from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import conflicts
 from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (
@@ -523,6 +523,7 @@ def conclude(
     return replace(
         answer,
         content=content,
+        short=short_answer(query, quotes) if is_answered else "",
         claims=claims,
         citations=citations,
         sources=sources(citations, documents),

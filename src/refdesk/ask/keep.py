@@ -34,7 +34,7 @@ from refdesk.errors import LibraryError, ProviderError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources
 from refdesk.library import LibraryReader
 from refdesk.models import model_info
-from refdesk.ports import LLM, Cache, Conversations, Embedder, ModelRole, Models, NoJudge, PlanJudge, Request, Reranker
+from refdesk.ports import LLM, Cache, Conversations, Embedder, ModelRole, Models, NoReader, Reader, Request, Reranker
 from refdesk.prompts import CONVERSATION_CLOSES, CONVERSATION_OPENS, SUMMARISE_CONVERSATION
 from refdesk.settings import Settings
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens, sentences
@@ -118,7 +118,7 @@ class AskPorts:
     record: Callable[[Answer, Trace], None]  # keeps an answer and its trace; must not hold it up
     record_failure: Callable[[RefdeskError, Trace], None]  # the same for a question that has none
     notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used
-    judge: PlanJudge = field(default_factory=NoJudge)
+    reader: Reader = field(default_factory=NoReader)
     spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking
 
 

@@ -117,6 +117,7 @@ def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm
         k=k,
         candidates=max(k, settings.candidates, (DEEPEST if question.level == "maximum" else DEEP) if is_deep else 0),
         rerank=settings.rerank and strategy != "dense",
+        read=question.level != "basic",
         check_relevance=settings.verification_enabled and question.level != "basic",
         use_mmr=query.hints.use_mmr and question.level != "basic",
         reasoning=has_llm and _reasons(question, query, settings),

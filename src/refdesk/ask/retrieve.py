@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from refdesk.answer import Plan, Query, Retrieved
 from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.citations import stands_alone
+from refdesk.ask.reading import ordered, read_hits
 from refdesk.ask.sentences import COSINE, COVERAGE, NUMBER, Evidence, idf, label_match, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, EngineHits, SearchPorts, fuse
 from refdesk.library import LibraryReader, convex, match_names, reciprocal_rank
-from refdesk.ports import Embedder, Reranker
+from refdesk.ports import Embedder, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.trace import Trace, in_thread
-from refdesk.types import Chunk, Hit, Scope
+from refdesk.types import Chunk, Hit, Reading, Scope
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
@@ -33,6 +34,7 @@ PREFERRED_DEPTH, PREFERRED_ROOM = 2.0, 1.25
 # How often the hits of a follow-up with its topic count beside those of it as typed. recall@5 of the 45 follow-ups of
 # mtrag_govt that are not sure: typed .446, once .512, twice .579, three times .617, with the topic alone .599.
 BESIDE_WEIGHT = 3
+NO_READER = NoReader()
 MOST_TABLES = 3  # added to the hits of a question that asks for a number
 SAME_LABEL = 0.6  # F1 of the words of a row's label and of what is asked for
 
@@ -48,8 +50,10 @@ class Retrieval:
     reranker: Reranker
     settings: Settings
     trace: Trace
+    reader: Reader
     rows: Evidence = field(default_factory=Evidence)
     weights: dict[str, float] = field(default_factory=dict)
+    readings: dict[int, Reading] = field(default_factory=dict)
     preferred: dict[str, float] = field(default_factory=dict)
 
 
@@ -62,9 +66,10 @@ async def retrieve(
     reranker: Reranker,
     settings: Settings,
     trace: Trace,
+    reader: Reader = NO_READER,
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
-    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace)
+    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader)
     sides = [query, *(await in_thread(_sides, job, query) if len(query.parts) > 1 else ())]
     ranked = [await _ranked(job, side) for side in sides]
     return await in_thread(_chosen, job, query, sides, ranked)
@@ -74,7 +79,7 @@ def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequen
     """Of what was found for each side, what will be read."""
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
-    hits = _thinned(job, interleave(kept) if len(kept) > 1 else kept[0])
+    hits = _thinned(job, query, interleave(kept) if len(kept) > 1 else kept[0])
     hits = _with_rows(job, query, hits, considered)
     return Retrieved(
         hits=tuple(hits),
@@ -83,6 +88,7 @@ def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequen
         idf={term: job.weights[term] for term in query.terms},
         preferred_documents=tuple(job.preferred),
         neighbours=_neighbours(job, hits),
+        readings=job.readings,
     )
 
 
@@ -245,12 +251,13 @@ def _rows(chunk: Chunk) -> list[SentenceWords]:
     return [read(chunk.text[start:end]) for start, end, *_ in chunk.sentences] or [read(chunk.text)]
 
 
-def _thinned(job: Retrieval, hits: Sequence[Hit]) -> list[Hit]:
-    """Without repeats, diverse where the plan asks for it, as many as the plan reads."""
+def _thinned(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
+    """Without repeats, in the order a reader gives them, diverse where the plan asks for it, as many as the plan reads."""
     with job.trace.stage("deduplicate", hits=len(hits)) as stage:
         # Twice as many as are read leaves room for what is dropped; the rest cannot come in.
         unique = without_repeats(hits[: 2 * job.plan.k], job.rows, job.settings.deduplication)
         stage.gave(hits=len(unique))
+    unique = _read(job, query, unique)
     if not job.plan.use_mmr:
         job.trace.skip("diversify", "the question does not ask for breadth")
         return unique[: job.plan.k]
@@ -258,6 +265,19 @@ def _thinned(job: Retrieval, hits: Sequence[Hit]) -> list[Hit]:
         chosen = diverse(unique, job.rows, job.settings.mmr_lambda, job.plan.k)
         stage.gave(hits=len(chosen))
     return chosen
+
+
+def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
+    """The hits in the order that a reader gives them; what it has read is kept for judging and quoting."""
+    if not job.plan.read:
+        job.trace.skip("read", "the level does without")
+    elif len(query.parts) > 1 or query.intent == "summary":
+        job.trace.skip("read", "no single passage can answer it")
+    else:
+        with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
+            job.readings.update(read_hits(query.fullest, hits, job.reader))
+            stage.gave(passages=len(job.readings), tokens=sum(one.tokens for one in job.readings.values()))
+    return ordered(hits, job.readings)
 
 
 # --- which of the hits are worth reading, and in which order? Penalties, relevance, repeats, diversity, sides ---------

@@ -37,7 +37,7 @@ from refdesk.ask.answer_type import (
 )
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import ASSETS, word_list, word_set
-from refdesk.types import Chunk, Document
+from refdesk.types import Chunk, Document, FoundSpan, Reading
 
 Floats = NDArray[np.float32]
 Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passage)
@@ -59,6 +59,7 @@ TWINS = _DIGITS | {number: term for term, number in _DIGITS.items()}  # "five po
 
 CALIBRATION: Mapping[str, Any] = json.loads((ASSETS / "calibration.json").read_text(encoding="utf-8"))
 SENTENCE: Mapping[str, float] = CALIBRATION["sentence"]
+READ: Mapping[str, float] = CALIBRATION["read"]  # of sentences in passages of which some were read
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
 # Rows of tables beside sentences. Chosen on the even contexts of TAT-QA: the answer is then among the quotes for .944
@@ -275,9 +276,16 @@ class SentenceTable:
     """The sentences of placed chunks, one row each. A column is computed when it is first asked for."""
 
     def __init__(
-        self, query: Query, placed: Sequence[Placed], chunks: Sequence[ChunkSentences], weights: Floats
+        self,
+        query: Query,
+        placed: Sequence[Placed],
+        chunks: Sequence[ChunkSentences],
+        weights: Floats,
+        readings: Mapping[int, Reading] = {},
     ) -> None:
         self._query, self._placed, self._chunks = query, placed, chunks
+        self._readings = [readings.get(chunk.id) for _, chunk, _ in placed]
+        self.has_readings = any(self._readings)
         self._question = question_words(query.fullest)
         counts = [len(one.sentences) for one in chunks]
         self.weights = weights  # of the question's words, summing to 1
@@ -353,6 +361,33 @@ class SentenceTable:
         return np.array([is_row and label_match(self._question, one) for one, is_row in pairs], dtype=np.float32)
 
     @cached_property
+    def spans(self) -> list[FoundSpan | None]:
+        """What of each sentence may be the answer; None where it was not read."""
+        return [
+            reading.spans[place] if (reading := self._readings[chunk]) is not None else None
+            for chunk, place in zip(self.chunk.tolist(), self.place, strict=True)
+        ]
+
+    @cached_property
+    def span(self) -> Floats:
+        return np.array([one.score if one else 0.0 for one in self.spans], dtype=np.float32)
+
+    @cached_property
+    def unread(self) -> Floats:
+        return np.array([one is None for one in self.spans], dtype=np.float32)
+
+    @cached_property
+    def answered(self) -> Floats:
+        """Whether its passage says what is asked; 0 where that was not read."""
+        found = np.array([one.answered if one else 0.0 for one in self._readings], dtype=np.float32)
+        return found[self.chunk] * (1.0 - self.unread)
+
+    @cached_property
+    def words(self) -> Floats:
+        """How well it answers by its words and its vector alone."""
+        return _weighted(self, {**SENTENCE, **ROWS})
+
+    @cached_property
     def row_fit(self) -> Floats:
         """`fit` for a row: its numbers are many, and few words of the question stand beside them."""
         return self.row * self.fit
@@ -364,13 +399,14 @@ def tabulate(
     vectors: Mapping[int, Any],
     idf: Mapping[str, float],
     documents: Mapping[str, Document] | None = None,
+    readings: Mapping[int, Reading] = {},
 ) -> SentenceTable:
-    """The features of every sentence; `documents` are those of the chunks, by id."""
+    """The features of every sentence; `documents` are those of the chunks, by id, and so are `readings`."""
     evidence = vectors if isinstance(vectors, Evidence) else Evidence(vectors)
     documents = documents or {}
     chunks = evidence.chunks(query, [chunk for _, chunk, _ in placed], documents)
     languages = {document.language or "en" for document in documents.values()}
-    return SentenceTable(query, placed, chunks, _weights(question_words(query.fullest), languages, idf))
+    return SentenceTable(query, placed, chunks, _weights(question_words(query.fullest), languages, idf), readings)
 
 
 def _weights(question: QuestionWords, languages: Iterable[str], idf: Mapping[str, float]) -> Floats:
@@ -435,6 +471,7 @@ class ScoredSentence:
     fit: float = 0.0  # holds a thing of the kind asked for
     unnamed: float = 0.0  # weight of the question's names and numbers that its passage does not hold
     support: float = 0.0  # how well its whole passage fits: its nearest sentence and the words that it holds
+    span: FoundSpan | None = None  # what of it may be the answer; None where it was not read
 
 
 def score_sentences(
@@ -443,15 +480,16 @@ def score_sentences(
     vectors: Mapping[int, Any],
     idf: Mapping[str, float],
     documents: Mapping[str, Document] | None = None,
+    readings: Mapping[int, Reading] = {},
 ) -> list[ScoredSentence]:
     """Every sentence with its scores, best first; `documents` are those of the chunks, by id."""
-    table = tabulate(query, placed, vectors, idf, documents)
+    table = tabulate(query, placed, vectors, idf, documents, readings)
     scores = score(table)
     shares = np.exp(scores - scores.max()) if len(scores) else scores
     shares = shares / max(float(shares.sum()), 1e-9)
     support = table.passage_cosine + table.passage_coverage
-    columns = (scores, shares, table.fit, table.unnamed, support)
-    rows = zip(table.chunk.tolist(), table.place, table.sentences, *(one.tolist() for one in columns), strict=True)
+    columns = [one.tolist() for one in (scores, shares, table.fit, table.unnamed, support)]
+    rows = zip(table.chunk.tolist(), table.place, table.sentences, *columns, table.spans, strict=True)
     found = [
         ScoredSentence(placed[place][0], placed[place][1], sentence, words.text, *features)
         for place, sentence, words, *features in rows
@@ -461,8 +499,12 @@ def score_sentences(
 
 def score(table: SentenceTable) -> Floats:
     """One figure per sentence: the log-odds of being the one that answers, up to a constant of the question."""
+    return _weighted(table, READ) if table.has_readings else table.words
+
+
+def _weighted(table: SentenceTable, weights: Mapping[str, float]) -> Floats:
     found: Floats = sum(
-        (np.float32(weight) * getattr(table, name) for name, weight in {**SENTENCE, **ROWS}.items()),
+        (np.float32(weight) * getattr(table, name) for name, weight in weights.items()),
         np.zeros(len(table.cosine), dtype=np.float32),
     )
     return found

@@ -33,7 +33,7 @@ from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import AskedWords, CellPlan, TableViews, View, described, stated
 from refdesk.cells import StoredCell, StoredTable
 from refdesk.library import LibraryReader
-from refdesk.ports import PlanJudge
+from refdesk.ports import Reader
 from refdesk.tables import Grid, cell_number, grid_of
 from refdesk.terms import QUERY_STOP_WORDS, alike, terms
 from refdesk.types import Chunk, Document, Hit
@@ -81,14 +81,14 @@ class TablePlan:
 
 
 def best_plan(
-    text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float, judge: PlanJudge
+    text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float, reader: Reader
 ) -> TablePlan | None:
     """The likeliest plan over all tables; None where no table shares a word with the question."""
     found, scores = shortlist(plans_over(text, candidates, idf, number))
     if not found:
         return None
     # It has learned from tables that say 2019 and from questions that do, not from such that say FY2019.
-    if judged := judge.plans(alike(text.lower()), [plan.stated for plan in found]):
+    if judged := reader.judge_plans(alike(text.lower()), [plan.stated for plan in found]):
         scores = np.stack([scores, judged], axis=1) @ choice("judged")[:-1] + choice("judged")[-1]
     odds = np.exp(scores - max(scores.max(), 0.0))
     none = math.exp(-max(scores.max(), 0.0))  # no table answers: a score of 0
@@ -436,10 +436,10 @@ def _touches(chunk: Chunk, table: StoredTable) -> bool:
     )
 
 
-def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, judge: PlanJudge) -> TablePlan | None:
+def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablePlan | None:
     """The likeliest plan over the tables that were found, where it is likely enough to be shown."""
     candidates = table_candidates(retrieved, library)
-    found = best_plan(query.fullest, candidates, retrieved.idf, query.number, judge)
+    found = best_plan(query.fullest, candidates, retrieved.idf, query.number, reader)
     least = SHOWN_AMONG_MANY if len(candidates) >= MANY else SHOWN
     return found if found is not None and found.chance >= least else None
 

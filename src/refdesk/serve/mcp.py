@@ -45,9 +45,13 @@ class CitationFound:
 
 @dataclass(frozen=True)
 class AnswerFound:
-    """`answer` has markers such as [1]; `citations` say what they point at. `answered` false: it is not in there."""
+    """`answer` has markers such as [1]; `citations` say what they point at. `answered` false: it is not in there.
+
+    `short` is the thing itself that was asked for, "" where that is not sure.
+    """
 
     answer: str
+    short: str
     answered: bool
     confidence: str
     confidence_score: float
@@ -118,6 +122,7 @@ def heading_of(path: Sequence[str]) -> str:
 def answer_found(answer: Answer) -> AnswerFound:
     return AnswerFound(
         answer=answer.content,
+        short=answer.short,
         answered=answer.is_answered,
         confidence=answer.confidence.level,
         confidence_score=round(answer.confidence.score, 3),
@@ -139,7 +144,7 @@ def answer_found(answer: Answer) -> AnswerFound:
 
 def answer_text(found: AnswerFound) -> str:
     """The answer, then what its markers point at, one line each."""
-    lines = [found.answer, ""]
+    lines = [*([f"{found.short}\n"] if found.short else []), found.answer, ""]
     lines += [f"[{cited.marker}] {cited.document}, page {cited.page}: “{cited.quote}”" for cited in found.citations]
     lines += [f"Not in the documents: {text}" for text in found.missing]
     lines += [f"The documents disagree: {text}" for text in found.conflicts]

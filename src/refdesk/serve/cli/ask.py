@@ -226,6 +226,8 @@ def show_answer(out: Console, answer: Answer) -> None:
         out.print(styled((f"{note}\n", "dim"), lines=True))
     elif answer.standalone_question and answer.standalone_question != answer.question:
         out.print(styled((f"Searched for “{answer.standalone_question}”.\n", "dim"), lines=True))
+    if answer.short:
+        out.print(styled((f"{answer.short}\n", "bold")))
     out.print(_marked(answer.content, answer.claims))
     for figure in answer.figures:
         out.print()

@@ -168,7 +168,7 @@ export function withCitations(answer) {
   const seen = new Set();
   const lines = answer.citations.filter((cite) => !seen.has(`${cite.marker} ${cite.quote}`) && seen.add(`${cite.marker} ${cite.quote}`))
     .map((cite) => `[${cite.marker}] ${cite.document_name}, page ${cite.page}${cite.quote ? `: “${cite.quote}”` : ""}`);
-  return [answer.content, lines.join("\n")].filter(Boolean).join("\n\n");
+  return [answer.short, answer.content, lines.join("\n")].filter(Boolean).join("\n\n");
 }
 
 export async function copy(text, said = "Copied.") {

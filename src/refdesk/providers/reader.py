@@ -1,0 +1,106 @@
+"""The shipped reader: question and passage together in, what the passage says to it out. int8 ONNX, on the CPU.
+
+Each pass reads one pair: a batch would share the ranges its activations are rounded by, so that what is read in a
+passage would depend on the others. `training/` makes the file.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.errors import ModelError
+from refdesk.providers.embed import CLOSING, OPENING, one_thread_session
+from refdesk.providers.judge import OnnxJudge
+from refdesk.providers.tokens import ASSETS, READER_FILE, ShippedTokenizer, read_asset
+from refdesk.types import Chunk, FoundSpan, Reading
+
+LENGTH, QUESTION, TITLE = 256, 48, 20  # tokens of a pair, of the question and of what stands above, as in training
+LONGEST_SPAN = 30  # tokens
+
+Floats = NDArray[np.float32]
+
+
+class OnnxReader:
+    """A `Reader` with the shipped model; safe to share between threads, loaded when first used."""
+
+    name = "reader-int8"
+
+    def __init__(self, assets: Path = ASSETS) -> None:
+        self._assets = assets
+        self._tokenizer = ShippedTokenizer(assets)
+        self._judge = OnnxJudge(assets)
+
+    def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
+        return self._judge.plans(question, stated)
+
+    def read(self, question: str, chunk: Chunk) -> Reading:
+        asked, _ = self._tokenizer.encode(question, QUESTION)
+        above, _ = self._tokenizer.encode(chunk.context, TITLE)
+        text, places = self._tokenizer.encode(chunk.text, LENGTH - 3 - len(asked) - len(above))
+        ids = [OPENING, *asked, CLOSING, *above, *text, CLOSING]
+        begin = len(asked) + 2 + len(above)
+        judged, starts, ends = self._run(ids, len(asked) + 2)
+        window = slice(begin, begin + len(text))
+        spans = _spans(starts[window], ends[window], places, chunk)
+        return Reading(float(judged[0]), float(judged[1]), spans, len(ids))
+
+    def _run(self, ids: list[int], second: int) -> list[Floats]:
+        """Judgements, starts and ends of one pair; the second text begins at token `second`."""
+        row = np.array([ids], dtype=np.int64)
+        types = (np.arange(len(ids)) >= second).astype(np.int64)[None]
+        mask = np.ones((1, len(ids)), dtype=np.float32)
+        try:
+            outputs = self._load().run(None, {"input_ids": row, "token_types": types, "attention_mask": mask})
+        except ModelError:
+            raise
+        except Exception as error:  # onnxruntime's errors share no base class
+            raise ModelError(f"The reader failed on a text of {len(ids)} tokens: {error}") from error
+        return [one[0] for one in outputs]
+
+    def _load(self) -> Any:
+        with _loading:
+            return _session(self._assets)
+
+
+_loading = threading.Lock()
+
+
+@cache
+def _session(assets: Path) -> Any:
+    return one_thread_session(read_asset(assets / "reader" / READER_FILE))
+
+
+def _spans(starts: Floats, ends: Floats, places: NDArray[np.int32], chunk: Chunk) -> tuple[FoundSpan | None, ...]:
+    """The likeliest answer within each sentence; None for a sentence beyond what was read."""
+    first = np.searchsorted(places, [one.start for one in chunk.sentences]).tolist()
+    last = np.searchsorted(places, [one.end for one in chunk.sentences]).tolist()
+    found: list[FoundSpan | None] = []
+    for sentence, low, high in zip(chunk.sentences, first, last, strict=True):
+        if low == high:
+            found.append(None)
+            continue
+        scores = starts[low:high, None] + ends[None, low:high]
+        away = np.arange(high - low)[None] - np.arange(high - low)[:, None]
+        scores[(away < 0) | (away >= LONGEST_SPAN)] = -np.inf
+        begin, end = divmod(int(scores.argmax()), high - low)
+        until = int(places[low + end + 1]) if low + end + 1 < len(places) else sentence.end
+        found.append(_whole_words(chunk.text, int(places[low + begin]), min(until, sentence.end), scores[begin, end]))
+    return tuple(found)
+
+
+def _whole_words(text: str, start: int, end: int, score: np.float32) -> FoundSpan:
+    """The span without the space behind it, and with the rest of the words that it cuts."""
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    while start > 0 and text[start - 1].isalnum() and text[start].isalnum():
+        start -= 1
+    while 0 < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+        end += 1
+    return FoundSpan(start, end, float(score))

@@ -1,0 +1,157 @@
+"""The reader: what it finds in a passage, when it stops, and what an answer makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evidence_samples import add, chunk
+from refdesk import Refdesk
+from refdesk.ask.reading import MOST_PASSAGES, SURE, ordered, read_hits
+from refdesk.errors import ModelError
+from refdesk.ports import NoReader
+from refdesk.providers.reader import OnnxReader
+from refdesk.types import Chunk, FoundSpan, Hit, Reading, Scope
+
+ANCHOR = ["The mooring was drawn in Brannoch in 2019.", "The anchor is a cast iron sinker of 350 kg."]
+READER = OnnxReader()
+
+
+class KnownReader:
+    """A `Reader` that says what it is told of the chunks it is shown, in their order."""
+
+    name = "known"
+
+    def __init__(self, answered: Sequence[float], tokens: int = 100) -> None:
+        self.answered = list(answered)
+        self.tokens = tokens
+        self.seen: list[int] = []
+
+    def read(self, question: str, chunk: Chunk) -> Reading:
+        self.seen.append(chunk.id)
+        answered = self.answered[len(self.seen) - 1]
+        return Reading(answered, answered, tuple(FoundSpan(0, 3, 1.0) for _ in chunk.sentences), self.tokens)
+
+
+class BrokenReader:
+    name = "broken"
+
+    def read(self, question: str, chunk: Chunk) -> Reading:
+        raise ModelError("the file is damaged")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    with Refdesk(tmp_path_factory.mktemp("reader"), settings={"ingest.workers": 1}) as opened:
+        add(opened)
+        yield opened
+
+
+@pytest.fixture
+def hits(desk: Refdesk) -> list[Hit]:
+    vector = desk.parts.embedder.embed_query("mooring")
+    return desk.parts.reader.search("mooring", vector, 6, "hybrid", Scope(), desk.settings)
+
+
+def test_the_span_is_the_thing_itself() -> None:
+    passage = chunk(ANCHOR)
+    reading = READER.read("How heavy is the anchor?", passage)
+    spans = [passage.text[one.start : one.end] for one in reading.spans if one is not None]
+    assert spans[1] == "350 kg" and reading.spans[1].score > reading.spans[0].score  # type: ignore[union-attr]
+    assert reading.answered > READER.read("Who cooks in the canteen?", passage).answered + 3
+
+
+def test_what_is_read_is_what_was_trained() -> None:
+    """Numbers of `training.check` for the same pair; another tokenizer or another order of inputs would change them."""
+    reading = READER.read("How heavy is the anchor?", chunk(ANCHOR))
+    assert (reading.relevant, reading.answered, reading.tokens) == pytest.approx((4.94, 2.43, 33), abs=0.2)
+
+
+def test_a_span_ends_within_its_sentence_and_holds_whole_words() -> None:
+    passage = chunk([*ANCHOR, "Quodlibetarianism is taught in Brannoch-on-Sea."])
+    for question in ("What is taught?", "Where is it taught?", "When was the mooring drawn?"):
+        for sentence, span in zip(passage.sentences, READER.read(question, passage).spans, strict=True):
+            assert span is not None and sentence.start <= span.start < span.end <= sentence.end
+            around = passage.text[max(0, span.start - 1) : span.end + 1]
+            inner = passage.text[span.start : span.end]
+            assert not (span.start and around[0].isalnum() and inner[0].isalnum())
+            assert inner == inner.strip()
+
+
+def test_a_sentence_beyond_the_window_is_not_read() -> None:
+    passage = chunk([*ANCHOR, *("The chain of the mooring is checked by two divers every spring." for _ in range(40))])
+    reading = READER.read("How heavy is the anchor?", passage)
+    assert reading.tokens == 256 and reading.spans[1] is not None and reading.spans[-1] is None
+
+
+def test_a_passage_without_sentences_is_read() -> None:
+    assert READER.read("How heavy?", replace(chunk(ANCHOR), sentences=())).spans == ()
+    assert READER.read("How heavy?", replace(chunk(ANCHOR), text="", sentences=())).tokens > 0
+
+
+def test_reading_ends_when_one_is_sure(hits: list[Hit]) -> None:
+    reader = KnownReader([-1.0, SURE, 9.0])
+    assert len(read_hits("q", hits, reader)) == 2
+    assert reader.seen == [hit.chunk.id for hit in hits[:2]]
+
+
+def test_no_more_is_read_than_there_is_time_for(hits: list[Hit]) -> None:
+    many = [replace(hit, chunk=replace(hit.chunk, id=hit.chunk.id + 100 * i)) for i in range(3) for hit in hits]
+    assert len(read_hits("q", many, KnownReader([-1.0] * 18, tokens=10))) == MOST_PASSAGES
+    assert len(read_hits("q", many, KnownReader([-1.0] * 18, tokens=500))) == 2
+
+
+def test_a_language_that_it_never_learned_is_not_read(hits: list[Hit]) -> None:
+    german = [replace(hit, document=replace(hit.document, language="de")) for hit in hits]
+    assert read_hits("q", german, KnownReader([0.0] * 6)) == {}
+
+
+def test_what_is_relevant_moves_up_and_the_best_score_stays(hits: list[Hit]) -> None:
+    readings = {hit.chunk.id: Reading(relevant, 0.0, (), 1) for hit, relevant in zip(hits, (-8.0, 6.0), strict=False)}
+    moved = ordered(hits, readings)
+    assert moved[0].chunk.id == hits[1].chunk.id
+    assert moved[0].score == pytest.approx(max(hit.score for hit in hits))
+    assert ordered(hits, {}) == hits
+
+
+# --- in an answer ----------------------------------------------------------------------------------------------------
+
+
+def test_the_short_answer_stands_in_a_quote(desk: Refdesk) -> None:
+    for question, short in (
+        ("How heavy is the anchor?", "350 kg"),
+        ("How long is the chain of the mooring?", "45 metres"),
+        ("Who orders new chain?", "Ines Carrow"),
+    ):
+        answer = desk.ask_sync(question, cache=False)
+        assert answer.short == short
+        assert any(answer.short in one.quote for one in answer.citations)
+
+
+def test_yes_or_no_lists_and_summaries_have_no_short_answer(desk: Refdesk) -> None:
+    for question in ("Is the chain made of steel?", "List the things that divers check.", "Summarise the canteen."):
+        assert desk.ask_sync(question, cache=False).short == ""
+
+
+def stages(desk: Refdesk, answer_id: str) -> dict[str, str]:
+    return {stage["name"]: stage["skipped"] for stage in desk.trace(answer_id)["stages"]}
+
+
+def test_basic_does_without_it(desk: Refdesk) -> None:
+    answer = desk.ask_sync("How heavy is the anchor?", level="basic", cache=False)
+    assert "350 kg" in answer.content and answer.short == ""
+    assert stages(desk, answer.id)["read"] == "the level does without"
+
+
+@pytest.mark.parametrize("reader", [BrokenReader(), OnnxReader(Path("/nowhere")), NoReader()], ids=lambda one: one.name)
+def test_without_a_reader_the_answer_goes_on(
+    desk: Refdesk, reader: BrokenReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk.parts.asking, "passage_reader", reader)
+    answer = desk.ask_sync("How heavy is the anchor?", cache=False)
+    assert "350 kg" in answer.content and answer.short == ""
+    said = stages(desk, answer.id)["read"]
+    assert said == ("" if isinstance(reader, NoReader) else "it failed: ModelError")
