@@ -33,12 +33,12 @@ from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.ask.extract import can_stand
 from refdesk.ask.judge import probability, right_features
-from refdesk.ask.sentences import ROWS, ScoredSentence, sentence_text, tabulate
+from refdesk.ask.sentences import LABEL, ScoredSentence, sentence_text, tabulate
 from refdesk.types import Scope
 
 LEARNED_FROM = ("squad_dev11", "hotpot500", "hotpot_train100", "musique_train100")
 WAYS = ("whole", "passage", "topic")
-SENTENCE = ("cosine", "coverage", "proximity", "fit", "passage", "passage_cosine", "passage_coverage")
+SENTENCE = ("cosine", "coverage", "proximity", "passage", "passage_cosine", "passage_coverage")
 FOUND = ("best", "gap", "cosine", "unnamed")
 RIGHT = ("there", "share")
 TOPIC = 12  # hits taken out with the relevant passages to leave the topic, where there are no articles
@@ -111,7 +111,7 @@ def _sentences(given: Answered, row: dict[str, Any]) -> Group:
             kept.append(number)
             is_known = documents[chunk.document_id].name in row["relevant"]
             answers.append(is_known and contains(one.text, row["answers"]))
-    rows = np.array([weight * getattr(table, name) for name, weight in ROWS.items()]).sum(axis=0)
+    rows = LABEL * table.label.astype(float)
     return columns[kept], rows[kept], np.array(answers, dtype=bool)
 
 

@@ -11,6 +11,7 @@ from evidence_samples import add, ask, chunk, context, find
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Retrieved
 from refdesk.ask.extract import Quote, extract
+from refdesk.providers.reader import OnnxReader
 from refdesk.settings import Settings
 from refdesk.types import Chunk
 
@@ -34,13 +35,15 @@ def pieces(desk: Refdesk, text: str, settings: Settings = SETTINGS, **understood
     return shown(extract(query, context(found), found, settings))
 
 
-def over(desk: Refdesk, text: str, chunks: list[Chunk], **understood: object) -> list[str]:
+def over(desk: Refdesk, text: str, chunks: list[Chunk], *, is_read: bool = False, **understood: object) -> list[str]:
     """The answer from chunks made by hand, without vectors."""
     query = ask(desk, text, **understood)
     found = find(desk, query)
     hits = [replace(found.hits[0], chunk=one, score=1.0) for one in chunks]
     passages = tuple(Passage(i, hit, (hit.chunk,), hit.chunk.text) for i, hit in enumerate(hits, 1))
-    return shown(extract(query, Context(passages, "", 0), Retrieved(tuple(hits), tuple(hits), {}, {}), SETTINGS))
+    readings = {one.id: OnnxReader().read(text, one) for one in chunks} if is_read else {}
+    found = Retrieved(tuple(hits), tuple(hits), {}, {}, readings=readings)
+    return shown(extract(query, Context(passages, "", 0), found, SETTINGS))
 
 
 def test_a_fact_is_answered_by_its_sentence_first(desk: Refdesk) -> None:
@@ -166,7 +169,7 @@ def test_a_summary_takes_the_opening_of_each_section_in_order(desk: Refdesk) -> 
 
 def test_an_analysis_gives_the_reason_first(desk: Refdesk) -> None:
     page = chunk(["Returns fell in May.", "Lunch was fish.", "Returns fell because of the new leak test."])
-    answer = over(desk, "Why did returns fall?", [page], intent="analytical")
+    answer = over(desk, "Why did returns fall?", [page], is_read=True, intent="analytical")
     assert answer[0] == "Returns fell because of the new leak test. [1]"
 
 

@@ -1,24 +1,22 @@
-"""What kind of thing does a question ask for, and does a sentence hold one? Pure.
+"""What are the words of a sentence, and the cells of a row? Pure.
 
-Sentences are read here into words: `SentenceWords` knows where its terms stand, its numbers, names and signs.
+`SentenceWords` knows where its terms stand, its numbers and names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Literal, get_args
 
-from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, terms_of_each
-from refdesk.text import STOP_WORDS, patterns, word_list
+from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
+from refdesk.text import STOP_WORDS, word_list
 from refdesk.types import Chunk
 
 KEPT = 2048  # sentences remembered: those of a question are asked for again and again
 STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
 NUMBER_TERMS = frozenset(terms(" ".join(word_list("words", "number words"))))
-SIGNS = patterns("answer_types", "signs")
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
 _PRONOUN = re.compile(
     r"(?:It|They|He|She|This|These|That|Those|Its|Their|His|Her|Such|Both|The (?:former|latter|two|three|same))\b"
@@ -43,24 +41,10 @@ class SentenceWords:
         return frozenset([term for term in self.terms if term[0].isdigit()]) | (NUMBER_TERMS & self.terms)
 
     @cached_property
-    def amounts(self) -> frozenset[str]:
-        """The numbers that count or measure: not those of years and dates."""
-        if not self.numbers:
-            return self.numbers
-        text = self.text
-        for start, end in reversed(period_spans(text)):
-            text = f"{text[:start]} {text[end:]}"
-        return read(SIGNS["year"].sub(" ", text), self.language).numbers
-
-    @cached_property
     def names(self) -> frozenset[str]:
         """Terms of capitalised words; the first word counts when it is no usual word."""
         found = [m.group() for m in _NAME.finditer(self.text) if m.start() or m.group().lower() not in STOP_WORDS]
         return frozenset(terms(" ".join(found), self.language)) if found else frozenset()
-
-    def shows(self, sign: str) -> bool:
-        """Does it hold a year, a date, a percentage, money, a duration, a reason, a place or quotation marks?"""
-        return SIGNS[sign].search(self.text) is not None
 
     @property
     def begins_with_pronoun(self) -> bool:
@@ -90,61 +74,6 @@ def read_all(texts: Iterable[str], language: str = "en") -> dict[str, SentenceWo
         for key in list(islice(_known, len(_known) - KEPT // 2)):  # the oldest
             _known.pop(key, None)
     return found  # type: ignore[return-value]  # each has been read by now
-
-
-# --- what is asked for -----------------------------------------------------------------------------------------------
-
-AnswerType = Literal[
-    "percent", "money", "duration", "mass", "speed", "length", "warmth", "number", "date", "person", "place", "reason",
-    "name", "",
-]  # fmt: skip
-_ASKED = patterns("answer_types", "asked", re.IGNORECASE)
-_MEASURED = patterns("answer_types", "measured", re.IGNORECASE)["how"]
-_TYPES: Mapping[str, AnswerType] = {name: name for name in get_args(AnswerType)}
-
-
-def answer_type(question: str) -> AnswerType:
-    """What the question asks for, "" when its words do not tell.
-
-    >>> answer_type("In what year did it open?"), answer_type("How does it work?")
-    ('date', '')
-    """
-    return next((_TYPES[name] for name, pattern in _ASKED.items() if pattern.search(question)), "")
-
-
-def measured_adjectives(question: str) -> frozenset[str]:
-    """Adjectives that only name what is to be measured: `How heavy is it?` -> {'heavy'}."""
-    return frozenset(found.lower() for found in _MEASURED.findall(question))
-
-
-def holds(kind: AnswerType, sentence: SentenceWords, question: SentenceWords) -> float:
-    """How well the sentence holds a thing of this kind beyond what the question itself names: 0 to 1.
-
-    >>> holds("number", read("The anchor weighs 350 kg."), read("How heavy is the anchor?"))
-    1.0
-    """
-    match kind:
-        case "":
-            return 0.5
-        case "reason":
-            return 1.0 if sentence.shows("reason") else 0.0
-        case "person" | "place" | "name":
-            is_new = bool(sentence.names - question.content - question.names)
-            if kind == "name" and not is_new:
-                return 0.7 if sentence.shows("quote") else 0.0
-            return (0.6 if kind == "place" and not sentence.shows("place") else 1.0) * is_new
-        case "date":
-            is_new = bool(sentence.numbers - question.numbers)
-            return 1.0 if sentence.shows("date") and (is_new or not sentence.shows("year")) else 0.3 * is_new
-    is_new = bool(sentence.amounts - question.numbers)
-    match kind:
-        case "number":
-            return float(is_new)
-        case "percent":
-            return 1.0 if sentence.shows("percent") else 0.4 * is_new
-        case "duration":
-            return (1.0 if is_new else 0.5) if sentence.shows("duration") else 0.4 * is_new
-    return (1.0 if sentence.shows(kind) else 0.6 if kind == "money" else 0.4) * is_new
 
 
 # --- rows of tables: which of them name the columns, and what is each cell of a row called? --------------------------

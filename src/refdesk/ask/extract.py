@@ -6,6 +6,7 @@ open each section for a summary, the reasons in the order of the document for an
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,24 +19,25 @@ from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.figures import Side, disagree, quoted_side
 from refdesk.ask.paraphrase import meaning
-from refdesk.ask.sentences import ENDS, ScoredSentence, score_sentences, sentence_text
+from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.types import Chunk, Document
 
-SURE_SPAN = 5.0  # score from which a span is shown as the answer itself
+# Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
+# squadshift_reddit, .71 on squad2_disfl.
+LIKELY_SHORT = 0.3
 REPEAT = 0.95  # cosine of two sentences that say the same
 SAID_WITHIN = 5  # a sentence of so many words that stands within one before it, word for word, adds nothing
-# Log-odds below the first sentence. On squad_dev11 1.4 sentences an answer, .88 with the answer in one of them; at 1.0
-# it is 1.2 and .86, without a limit 2.9 and .91.
-NEAR = 2.0
-FURTHER = 6.0  # for another document's differing value; what is less likely speaks of something else
+# Log-odds below the first sentence. On squad2_disfl 1.35 sentences an answer, .90 with the answer in one of them; at 2
+# it is 1.24 and .89, at 5 1.76 and .92.
+NEAR = 3.0
+FURTHER = 10.0  # for the differing value of another document, which nobody may have read
 LIST_ITEMS, LIST_NEAR, LIST_SENTENCES = 12, 2.5, 5
 LIST_SUPPORT = 0.2  # how much less its passage may fit for a list to be preferred to sentences
 ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
 SUMMARY_SENTENCES, SIDE_SENTENCES = 8, 2
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
-REASON_BONUS = 1.0
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
@@ -85,7 +87,9 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     span = best.evidence.span
     assert span is not None
     text = " ".join(best.evidence.chunk.text[span.start : span.end].split())
-    return text if span.score >= SURE_SPAN and text in best.text else ""
+    learned: Mapping[str, float] = CALIBRATION["short"]
+    odds = CALIBRATION["short_intercept"] + learned["share"] * best.evidence.share + learned["span"] * span.score
+    return text if 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text else ""
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -163,7 +167,7 @@ def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> boo
     own, other = read(first.text), read(one.text)
     is_row = "table" in (first.chunk.kind, one.chunk.kind)
     shared = own.terms & other.terms & set(query.terms)
-    has_figures = all(sentence.numbers or sentence.shows("date") for sentence in (own, other))
+    has_figures = bool(own.numbers and other.numbers)
     return one.chunk.document_id != first.chunk.document_id and bool(shared or is_row) and has_figures
 
 
@@ -243,13 +247,11 @@ def _summary(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> li
 
 
 def _analysis(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any], settings: Settings) -> list[ScoredSentence]:
-    """The sentence that answers best first, those that give a reason lifted; the others as the documents have them."""
-    lifted = [replace(one, score=one.score + REASON_BONUS * read(one.text).shows("reason")) for one in ranked]
-    lifted.sort(key=lambda one: -one.score)
-    best = lifted[0]
+    """The sentence that answers best first; the others as the documents have them."""
+    best = ranked[0]
     near = (
         one
-        for one in lifted
+        for one in ranked
         if one.score > best.score - ANALYSIS_NEAR and one.chunk.document_id == best.chunk.document_id
     )
     first, *others = _distinct(near, vectors, max(ANALYSIS_SENTENCES, settings.max_sentences))

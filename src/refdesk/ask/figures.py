@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.answer_type import CELLS, STOP_TERMS, named_cells, read
 from refdesk.ask.sentences import FRAME, question_words
-from refdesk.terms import DATE_PATTERN, Period, When, document_period, read_date, spaced, terms
+from refdesk.terms import DATE_PATTERN, Period, When, document_period, read_date, spaced, terms, words
 from refdesk.text import asset_lines, word_list
 from refdesk.types import Chunk, Document
 
@@ -478,11 +478,14 @@ def _may_differ(query: Query, one: Side, other: Side) -> bool:
     return same or not (one.period and other.period)
 
 
+_DATED = frozenset(["when", "year", "date", "day"])
+
+
 def _sentences_clash(query: Query, one: Side, other: Side) -> Clash | None:
     """The first figures that both have one of, in one unit and of one thing, and that disagree."""
     if _codes(one.figures) != _codes(other.figures):
         return None
-    seeks_date = question_words(query.fullest).answer_type == "date"
+    seeks_date = not _DATED.isdisjoint(words(query.fullest))
     mine, theirs = _by_kind(one), _by_kind(other)
     for kind in (key for key in mine if key in theirs):
         is_date = kind[0] == "date"

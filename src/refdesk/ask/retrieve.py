@@ -252,7 +252,7 @@ def _rows(chunk: Chunk) -> list[SentenceWords]:
 
 
 def _thinned(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
-    """Without repeats, in the order a reader gives them, diverse where the plan asks for it, as many as the plan reads."""
+    """Without repeats, as a reader orders them, diverse where the plan asks for it, as many as the plan reads."""
     with job.trace.stage("deduplicate", hits=len(hits)) as stage:
         # Twice as many as are read leaves room for what is dropped; the rest cannot come in.
         unique = without_repeats(hits[: 2 * job.plan.k], job.rows, job.settings.deduplication)

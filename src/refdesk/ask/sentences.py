@@ -1,9 +1,9 @@
 """How well does each sentence answer the question? Scores from stored vectors and words; no model is run. Pure.
 
 A sentence is scored by the cosine of its stored vector, by how much of the question's words it holds (weighted by their
-rarity, with part of the credit for words in its heading, title and neighbouring sentences), by whether it holds a thing
-of the kind asked for (answer_type.py), and by its passage. The weights are learned (assets/calibration.json): the score
-is a log-odds, so that two scores tell how much likelier one sentence is than the other.
+rarity, with part of the credit for words in its heading, title and neighbouring sentences) and by its passage; where a
+reader has read the passage, by what it found. The weights are learned (assets/calibration.json): the score is a
+log-odds, so that two scores tell how much likelier one sentence is than the other.
 
 The sentences of a chunk are taken apart once per question: reranking, judging and quoting share one `Evidence`.
 """
@@ -26,11 +26,7 @@ from refdesk.answer import Query
 from refdesk.ask.answer_type import (
     CELLS,
     STOP_TERMS,
-    AnswerType,
     SentenceWords,
-    answer_type,
-    holds,
-    measured_adjectives,
     read,
     read_all,
     table_header,
@@ -62,9 +58,7 @@ SENTENCE: Mapping[str, float] = CALIBRATION["sentence"]
 READ: Mapping[str, float] = CALIBRATION["read"]  # of sentences in passages of which some were read
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
-# Rows of tables beside sentences. Chosen on the even contexts of TAT-QA: the answer is then among the quotes for .944
-# of the questions to table and text and .779 of those to the table; learned with the others it is .889 and .765.
-ROWS = {"row": -2.5, "row_fit": 3.0, "label": 2.0}
+LABEL = 2.0  # for a row whose first cell names what a number is asked of, where nobody has read it
 NUMBER = 0.7  # chance from which a question is taken to ask for a number
 MISSING = 0.3  # a word that less of than this is held is missing
 
@@ -78,10 +72,9 @@ _OPENING = re.compile(r"[A-Z][a-z]+(?=\s+(?:[^A-Z]|I\b))")
 
 @dataclass(frozen=True, slots=True)
 class QuestionWords:
-    """The question, taken apart once: its content words, what it asks for, and its words as those of a sentence."""
+    """The question, taken apart once: its content words, and its words as those of a sentence."""
 
     words: tuple[str, ...]
-    answer_type: AnswerType
     sentence: SentenceWords
     named: frozenset[str]  # terms of its names and numbers; a first word alone ("Compare …") is no name
     metric: frozenset[str] = frozenset()  # terms that are left of it without names, numbers and frames
@@ -96,14 +89,14 @@ def question_words(text: str) -> QuestionWords:
     """What the question asks; all its words when it has stop words only."""
     found = words(text)
     content = [word for word in found if word not in QUERY_STOP_WORDS] or found
-    sentence, measured = read(text), measured_adjectives(text)
+    sentence = read(text)
     opening = _OPENING.match(text)
     named = sentence.names - frozenset(terms(opening.group())) if opening else sentence.names
     named |= sentence.numbers
-    metric = sentence.content - named - _FRAME_TERMS - frozenset(terms(" ".join(measured)))
+    metric = sentence.content - named - _FRAME_TERMS
     asked = tuple(dict.fromkeys(content))
-    framing = frozenset(word for word in asked if word in FRAME or word in measured or _HIRAGANA.search(word))
-    return QuestionWords(asked, answer_type(text), sentence, named, metric, framing)
+    framing = frozenset(word for word in asked if word in FRAME or _HIRAGANA.search(word))
+    return QuestionWords(asked, sentence, named, metric, framing)
 
 
 def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
@@ -304,19 +297,6 @@ class SentenceTable:
         return found
 
     @cached_property
-    def fit(self) -> Floats:
-        """How well it holds a thing of the kind asked for."""
-        return np.array([self.fit_of(row) for row in range(len(self.sentences))], dtype=np.float32)
-
-    def fit_of(self, row: int) -> float:
-        """Of the kind that is likely, where no word names it: the unit of a row's numbers stands in the head of its
-        table or above it.
-        """
-        is_number = self._query.number >= NUMBER and (bool(self.row[row]) or not self._question.answer_type)
-        kind: AnswerType = "number" if is_number else self._question.answer_type
-        return holds(kind, self.sentences[row], self._question.sentence)
-
-    @cached_property
     def passage(self) -> Floats:
         """The score of the passage over the best one."""
         best = max((score for *_, score in self._placed), default=0.0) or 1.0
@@ -385,12 +365,7 @@ class SentenceTable:
     @cached_property
     def words(self) -> Floats:
         """How well it answers by its words and its vector alone."""
-        return _weighted(self, {**SENTENCE, **ROWS})
-
-    @cached_property
-    def row_fit(self) -> Floats:
-        """`fit` for a row: its numbers are many, and few words of the question stand beside them."""
-        return self.row * self.fit
+        return _weighted(self, SENTENCE)
 
 
 def tabulate(
@@ -468,7 +443,6 @@ class ScoredSentence:
     text: str
     score: float  # log-odds
     share: float = 0.0  # of all sentences' chances to be the one that answers
-    fit: float = 0.0  # holds a thing of the kind asked for
     unnamed: float = 0.0  # weight of the question's names and numbers that its passage does not hold
     support: float = 0.0  # how well its whole passage fits: its nearest sentence and the words that it holds
     span: FoundSpan | None = None  # what of it may be the answer; None where it was not read
@@ -488,7 +462,7 @@ def score_sentences(
     shares = np.exp(scores - scores.max()) if len(scores) else scores
     shares = shares / max(float(shares.sum()), 1e-9)
     support = table.passage_cosine + table.passage_coverage
-    columns = [one.tolist() for one in (scores, shares, table.fit, table.unnamed, support)]
+    columns = [one.tolist() for one in (scores, shares, table.unnamed, support)]
     rows = zip(table.chunk.tolist(), table.place, table.sentences, *columns, table.spans, strict=True)
     found = [
         ScoredSentence(placed[place][0], placed[place][1], sentence, words.text, *features)
@@ -499,7 +473,7 @@ def score_sentences(
 
 def score(table: SentenceTable) -> Floats:
     """One figure per sentence: the log-odds of being the one that answers, up to a constant of the question."""
-    return _weighted(table, READ) if table.has_readings else table.words
+    return _weighted(table, READ) if table.has_readings else table.words + np.float32(LABEL) * table.label
 
 
 def _weighted(table: SentenceTable, weights: Mapping[str, float]) -> Floats:
