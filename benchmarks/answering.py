@@ -6,6 +6,7 @@ Used by the benchmarks of answering and by the fitting of their numbers.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from benchmarks.common import DATA, read_jsonl
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Query, Question, Retrieved
 from refdesk.ask.assemble import assemble, with_neighbours
-from refdesk.ask.extract import Quote, extract
+from refdesk.ask.extract import Quote, extract, ranked_sentences, short_answer
 from refdesk.ask.judge import Relevance, doubted, judge, quoted_confidence
 from refdesk.ask.plan import make_plan
 from refdesk.ask.retrieve import SentenceReranker, retrieve
@@ -24,6 +25,8 @@ from refdesk.settings import Settings
 from refdesk.text import fold
 from refdesk.trace import Trace
 from refdesk.types import Hit, Method, Scope
+
+ARTICLES = frozenset(["a", "an", "the"])
 
 
 class NoModels:
@@ -63,6 +66,8 @@ class Answered:
     is_refused: bool  # also where the nearest sentences are quoted as just that
     confidence: float
     level: str
+    short: str = ""
+    first_three: tuple[str, ...] = ()  # the sentences that answer best, also those that are not quoted
 
     @property
     def documents(self) -> list[str]:
@@ -89,7 +94,10 @@ def answer(desk: Refdesk, text: str, gone: frozenset[str] = frozenset(), scope: 
     quotes = tuple(extract(query, context, found, settings)) if found.hits else ()
     doubt = doubted(relevance, found, settings) or ("" if quotes else "missing")
     sure = quoted_confidence(relevance, quotes)
-    return Answered(query, found, context, relevance, quotes, bool(doubt), sure.score, sure.level)
+    short = "" if doubt else short_answer(query, quotes)
+    ranked = ranked_sentences(query, context, found)[:3]
+    texts = tuple(one.text for one in ranked)
+    return Answered(query, found, context, relevance, quotes, bool(doubt), sure.score, sure.level, short, texts)
 
 
 # --- the sets --------------------------------------------------------------------------------------------------------
@@ -144,6 +152,17 @@ def contains(sentence: str, answers: Sequence[str]) -> bool:
     """Does the sentence hold one of the answers as whole words, whatever their case, accents and spacing?"""
     text = f" {_words(sentence)} "
     return any(f" {_words(one)} " in text for one in answers if _words(one))
+
+
+def short_f1(short: str, answers: Sequence[str]) -> float:
+    """F1 over the words of the short answer and the nearest of the right ones, articles aside, as SQuAD counts it."""
+    return max((_f1(short, one) for one in answers), default=0.0)
+
+
+def _f1(given: str, right: str) -> float:
+    own, other = ([word for word in _words(text).split() if word not in ARTICLES] for text in (given, right))
+    shared = sum((Counter(own) & Counter(other)).values())
+    return 2 * shared / (len(own) + len(other)) if shared else 0.0
 
 
 def _words(text: str) -> str:

@@ -64,15 +64,20 @@ def extract(
     query: Query, context: Context, retrieved: Retrieved, settings: Settings, most: int | None = None
 ) -> list[Quote]:
     """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
+    ranked = ranked_sentences(query, context, retrieved)
+    if not ranked:
+        return []
+    documents = {one.document.id: one.document for one in context.passages}
+    chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
+    return _lines(chosen) if query.intent == "list" else _sentences(chosen)
+
+
+def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> list[ScoredSentence]:
+    """Those of the passages that may be quoted, best first."""
     placed = [(one.number, chunk, one.hit.score) for one in context.passages for chunk in one.chunks]
     documents = {one.document.id: one.document for one in context.passages}
     evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
-    ranked = score_sentences(query, placed, *evidence)
-    ranked = _standing(query, ranked)
-    if not ranked:
-        return []
-    chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
-    return _lines(chosen) if query.intent == "list" else _sentences(chosen)
+    return _standing(query, score_sentences(query, placed, *evidence))
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
@@ -80,7 +85,8 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
 
     "The anchor of the outer buoy weighs 350 kg." -> "350 kg"
     """
-    read = [quote for quote in quotes if quote.evidence.span is not None]
+    # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
+    read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
     if query.intent != "factual" or not read or not meaning(query.fullest).asks:
         return ""  # there is no one thing that a list or a summary asks for, nor a question for yes or no
     best = max(read, key=lambda quote: quote.evidence.score)
