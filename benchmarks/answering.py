@@ -21,6 +21,7 @@ from refdesk.ask.plan import make_plan
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.understand import understand
 from refdesk.library import LibraryReader, convex
+from refdesk.ports import Reader
 from refdesk.settings import Settings
 from refdesk.text import fold
 from refdesk.trace import Trace
@@ -76,8 +77,14 @@ class Answered:
         return [names[quote.passage] for quote in self.quotes]
 
 
-def answer(desk: Refdesk, text: str, gone: frozenset[str] = frozenset(), scope: Scope = EVERYTHING) -> Answered | None:
-    """The question with the library's settings; None where it is not one to the documents."""
+def answer(
+    desk: Refdesk,
+    text: str,
+    gone: frozenset[str] = frozenset(),
+    scope: Scope = EVERYTHING,
+    reader: Reader | None = None,
+) -> Answered | None:
+    """The question with the library's settings and its reader; None where it is not one to the documents."""
     library: Any = Without(desk.parts.reader, gone) if gone else desk.parts.reader
     trace, settings, question = Trace(), desk.settings, Question(text, scope)
     query = asyncio.run(understand(question, (), library, desk.parts.embedder, None, settings, trace))
@@ -86,7 +93,7 @@ def answer(desk: Refdesk, text: str, gone: frozenset[str] = frozenset(), scope: 
     plan, budget = make_plan(question, query, NoModels(), settings, trace)  # type: ignore[arg-type]
     reranker = SentenceReranker()
     ports = (library, desk.parts.embedder, reranker)
-    reader = desk.parts.asking.passage_reader
+    reader = reader or desk.parts.asking.passage_reader
     found = asyncio.run(retrieve(query, plan, scope, *ports, settings, trace, reader))
     relevance = judge(query, found)
     context = assemble(query, plan, found, library, budget, settings)

@@ -10,7 +10,10 @@ import pytest
 
 from evidence_samples import add, chunk
 from refdesk import Refdesk
+from refdesk.answer import Query
+from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.reading import MOST_PASSAGES, SURE, ordered, read_hits
+from refdesk.ask.sentences import ScoredSentence
 from refdesk.errors import ModelError
 from refdesk.ports import NoReader
 from refdesk.providers.reader import OnnxReader
@@ -129,6 +132,19 @@ def test_the_short_answer_stands_in_a_quote(desk: Refdesk) -> None:
         answer = desk.ask_sync(question, cache=False)
         assert answer.short == short
         assert any(answer.short in one.quote for one in answer.citations)
+
+
+def test_no_short_answer_is_taken_from_a_row(desk: Refdesk) -> None:
+    table = chunk(["Part | Metres", "Chain | 45", "Rope | 60"], kind="table")
+    found = Reading(9.0, 9.0, tuple(FoundSpan(0, 4, 20.0) for _ in table.sentences), 50)
+    row = ScoredSentence(1, table, 1, "Chain | 45", 9.0, 1.0, span=found.spans[1])
+    query = Query("How long is the chain?", "How long is the chain?", None, ())
+    assert short_answer(query, [Quote(row.text, "", row)]) == ""
+    text = chunk(["The chain is 45 metres long."])
+    line = ScoredSentence(1, text, 0, text.text, 9.0, 1.0, span=FoundSpan(13, 22, 9.0))
+    assert short_answer(query, [Quote(line.text, "", line)]) == "45 metres"
+    unsure = replace(line, share=0.1, span=FoundSpan(13, 22, 1.0))
+    assert short_answer(query, [Quote(line.text, "", unsure)]) == ""
 
 
 def test_yes_or_no_lists_and_summaries_have_no_short_answer(desk: Refdesk) -> None:

@@ -81,14 +81,15 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
-    """The thing itself that a question for a fact asks for, as the best quote has it; "" where that is not sure.
+    """The thing itself that a question asks for, as the best quote has it; "" where that is not sure.
 
     "The anchor of the outer buoy weighs 350 kg." -> "350 kg"
     """
     # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
     read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
-    if query.intent != "factual" or not read or not meaning(query.fullest).asks:
-        return ""  # there is no one thing that a list or a summary asks for, nor a question for yes or no
+    asks_for_many = query.intent in ("list", "summary") or len(query.parts) > 1
+    if asks_for_many or not read or not meaning(query.fullest).asks:
+        return ""  # nor is there one thing that a question for yes or no asks for
     best = max(read, key=lambda quote: quote.evidence.score)
     span = best.evidence.span
     assert span is not None
@@ -120,12 +121,12 @@ def _chosen(
         case "list":
             return _list(ranked, vectors)
         case "comparison" if len(query.parts) > 1:
-            return _in_context(_comparison(query, ranked, vectors), SIDE_SENTENCES * 2 * len(query.parts))
+            return _comparison(query, ranked, vectors)
         case "summary":
             return _summary(ranked, vectors)
         case "analytical":
-            return _in_context(_analysis(ranked, vectors, settings), ANALYSIS_SENTENCES)
-    return _in_context(_factual(query, ranked, vectors, settings, documents), settings.max_sentences)
+            return _analysis(ranked, vectors, settings)[:ANALYSIS_SENTENCES]
+    return _factual(query, ranked, vectors, settings, documents)
 
 
 # --- what each intent takes ------------------------------------------------------------------------------------------
@@ -325,27 +326,6 @@ def _said(text: str) -> str:
 def _vector(one: ScoredSentence, vectors: Mapping[int, Any]) -> Any:
     rows = vectors.get(one.chunk.id)
     return None if rows is None or one.sentence >= len(rows) else rows[one.sentence].astype(np.float32)
-
-
-def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
-    """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many."""
-    placed: list[ScoredSentence] = []
-    for one in chosen:
-        needs_context = read(one.text).begins_with_pronoun
-        before = _before(one) if needs_context else None
-        if needs_context and before is None and len(chosen) > 1:
-            continue
-        new = [next_one for next_one in (before, one) if next_one and next_one.text not in [o.text for o in placed]]
-        if not placed or len(placed) + len(new) <= most:
-            placed += new[-most:]
-    return placed or list(chosen[:1])
-
-
-def _before(one: ScoredSentence) -> ScoredSentence | None:
-    if one.sentence == 0 or one.chunk.kind != "text":
-        return None
-    before = _at(one, one.sentence - 1)
-    return before if can_stand(before) else None
 
 
 def _document_order(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
