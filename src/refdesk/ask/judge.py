@@ -84,6 +84,7 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     found = features(query, hits, table, retrieved.idf)
     if retrieved.readings:
         found["answered"] = max(one.answered for one in retrieved.readings.values())
+        found["relevant"] = max(one.relevant for one in retrieved.readings.values())
     missing = _missing(query, table)
     names = [word for word in missing if (terms(word) or [""])[0] in question_words(query.fullest).sentence.names]
     opening = query.fullest.split()[0].strip("\"'“„«([")
