@@ -10,7 +10,6 @@ import pytest
 
 from context_samples import chunk, passage
 from refdesk.answer import Query, Retrieved, Turn
-from refdesk.ask.answer_type import AnswerType, holds, read
 from refdesk.ask.assemble import grow
 from refdesk.ask.classify import sides
 from refdesk.ask.draft import parse_suggestions
@@ -38,23 +37,22 @@ def asked(text: str) -> Query:
 
 
 @pytest.mark.parametrize(
-    ("probability", "lacking", "missing", "doubt"),
+    ("probability", "names", "doubt"),
     [
-        (0.0899, 0.0, (), "missing"),
-        (0.0901, 0.0, (), "near"),
-        (0.4499, 0.0, (), "near"),
-        (0.45, 0.0, (), ""),
-        (0.9, 0.39, ("keel",), ""),
-        (0.9, 0.4, ("keel",), "near"),
-        (0.9, 0.9, (), ""),
+        (0.0899, (), "missing"),
+        (0.0901, (), "near"),
+        (0.4499, (), "near"),
+        (0.45, (), ""),
+        (0.9, ("Keel",), "near"),
+        (0.9, (), ""),
     ],
 )
-def test_doubt(probability: float, lacking: float, missing: tuple[str, ...], doubt: str) -> None:
+def test_doubt(probability: float, names: tuple[str, ...], doubt: str) -> None:
     found = Retrieved((HIT,), (HIT,), {}, {})
-    assert doubted(Relevance(probability, {"lacking": lacking}, missing), found, Settings()) == doubt
+    assert doubted(Relevance(probability, {}, ("keel",), names), found, Settings()) == doubt
 
 
-@pytest.mark.parametrize(("score", "name"), [(0.85, "high"), (0.849, "medium"), (0.5, "medium"), (0.499, "low")])
+@pytest.mark.parametrize(("score", "name"), [(0.88, "high"), (0.879, "medium"), (0.5, "medium"), (0.499, "low")])
 def test_levels_of_confidence(score: float, name: str) -> None:
     assert level(score) == name
 
@@ -88,24 +86,6 @@ def test_words_that_frame_a_question_count_less() -> None:
     table = tabulate(asked("kind of anchor"), [(1, chunk("An anchor."), 1.0)], {}, {})
     framing, plain = table.weights
     assert question_words("kind of anchor").framing == {"kind"} and 0.2 < framing / plain < 0.5
-
-
-@pytest.mark.parametrize(
-    ("kind", "sentence", "question"),
-    [
-        ("name", "He called it “the wheel”.", "What did he call it?"),
-        ("place", "Oduya built it.", "Where was it built?"),
-        ("date", "It took 12 of them.", "When was it built?"),
-        ("percent", "It rose by 12.", "By how many per cent did it rise?"),
-        ("duration", "It took 12.", "How long did it take?"),
-        ("duration", "It took 12 months.", "How long did the 12 take?"),
-        ("money", "It was sold for 12.", "What did it cost?"),
-        ("mass", "It has 12.", "How heavy is it?"),
-        ("", "It has 12.", "What about it?"),
-    ],
-)
-def test_what_is_almost_of_the_kind_counts_partly(kind: AnswerType, sentence: str, question: str) -> None:
-    assert 0.25 < holds(kind, read(sentence), read(question)) < 0.75
 
 
 # --- which hits and documents? ---------------------------------------------------------------------------------------
