@@ -97,3 +97,11 @@ def test_a_sentence_without_a_vector_gets_a_weak_cosine() -> None:
     cosine = tabulate(asked, [(1, one, 1.0), (2, other, 1.0)], vectors, {}).cosine
     assert cosine[0] == pytest.approx(1.0)
     assert cosine[1] <= cosine[2] < cosine[0]
+
+
+def test_another_year_is_not_the_year_that_is_asked_for() -> None:
+    page = chunk(["Sales were 5 million in 2021.", "Sales were 6 million in 2022.", "Sales rose."])
+    missing = tabulate(query("What were sales in 2022?"), [(1, page, 1.0)], {}, {}).unnamed
+    assert missing[0] > 0 and missing[1] == missing[2] == 0
+    table = chunk(["Year | 2021 | 2022", "Sales 2021 | 5 | 6"], kind="table")
+    assert not tabulate(query("What were sales in 2022?"), [(1, table, 1.0)], {}, {}).unnamed.any()

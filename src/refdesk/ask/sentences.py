@@ -321,11 +321,21 @@ class SentenceTable:
 
     @cached_property
     def unnamed(self) -> Floats:
-        """The weight of the question's names and numbers that the passage does not hold."""
+        """The weight of the question's names and numbers that the passage does not hold.
+
+        A sentence that speaks of another year does not hold the year that is asked for, even where its passage does.
+        """
         question = self._question
-        is_named = [(terms(word) or [word])[0] in question.named for word in question.words]
-        named = self.weights * np.array(is_named, dtype=np.float32)
-        return ((self._passage_credit < MISSING) @ named)[self.chunk]
+        stems = [(terms(word) or [word])[0] for word in question.words]
+        named = self.weights * np.array([stem in question.named for stem in stems], dtype=np.float32)
+        found: Floats = ((self._passage_credit < MISSING) @ named)[self.chunk]
+        asked = _years(question.named)
+        if asked:
+            weight = self.weights @ np.array([stem in asked for stem in stems], dtype=np.float32)
+            own = [_years(one.numbers) for one in self.sentences]
+            is_other = np.array([bool(years) and not years & asked for years in own], dtype=np.float32)
+            found = np.maximum(found, weight * is_other * (1.0 - self.row))  # the years of a row stand in its header
+        return found
 
     @cached_property
     def row(self) -> Floats:
@@ -366,6 +376,10 @@ class SentenceTable:
     def words(self) -> Floats:
         """How well it answers by its words and its vector alone."""
         return _weighted(self, SENTENCE)
+
+
+def _years(numbers: Iterable[str]) -> frozenset[str]:
+    return frozenset(one for one in numbers if len(one) == 4 and one.isdigit())
 
 
 def tabulate(
