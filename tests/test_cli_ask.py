@@ -17,7 +17,8 @@ ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
 def test_ask_answers_with_sources(own_folder: Path) -> None:
     done = run_refdesk("--library", own_folder, "ask", ANCHOR)
     assert done.returncode == 0, done.stderr
-    assert "350 kg" in done.stdout and "[1]" in done.stdout
+    assert done.stdout.splitlines()[0] == "350 kg", "the thing itself first, then the sentence"
+    assert "sinker of 350 kg. [1]" in done.stdout
     assert "wb7-mooring-sheet.pdf  page 1" in done.stdout
     assert "confidence" in done.stdout
 

@@ -218,6 +218,12 @@ def test_sources_stand_in_the_order_of_their_numbers(page: Page) -> None:
     assert len(numbers) > 1 and numbers == sorted(numbers, key=int)
 
 
+def test_the_thing_itself_stands_first(page: Page) -> None:
+    ask(page, ANCHOR)
+    expect(page.locator(".answer > :first-child strong").first).to_have_text("350 kg")
+    expect(page.locator(".answer").first).to_contain_text(QUOTE)
+
+
 def test_a_cited_document_that_was_deleted(browser: Browser, tmp_path: Path) -> None:
     with Refdesk(tmp_path / "library") as desk:
         desk.add_text("note.md", "The harbour has four cranes.", format="markdown")

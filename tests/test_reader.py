@@ -17,6 +17,7 @@ from refdesk.ask.sentences import ScoredSentence
 from refdesk.errors import ModelError
 from refdesk.ports import NoReader
 from refdesk.providers.reader import OnnxReader
+from refdesk.serve.mcp import answer_found, answer_text
 from refdesk.types import Chunk, FoundSpan, Hit, Reading, Scope
 
 ANCHOR = ["The mooring was drawn in Brannoch in 2019.", "The anchor is a cast iron sinker of 350 kg."]
@@ -132,6 +133,12 @@ def test_the_short_answer_stands_in_a_quote(desk: Refdesk) -> None:
         answer = desk.ask_sync(question, cache=False)
         assert answer.short == short
         assert any(answer.short in one.quote for one in answer.citations)
+
+
+def test_a_model_that_asks_over_mcp_is_given_the_thing_itself_first(desk: Refdesk) -> None:
+    found = answer_found(desk.ask_sync("How heavy is the anchor?", cache=False))
+    assert found.short == "350 kg"
+    assert answer_text(found).splitlines()[0] == "350 kg"
 
 
 def test_no_short_answer_is_taken_from_a_row(desk: Refdesk) -> None:
