@@ -227,7 +227,8 @@ def show_answer(out: Console, answer: Answer) -> None:
     elif answer.standalone_question and answer.standalone_question != answer.question:
         out.print(styled((f"Searched for “{answer.standalone_question}”.\n", "dim"), lines=True))
     if answer.short:
-        out.print(styled((f"{answer.short}\n", "bold")))
+        out.print(styled((answer.short, "bold")))
+        out.print()
     out.print(_marked(answer.content, answer.claims))
     for figure in answer.figures:
         out.print()
