@@ -27,6 +27,7 @@ Consolidated statement of income (in millions of dollars)
 | Operating income | 552 | 346 |
 | Employees | 4,100 | 3,900 |
 """
+READINGS = "Gauge,Day,Height\n0418,Monday,312\n0419,Monday,298\n0418,Tuesday,305\n0420,Tuesday,290\n"
 NOTE = "The harbour crew painted the northern quay green in May. They used paint that keeps off mussels."
 LINES = [["(in millions)", "2019", "2018"], ["Harbour fees", "$ 310", "$ 275"], ["Dredging costs", "(120)", "(95)"]]
 
@@ -44,6 +45,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("figures")
     (folder / "files").mkdir()
     (folder / "files" / "report.md").write_text(REPORT, encoding="utf-8")
+    (folder / "files" / "readings.csv").write_text(READINGS, encoding="utf-8")
     (folder / "files" / "quay.txt").write_text(NOTE, encoding="utf-8")
     (folder / "files" / "fees.pdf").write_bytes(page_of_fees())
     with Refdesk(folder / "library") as desk:
@@ -78,6 +80,14 @@ def test_every_cell_that_was_used_is_cited_to_the_letter(desk: Refdesk) -> None:
         citation = answer.citations[cell.citation]
         assert text[slice(*citation.origin)] == cell.text and cell.text in citation.quote
     assert {cell.text for cell in figure.cells} == {"1,452", "1,146"}
+
+
+def test_what_was_counted_is_cited(desk: Refdesk) -> None:
+    answer = desk.ask_sync("How many readings of gauge 0418 are there?", document="readings.csv")
+    (figure,) = answer.figures
+    assert figure.operation == "count" and figure.number == 2
+    assert [cell.text for cell in figure.cells] == ["0418", "0418"]
+    assert len(answer.citations) == 2 and answer.sources[0].document_name == "readings.csv"
 
 
 def test_the_cell_is_marked_on_its_page(desk: Refdesk) -> None:

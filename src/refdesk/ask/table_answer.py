@@ -28,7 +28,7 @@ from refdesk.answer import (
     Sufficiency,
 )
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.judge import level, related, sources
+from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import AskedWords, CellPlan, TableViews, View, described, stated
 from refdesk.cells import StoredCell, StoredTable
@@ -43,6 +43,7 @@ MOST_CHUNKS = 24  # whose tables are looked at
 # questions to it are then answered rightly, and .07 of those to the text by a table. Where several documents or many
 # tables were found, "total revenue" stands in many of them, and a chance of .5 is right half the time (filings_dev).
 SHOWN, SHOWN_AMONG_MANY = 0.4, 0.6
+SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
 MANY = 4  # tables
 Pair = tuple[float, float]
 
@@ -281,7 +282,8 @@ def reading(found: TablePlan) -> FigureText:
     plan, stored = found.plan, found.candidate.table
     grid = found.grid.grid
     cells = {(cell.row, cell.column): cell for cell in stored.cells}
-    places = tuple(dict.fromkeys(_place(grid, plan, row, column) for row, column in plan.cells))
+    read = plan.cells or _counted(plan, found.grid.views[plan.turned])
+    places = tuple(dict.fromkeys(_place(grid, plan, row, column) for row, column in read))
     used = [cells[place] for place in places if place in cells]
     numbers = [cell for cell in used if cell.number is not None]
     unit = _shared([cell.unit for cell in numbers])
@@ -302,6 +304,13 @@ def reading(found: TablePlan) -> FigureText:
         decimals = max(decimals, 2)
     value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
     return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places)
+
+
+def _counted(plan: CellPlan, view: View) -> list[tuple[int, int]]:
+    """What stands for rows that were counted: the cells they were found by, else those that name them."""
+    column = plan.column if plan.column >= 0 else max(plan.selections[0].by, 0)
+    rows = plan.selections[0].rows
+    return [(row, column if view.texts[row][column] else 0) for row in rows]
 
 
 def _place(grid: Grid, plan: CellPlan, row: int, column: int) -> tuple[int, int]:
@@ -440,8 +449,10 @@ def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, read
     """The likeliest plan over the tables that were found, where it is likely enough to be shown."""
     candidates = table_candidates(retrieved, library)
     found = best_plan(query.fullest, candidates, retrieved.idf, query.number, reader)
-    least = SHOWN_AMONG_MANY if len(candidates) >= MANY else SHOWN
-    return found if found is not None and found.chance >= least else None
+    among_many = len(candidates) >= MANY
+    if found is None or found.chance < (SHOWN_AMONG_MANY if among_many else SHOWN):
+        return None
+    return replace(found, chance=min(found.chance, SUREST_AMONG_MANY)) if among_many else found
 
 
 def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:
