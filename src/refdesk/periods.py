@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from refdesk.terms import DATE_PATTERN, alike, read_date
+from refdesk.terms import DATE_PATTERN, alike, period_spans, read_date
 
 # `alike` has made "three months ended" and "13 weeks ended" a quarter.
 _LENGTH = re.compile(
@@ -64,6 +64,23 @@ class TablePeriod:
         if self.quarter and not self.year and other.year and not (other.quarter or other.end):
             return replace(self, year=other.year)
         return other.within(self) if other.quarter and not other.year and self.year and not self.quarter else self
+
+    @property
+    def length(self) -> int:
+        """In months; 0 of a day, and where it is not said."""
+        return self.months or (3 if self.quarter else 1 if self.month else 0 if self.end or not self.year else 12)
+
+    def is_of(self, asked: TablePeriod) -> bool:
+        """Is it the time that is asked for, as far as both say it? A fiscal quarter is the quarter of any calendar."""
+        if asked.end and self.end:
+            return asked.end == self.end
+        if asked.quarter and self.quarter and asked.quarter != self.quarter:
+            return False
+        return asked.year == self.year
+
+    def clashes(self, asked: TablePeriod) -> bool:
+        """Is it another time than the one that is asked for?"""
+        return bool(asked.year and self.year) and not self.is_of(asked)
 
 
 def period_from(text: str) -> TablePeriod:
@@ -118,6 +135,14 @@ def label_period(text: str) -> TablePeriod:
         return period
     said = sum(len(match.group()) for pattern in (_DATE, _LENGTH) for match in pattern.finditer(text.lower()))
     return period if 2 * said >= len(text) else TablePeriod()
+
+
+def spoken_periods(text: str) -> list[tuple[int, int]]:
+    """Where a text speaks of times and of how long they were; the ranges may overlap."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a letter such as İ that has two in lower case
+        return []
+    return [*period_spans(text), *(match.span() for one in (_DATE, _LENGTH) for match in one.finditer(lowered))]
 
 
 def _length(said: str) -> int:

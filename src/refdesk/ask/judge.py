@@ -40,6 +40,7 @@ from refdesk.ask.sentences import (
     MISSING,
     PROXIMITY,
     SentenceTable,
+    asking_part,
     question_words,
     tabulate,
 )
@@ -86,7 +87,8 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
         found["answered"] = max(one.answered for one in retrieved.readings.values())
         found["relevant"] = max(one.relevant for one in retrieved.readings.values())
     missing = _missing(query, table)
-    names = [word for word in missing if (terms(word) or [""])[0] in question_words(query.fullest).sentence.names]
+    asked = question_words(asking_part(query.fullest)).sentence.names
+    names = [word for word in missing if (terms(word) or [""])[0] in asked]
     opening = query.fullest.split()[0].strip("\"'“„«([")
     return Relevance(probability(found), found, missing, tuple(one for one in names if one != opening))
 

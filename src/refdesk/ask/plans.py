@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refdesk.tables import Grid, cell_date, cell_number
+from refdesk.tables import Grid, cell_date, cell_number, named_scale
 from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
 from refdesk.text import word_list
 
@@ -145,7 +145,8 @@ class View:
     def __init__(self, grid: Grid, *, turned: bool) -> None:
         self.grid, self.turned, self.texts = grid, turned, grid.texts
         self.count, self.width = len(grid.texts), grid.width
-        self.names = [terms(" ".join(path)) for path in grid.columns]
+        # "(dollars in millions, except per share amounts)" above a column says what is counted, not which column it is.
+        self.names = [terms(" ".join(part for part in path if not _is_scale(part))) for path in grid.columns]
         self.last_names = [terms(path[-1]) if path else [] for path in grid.columns]
         self.cells = [[terms(text) for text in row] for row in self.texts]
         self.sections = [terms(path[0]) if len(path) > 1 else [] for path in grid.rows]
@@ -172,6 +173,10 @@ class View:
             for day, number in zip(self.is_date, self.is_number, strict=True)
         ]
         self.vocabulary = {stem for row in self.cells for cell in row for stem in cell}.union(*self.names)
+
+
+def _is_scale(head: str) -> bool:
+    return bool(named_scale(head)) and not any(map(str.isdigit, head))
 
 
 class TableViews:

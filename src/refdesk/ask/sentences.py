@@ -84,6 +84,15 @@ class QuestionWords:
         return word in self.framing
 
 
+def asking_part(text: str) -> str:
+    """Without what follows the last question mark, which says how to answer.
+
+    >>> asking_part("What were the inventories? Answer in USD millions.")
+    'What were the inventories?'
+    """
+    return text[: text.rfind("?") + 1] or text
+
+
 @lru_cache(maxsize=256)
 def question_words(text: str) -> QuestionWords:
     """What the question asks; all its words when it has stop words only."""

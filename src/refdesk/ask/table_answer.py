@@ -6,7 +6,9 @@ itself must hold: "Amazon's net income in 2019" is asked of Amazon's tables as "
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -31,21 +33,25 @@ from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import AskedWords, CellPlan, TableViews, View, described, stated
+from refdesk.ask.sentences import NUMBER, asking_part
 from refdesk.cells import StoredCell, StoredTable
 from refdesk.library import LibraryReader
+from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
-from refdesk.tables import Grid, cell_number, grid_of
-from refdesk.terms import QUERY_STOP_WORDS, alike, terms
+from refdesk.tables import Grid, cell_number, grid_of, unit_of
+from refdesk.terms import QUERY_STOP_WORDS, alike, period_of, terms
 from refdesk.types import Chunk, Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
 # The least chance of a figure that is shown. Of TAT-QA's even contexts, where a document has one table, .58 of the
 # questions to it are then answered rightly, and .07 of those to the text by a table. Where several documents or many
 # tables were found, "total revenue" stands in many of them, and a chance of .5 is right half the time (filings_dev).
-SHOWN, SHOWN_AMONG_MANY = 0.4, 0.6
+SHOWN, SHOWN_AMONG_MANY = 0.4, 0.5
 SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
 MANY = 4  # tables
 Pair = tuple[float, float]
+_CLAUSE = re.compile(r"[.;:]\s")
+_AT_END = re.compile(r"\b(?:at|as of|by)\b[\w\s-]{0,12}\bend\b", re.IGNORECASE)  # a day, though only its year is named
 
 FILE = "plan_choice.npz"
 MOST_JUDGED = 10  # plans that a reader judges
@@ -74,6 +80,7 @@ class TablePlan:
     question: AskedWords
     plan: CellPlan
     features: NDArray[np.float32]
+    when: str = ""  # the time that is asked for, as the table names it
     chance: float = 0.0  # that it answers
 
     @property
@@ -88,13 +95,31 @@ def best_plan(
     found, scores = shortlist(plans_over(text, candidates, idf, number))
     if not found:
         return None
-    # It has learned from tables that say 2019 and from questions that do, not from such that say FY2019.
-    if judged := reader.judge_plans(alike(text.lower()), [plan.stated for plan in found]):
+    if judged := judge_plans(text, found, reader):
         scores = np.stack([scores, judged], axis=1) @ choice("judged")[:-1] + choice("judged")[-1]
     odds = np.exp(scores - max(scores.max(), 0.0))
     none = math.exp(-max(scores.max(), 0.0))  # no table answers: a score of 0
     best = int(scores.argmax())
     return replace(found[best], chance=float(odds[best] / (odds.sum() + none)))
+
+
+def judge_plans(text: str, found: Sequence[TablePlan], reader: Reader) -> list[float]:
+    """What the reader says of each plan.
+
+    It has learned from questions that name a time as the table does, so it gets them so: "in the third quarter of 2022"
+    is asked of the column "Three Months Ended June 25, 2022" by that name.
+    """
+    judged: list[float] = []
+    for when, plans in itertools.groupby(found, key=lambda plan: plan.when):
+        question = _with_period(text, when) if when else alike(text.lower())
+        judged += reader.judge_plans(question, [plan.stated for plan in plans])
+    return judged
+
+
+def _with_period(text: str, when: str) -> str:
+    spans = spoken_periods(text)
+    start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+    return f"{text[:start]}{when}{text[end:]}".lower()
 
 
 def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.float64]]:
@@ -139,6 +164,10 @@ class _Asked:
         self.stems = list(AskedWords(text).bits)
         self.weights = {stem: idf.get(stem, UNKNOWN_IDF) for stem in self.stems}
         self.total = sum(self.weights.values()) or 1.0
+        self.when, self.years = read_period(text), period_of(text).years
+        self.of_when = frozenset(stem for start, end in spoken_periods(text) for stem in terms(text[start:end]))
+        self.asks_of_day = bool(self.when.end and not self.when.months) or _AT_END.search(text) is not None
+        self.says_percent = unit_of(text) == "%"
 
     def share(self, stems: Iterable[str]) -> float:
         """Of the question's weight, that of these words."""
@@ -155,21 +184,32 @@ class _Asked:
         around = context_words(candidate)
         question = AskedWords(self.text, around=around - table.views[0].vocabulary)
         plans = table.plans(question)
+        if self.number >= NUMBER:  # then no words answer
+            plans = [plan for plan in plans if not plan.texts or any(map(str.isdigit, "".join(plan.texts)))]
         if not plans:
             return []
         scores = weights().scores(describe(question, table, plans))
         best = np.argsort(-scores[:-1])[:MOST_PLANS]
         features = [
-            self._features(table, question, plans[at], around, relative, (scores[at], scores[-1]))
+            self._features(candidate, table, question, plans[at], around, relative, (scores[at], scores[-1]))
             for at in best.tolist()
         ]
         return [
-            TablePlan(candidate, table, question, plans[at], row)
+            TablePlan(candidate, table, question, plans[at], row, self._named_period(candidate, table, plans[at]))
             for at, row in zip(best.tolist(), features, strict=True)
         ]
 
+    def _named_period(self, candidate: FoundTable, table: TableViews, plan: CellPlan) -> str:
+        """The head of the column that is of the time asked for; "" where there is none, or more than one is read."""
+        used = _used(candidate, table, plan)
+        if not self.when.year or len(used) != 1 or not _period(used[0].period).is_of(self.when):
+            return ""
+        path = candidate.table.heads[used[0].column].path
+        return " ".join(path) if read_period(" ".join(path)) else ""
+
     def _features(
         self,
+        candidate: FoundTable,
         table: TableViews,
         question: AskedWords,
         plan: CellPlan,
@@ -180,6 +220,13 @@ class _Asked:
         """`scores`: its own and that of `none`."""
         score, none = scores
         held = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1}
+        used = _used(candidate, table, plan)
+        when = [period for cell in used if (period := _period(cell.period)).year]
+        is_then = bool(when) and self._asks_of(when)
+        if is_then:
+            held |= self.of_when & self.weights.keys()
+        caption = _CLAUSE.split(candidate.table.caption)[-1]
+        is_percent = unit_of(caption) == "%" or any(cell.unit == "%" for cell in used)
         missing = [stem for stem in self.stems if stem not in held and stem not in around]
         labels, sections, column = _names(table.views[plan.turned], plan)
         return np.array(
@@ -202,9 +249,23 @@ class _Asked:
                 _twins(table.views[plan.turned], plan) * self._unsaid(sections),
                 self.number * (plan.kind in ("number", "computed")),
                 self.number * (plan.kind == "text"),
+                is_then,
+                bool(when) and bool(self.years) and not is_then,
+                bool(when) and not self.years,
+                any(self.when.length and one.length and one.length != self.when.length for one in when),
+                self.asks_of_day and any(one.months for one in when),
+                self.asks_of_day and any(one.end and not one.months for one in when),
+                is_percent and not self.says_percent,
+                is_percent and self.says_percent,
             ],
             dtype=np.float32,
         )
+
+    def _asks_of(self, when: Sequence[TablePeriod]) -> bool:
+        """Are these the times that the question names?"""
+        if self.when:
+            return all(one.is_of(self.when) for one in when)
+        return bool(self.years) and {one.year for one in when} <= self.years
 
     def _unsaid(self, stems: frozenset[str]) -> float:
         """Share of these words that the question does not say."""
@@ -212,7 +273,21 @@ class _Asked:
         return sum(stem not in self.weights for stem in own) / len(own) if own else 0.0
 
 
-FEATURES = 18
+def _used(candidate: FoundTable, table: TableViews, plan: CellPlan) -> list[StoredCell]:
+    """The numbers that a plan reads, as they are kept."""
+    cells = _by_place(candidate.table)
+    places = [_place(table.grid, plan, row, column) for row, column in plan.cells[:MOST_CITED]]
+    return [cell for place in places if (cell := cells.get(place)) is not None and cell.number is not None]
+
+
+@lru_cache(maxsize=128)
+def _by_place(table: StoredTable) -> dict[tuple[int, int], StoredCell]:
+    return {(cell.row, cell.column): cell for cell in table.cells}
+
+
+@lru_cache(maxsize=4096)
+def _period(text: str) -> TablePeriod:
+    return period_from(text) if text else TablePeriod()
 
 
 def _names(view: View, plan: CellPlan) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
@@ -281,7 +356,7 @@ class FigureText:
 def reading(found: TablePlan) -> FigureText:
     plan, stored = found.plan, found.candidate.table
     grid = found.grid.grid
-    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    cells = _by_place(stored)
     read = plan.cells or _counted(plan, found.grid.views[plan.turned])
     places = tuple(dict.fromkeys(_place(grid, plan, row, column) for row, column in read))
     used = [cells[place] for place in places if place in cells]
@@ -388,7 +463,7 @@ def _listed(numbers: Sequence[str]) -> str:
 def figure_of(found: TablePlan, what: FigureText, first_citation: int = 0) -> Figure:
     """The figure as it is handed on: every cell that was used, and the part of the table that is drawn."""
     stored, grid = found.candidate.table, found.grid.grid
-    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    cells = _by_place(stored)
     rows = stored.rows()
     row_paths = dict(zip(grid.places, grid.rows, strict=True))
     used = [cells[place] for place in what.places if place in cells]
@@ -428,7 +503,8 @@ def figure_of(found: TablePlan, what: FigureText, first_citation: int = 0) -> Fi
 
 def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[FoundTable]:
     """The tables of which some part was found, with the score of the best part."""
-    found = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
+    # What was looked at has the scores of the search, also where a reader of prose has ordered the hits anew.
+    found = {hit.chunk.id: hit for hit in (*retrieved.hits, *retrieved.considered)}
     ranked = sorted(found.values(), key=lambda hit: (hit.chunk.kind != "table", -hit.score))[:MOST_CHUNKS]
     documents = {hit.document.id: hit.document for hit in ranked}
     found_tables = []
@@ -448,7 +524,7 @@ def _touches(chunk: Chunk, table: StoredTable) -> bool:
 def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablePlan | None:
     """The likeliest plan over the tables that were found, where it is likely enough to be shown."""
     candidates = table_candidates(retrieved, library)
-    found = best_plan(query.fullest, candidates, retrieved.idf, query.number, reader)
+    found = best_plan(asking_part(query.fullest), candidates, retrieved.idf, query.number, reader)
     among_many = len(candidates) >= MANY
     if found is None or found.chance < (SHOWN_AMONG_MANY if among_many else SHOWN):
         return None
@@ -488,7 +564,7 @@ def _cell_citations(
     found: TablePlan, what: FigureText, retrieved: Retrieved, library: LibraryReader
 ) -> tuple[Citation, ...]:
     stored, document = found.candidate.table, found.candidate.document
-    cells = {(cell.row, cell.column): cell for cell in stored.cells}
+    cells = _by_place(stored)
     used = [cells[place] for place in what.places if place in cells][:MOST_CITED]
     hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if _touches(hit.chunk, stored)]
     boxes = library.cell_boxes(stored, [(cell.start, cell.end) for cell in used])
