@@ -23,8 +23,8 @@ from benchmarks.table_questions import page
 from numpy.typing import NDArray
 
 from refdesk.ask.classify import asks_for_number
-from refdesk.ask.plans import AskedWords
 from refdesk.ask.table_answer import FILE, FoundTable, TablePlan, choice, plans_over, shortlist, vocabulary
+from refdesk.ask.table_view import AskedWords
 from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions

@@ -128,11 +128,11 @@ class Grid:
 
     caption: str
     columns: tuple[Path, ...]
-    rows: tuple[Path, ...]
-    texts: tuple[tuple[str, ...], ...]
+    rows: Sequence[Path]
+    texts: Sequence[Sequence[str]]
     unit: str = ""
     scale: str = ""  # thousand, million, billion: of all numbers that have no other
-    places: tuple[int, ...] = ()  # the row of the table that each row was read from
+    places: Sequence[int] = ()  # the row of the table that each row was read from
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:

@@ -7,10 +7,12 @@ itself must hold: "Amazon's net income in 2019" is asked of Amazon's tables as "
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +32,10 @@ from refdesk.answer import (
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plans import AskedWords, CellPlan, TableViews, View, described, stated
-from refdesk.cells import StoredCell, StoredTable
+from refdesk.ask.plans import CellPlan, TableViews, described, stated
+from refdesk.ask.sheet_view import ColumnCells, RowSet, sheet_view
+from refdesk.ask.table_view import AskedWords, View
+from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.tables import Grid, cell_number, grid_of
@@ -45,6 +49,7 @@ MOST_CHUNKS = 24  # whose tables are looked at
 SHOWN, SHOWN_AMONG_MANY = 0.4, 0.6
 SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
 MANY = 4  # tables
+CITED = "Of the {used:,} cells that this is computed from, the first {most} are cited."
 Pair = tuple[float, float]
 
 FILE = "plan_choice.npz"
@@ -54,6 +59,8 @@ MOST_PLANS = 10  # of one table that are compared with those of others
 MOST_TABLES = 6  # that plans are made for: the best by the words they hold and by what the search gave
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
 MOST_CITED = 24  # cells of a sum or a count that are cited one by one
+MOST_LOOKED_AT = 100  # cells of it that are looked at one by one, not by column
+MOST_ADDED = 9  # numbers from which on a formula names the first four alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +152,16 @@ class _Asked:
         return sum(self.weights[stem] for stem in stems) / self.total
 
     def worth(self, candidate: FoundTable) -> float:
-        own = vocabulary(candidate.table) | context_words(candidate)
-        return self.share(stem for stem in self.stems if stem in own) + candidate.score
+        own, around = vocabulary(candidate.table), context_words(candidate)
+        return self.share(stem for stem in self.stems if stem in own or stem in around) + candidate.score
 
     def plans(self, candidate: FoundTable, relative: float) -> list[TablePlan]:
         table = table_of(candidate.table)
         if not table.views:
             return []
         around = context_words(candidate)
-        question = AskedWords(self.text, around=around - table.views[0].vocabulary)
+        held = table.views[0].vocabulary
+        question = AskedWords(self.text, around=frozenset(stem for stem in around if stem not in held))
         plans = table.plans(question)
         if not plans:
             return []
@@ -228,12 +236,15 @@ def _twins(view: View, plan: CellPlan) -> float:
     row, *others = plan.selections[0].rows or (-1,)
     if others or row < 0:
         return 0.0
-    label = view.cells[row][0]
-    return math.log(max(1, sum(cells[0] == label for cells in view.cells)))
+    return math.log(max(1, view.twins(row)))
+
+
+def vocabulary(table: StoredTable) -> Container[str]:
+    return sheet_view(table).vocabulary if table.cell_count > MOST_CELLS else _vocabulary(table)
 
 
 @lru_cache(maxsize=512)
-def vocabulary(table: StoredTable) -> frozenset[str]:
+def _vocabulary(table: StoredTable) -> frozenset[str]:
     return frozenset(terms(" ".join(cell.text for cell in table.cells)))
 
 
@@ -248,8 +259,15 @@ def _context_words(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
 
-@lru_cache(maxsize=128)
 def table_of(table: StoredTable) -> TableViews:
+    if table.cell_count > MOST_CELLS:
+        view = sheet_view(table)
+        return TableViews(view.grid, [view])
+    return _table_of(table)
+
+
+@lru_cache(maxsize=128)
+def _table_of(table: StoredTable) -> TableViews:
     return TableViews(grid_of(table))
 
 
@@ -276,41 +294,53 @@ class FigureText:
     operation: str
     formula: str
     places: tuple[tuple[int, int], ...]
+    used: int  # cells: more than these places where there are very many
 
 
 def reading(found: TablePlan) -> FigureText:
     plan, stored = found.plan, found.candidate.table
     grid = found.grid.grid
-    cells = {(cell.row, cell.column): cell for cell in stored.cells}
     read = plan.cells or _counted(plan, found.grid.views[plan.turned])
-    places = tuple(dict.fromkeys(_place(grid, plan, row, column) for row, column in read))
-    used = [cells[place] for place in places if place in cells]
-    numbers = [cell for cell in used if cell.number is not None]
-    unit = _shared([cell.unit for cell in numbers])
-    scale = _shared([cell.scale for cell in numbers])
+    places = tuple(dict.fromkeys(_place(grid, plan, row, column) for row, column in read[:MOST_LOOKED_AT]))
+    numbers = [cell for cell in stored.at(places) if cell.number is not None]
+    used = len(plan.cells) or len(plan.selections[0].rows)
+    counted = [stored.columns[column].of_rows(rows).counted() for column, rows in _by_column(grid, plan, places)]
+    measures = {measure for own, _ in counted for measure in own}
+    unit = _shared({measure.unit for measure in measures})
+    scale = _shared({measure.scale for measure in measures})
     operation = plan.operation
     if plan.texts:
         is_number = len(plan.texts) == 1 and len(numbers) == 1 and operation in ("value", "largest", "smallest")
         value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
         number = numbers[0].number if is_number else plan.number
-        return FigureText(_label(found), value, number, unit, scale, operation, "", places)
+        return FigureText(_label(found), value, number, unit, scale, operation, "", places, used)
     number = plan.number or 0.0
     if operation in ("growth", "share"):
         unit, scale = "%", ""
     elif operation in ("ratio", "count", "distinct"):
         unit, scale = "", ""
-    decimals = max([len(cell.text.partition(".")[2].rstrip(" %)")) for cell in numbers], default=0)
+    decimals = max([own for _, own in counted], default=0) if operation not in ("count", "distinct") else 0
     if operation in ("growth", "share", "ratio", "average", "average2"):
         decimals = max(decimals, 2)
     value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
-    return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places)
+    return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places, used)
 
 
 def _counted(plan: CellPlan, view: View) -> list[tuple[int, int]]:
     """What stands for rows that were counted: the cells they were found by, else those that name them."""
     column = plan.column if plan.column >= 0 else max(plan.selections[0].by, 0)
-    rows = plan.selections[0].rows
+    rows = plan.selections[0].rows[:MOST_LOOKED_AT]
     return [(row, column if view.texts[row][column] else 0) for row in rows]
+
+
+def _by_column(grid: Grid, plan: CellPlan, places: Iterable[tuple[int, int]]) -> Iterable[tuple[int, NDArray[Any]]]:
+    """The rows of the stored table that were read, by column: all of them, where these places are but some."""
+    if isinstance(plan.cells, ColumnCells):
+        return [(plan.cells.column, grid.places.array[plan.cells.array] if isinstance(grid.places, RowSet) else [])]
+    rows: dict[int, list[int]] = {}
+    for row, column in places:
+        rows.setdefault(column, []).append(row)
+    return [(column, np.array(own)) for column, own in rows.items()]
 
 
 def _place(grid: Grid, plan: CellPlan, row: int, column: int) -> tuple[int, int]:
@@ -320,8 +350,9 @@ def _place(grid: Grid, plan: CellPlan, row: int, column: int) -> tuple[int, int]
     return (grid.places[column - 1] if column else -1), row + 1
 
 
-def _shared(found: Sequence[str]) -> str:
-    return found[0] if found and len(set(found)) == 1 else ""
+def _shared(found: Iterable[str]) -> str:
+    first, *others = {*found} or {""}
+    return "" if others else first
 
 
 def shown_value(text: str, unit: str, scale: str) -> str:
@@ -363,15 +394,17 @@ def _joined(path: Sequence[str]) -> str:
 
 def _formula(found: TablePlan, value: str) -> str:
     plan = found.plan
-    numbers = [text for row, column in plan.cells if (text := found.grid.views[plan.turned].texts[row][column])]
+    texts = found.grid.views[plan.turned].texts
+    numbers = [text for row, column in plan.cells[:MOST_ADDED] if (text := texts[row][column])]
+    count = max(len(numbers), len(plan.cells) if len(plan.cells) > MOST_ADDED else 0)
     first, second = (numbers[::-1] if plan.backwards else numbers) if len(numbers) == 2 else ("", "")
     match plan.operation:
         case "sum" | "sum2":
-            return f"{_listed(numbers)} = {value}"
+            return f"{_listed(numbers, count)} = {value}"
         case "average" | "average2":
-            return f"({_listed(numbers)}) / {len(numbers)} = {value}"
+            return f"({_listed(numbers, count)}) / {count:,} = {value}"
         case "range":
-            return f"highest − lowest of {len(numbers)} values = {value}"
+            return f"highest − lowest of {count:,} values = {value}"
         case "difference" | "apart":
             return f"{first} − {second} = {value}"
         case "growth":
@@ -381,17 +414,14 @@ def _formula(found: TablePlan, value: str) -> str:
     return ""
 
 
-def _listed(numbers: Sequence[str]) -> str:
-    return " + ".join(numbers) if len(numbers) <= 8 else f"{' + '.join(numbers[:4])} + … ({len(numbers)} values)"
+def _listed(numbers: Sequence[str], count: int) -> str:
+    return " + ".join(numbers) if count < MOST_ADDED else f"{' + '.join(numbers[:4])} + … ({count:,} values)"
 
 
 def figure_of(found: TablePlan, what: FigureText, first_citation: int = 0) -> Figure:
     """The figure as it is handed on: every cell that was used, and the part of the table that is drawn."""
     stored, grid = found.candidate.table, found.grid.grid
-    cells = {(cell.row, cell.column): cell for cell in stored.cells}
-    rows = stored.rows()
-    row_paths = dict(zip(grid.places, grid.rows, strict=True))
-    used = [cells[place] for place in what.places if place in cells]
+    used = stored.at(what.places)
     drawn = sorted({*range(stored.head_rows), *[cell.row for cell in used][:MOST_ROWS_SHOWN]})
     return Figure(
         label=what.label,
@@ -404,7 +434,7 @@ def figure_of(found: TablePlan, what: FigureText, first_citation: int = 0) -> Fi
         cells=tuple(
             FigureCell(
                 text=cell.text,
-                row_path=row_paths.get(cell.row, ()),
+                row_path=_row_path(grid, cell.row),
                 column_path=grid.columns[cell.column],
                 number=cell.number,
                 unit=cell.unit,
@@ -414,13 +444,19 @@ def figure_of(found: TablePlan, what: FigureText, first_citation: int = 0) -> Fi
             )
             for place, cell in enumerate(used[:MOST_CITED])
         ),
-        table=tuple(tuple(rows[row]) for row in drawn),
+        table=tuple(map(tuple, stored.some_rows(drawn))),
         head_rows=stored.head_rows,
         marked=tuple((drawn.index(cell.row), cell.column) for cell in used if cell.row in drawn),
         document_id=stored.document_id,
         table_number=stored.number,
         page=stored.page,
     )
+
+
+def _row_path(grid: Grid, row: int) -> tuple[str, ...]:
+    """Of a row of the stored table; a row of the head has none."""
+    at = bisect_left(grid.places, row)
+    return grid.rows[at] if at < len(grid.places) and grid.places[at] == row else ()
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
@@ -478,6 +514,9 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
         related_documents=related(retrieved, citations),
         confidence=Confidence(score, level(score), "read from the cells of one table"),
         sufficiency=Sufficiency(True, score),
+        notes=(*answer.notes, CITED.format(most=MOST_CITED, used=what.used))
+        if what.used > MOST_CITED
+        else answer.notes,
         strategy=plan.strategy,
         model=EXTRACTIVE,
         metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
@@ -488,13 +527,12 @@ def _cell_citations(
     found: TablePlan, what: FigureText, retrieved: Retrieved, library: LibraryReader
 ) -> tuple[Citation, ...]:
     stored, document = found.candidate.table, found.candidate.document
-    cells = {(cell.row, cell.column): cell for cell in stored.cells}
-    used = [cells[place] for place in what.places if place in cells][:MOST_CITED]
+    used = stored.at(what.places)[:MOST_CITED]
     hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if _touches(hit.chunk, stored)]
-    boxes = library.cell_boxes(stored, [(cell.start, cell.end) for cell in used])
+    places = library.cell_places(stored, [(cell.start, cell.end) for cell in used])
     citations = []
-    for cell, own in zip(used, boxes, strict=True):
-        hit, quote = _row_of(cell, hits)
+    for cell, (page, boxes, line) in zip(used, places, strict=True):
+        hit, quote = _row_of(cell, hits, line)
         citations.append(
             Citation(
                 marker=1,
@@ -503,9 +541,9 @@ def _cell_citations(
                 chunk_id=hit.chunk.id,
                 chunk_sequence=hit.chunk.sequence,
                 heading_path=hit.chunk.heading_path,
-                page=own[0].page if own else stored.page,
-                boxes=own,
-                located=bool(own),
+                page=page,
+                boxes=boxes,
+                located=bool(boxes),
                 quote=quote,
                 relevance_score=round(found.chance, 4),
                 similarity_score=hit.cosine,
@@ -515,8 +553,8 @@ def _cell_citations(
     return tuple(citations)
 
 
-def _row_of(cell: StoredCell, hits: Sequence[Hit]) -> tuple[Hit, str]:
-    """The hit that holds the cell and the row that it stands in; the cell alone where another part was found."""
+def _row_of(cell: StoredCell, hits: Sequence[Hit], line: str) -> tuple[Hit, str]:
+    """The hit that holds the cell and the row that it stands in; the line of the page where another part was found."""
     for hit in hits:
         for span in hit.chunk.spans:
             if span.origin <= cell.start < span.origin + span.end - span.start:
@@ -524,4 +562,4 @@ def _row_of(cell: StoredCell, hits: Sequence[Hit]) -> tuple[Hit, str]:
                 for sentence in hit.chunk.sentences:
                     if sentence.start <= place < sentence.end:
                         return hit, hit.chunk.text[sentence.start : sentence.end]
-    return hits[0], cell.text
+    return hits[0], line or cell.text
