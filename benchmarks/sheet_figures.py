@@ -100,7 +100,7 @@ def asked(data: bytes, folder: Path, wanted: float) -> list[Figure]:
     with Refdesk(folder) as desk:
         store_file(desk, "sales.xlsx", data)
     with Refdesk(folder) as desk:
-        desk.ask_sync("What is the weight of the anchor?")  # loads the models
+        desk.search("anchor")  # loads the embedder
         before, begin = resident_mb(), time.perf_counter()
         answer = desk.ask_sync(QUESTION, cache=False)
         first_s, room = time.perf_counter() - begin, resident_mb() - before
@@ -114,7 +114,7 @@ def asked(data: bytes, folder: Path, wanted: float) -> list[Figure]:
     return [
         Figure(QUESTION, f"{middle:.0f} ms (p95 {worst:.0f} ms)", "≤ 300 ms", worst <= BAR_MS),
         Figure("the right sum, with its cells", f"{found:,.2f}" if found else "none", f"{wanted:,.2f}", right),
-        Figure("the first question to the sheet, which reads it", f"{first_s:.1f} s, {room:.0f} MB"),
+        Figure("the first question: loads the networks, reads the sheet", f"{first_s:.1f} s, {room:.0f} MB"),
         *others,
     ]
 

@@ -19,6 +19,7 @@ from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Sp
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
+from refdesk.ask.claim_cells import Tables, cited_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
@@ -147,11 +148,11 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
     yield Thinking("attest", "Checking every sentence")
     proofs = (context, retrieved.sentence_vectors, embed)
-    attested = await _attested(query, draft, proofs, trace)
+    attested, tables = await _attested(query, draft, proofs, library, trace)
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
-        settled = await settle(query, plan, attested, *proofs, models, trace)
+        settled = await settle(query, plan, attested, *proofs, models, trace, tables)
         stage.gave(status=settled.verification.status)
     if settled.attested.content != draft.content:
         yield Replace(settled.attested.content, settled.verification.status)
@@ -207,15 +208,21 @@ async def _without_search(
     yield Done(await keeper.keep(answer, query))
 
 
-async def _attested(query: Query, draft: Draft, proofs: tuple[Any, ...], trace: Trace) -> Attested:
+async def _attested(
+    query: Query, draft: Draft, proofs: tuple[Any, ...], library: LibraryReader, trace: Trace
+) -> tuple[Attested, Tables]:
     """What is quoted needs no check; of what a model wrote, as much as can be checked in reasonable time."""
     if draft.quotes:
         quoted = (draft.content, draft.quotes, draft.order, *proofs)
-        return await run(trace, "attest", attest_quotes, *quoted, is_quick=True)
+        return await run(trace, "attest", attest_quotes, *quoted, is_quick=True), {}
     if len(content := await in_thread(checkable, draft.content)) < len(draft.content):
         draft.notes.append(LEFT_OUT)
-    attested = await run(trace, "attest", attest, query, content, draft.order, *proofs)
-    return with_fragment(attested) if draft.is_cut else attested
+    tables: Tables = {}  # in whose cells its numbers are looked for
+    with trace.optional("cells", passages=len(draft.order)) as stage:
+        tables = await in_thread(cited_tables, draft.context, draft.order, library)
+        stage.gave(tables=len({table.id for found in tables.values() for table in found}))
+    attested = await run(trace, "attest", attest, query, content, draft.order, *proofs, tables)
+    return with_fragment(attested) if draft.is_cut else attested, tables
 
 
 async def _within_cost(

@@ -38,9 +38,9 @@ from refdesk.ask.table_view import AskedWords, View
 from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
-from refdesk.tables import Grid, cell_number, grid_of
+from refdesk.tables import Grid, cell_number, grid_of, shown_value, touches
 from refdesk.terms import QUERY_STOP_WORDS, alike, terms
-from refdesk.types import Chunk, Document, Hit
+from refdesk.types import Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
 # The least chance of a figure that is shown. Of TAT-QA's even contexts, where a document has one table, .58 of the
@@ -355,24 +355,6 @@ def _shared(found: Iterable[str]) -> str:
     return "" if others else first
 
 
-def shown_value(text: str, unit: str, scale: str) -> str:
-    """A number as a person would write it.
-
-    >>> shown_value("82,959", "$", "million"), shown_value("$ (1,146)", "$", ""), shown_value("12.5", "%", "")
-    ('$82,959 million', '-$1,146', '12.5%')
-    """
-    is_negative = (cell_number(text) or 0.0) < 0
-    digits = text.strip().strip("()-−–$€£¥ ").removesuffix("%").strip(" )")
-    digits = digits.lstrip("($€£¥ -−–")
-    if unit == "%":
-        shown = f"{digits}%"
-    elif len(unit) == 1 and unit:
-        shown = f"{unit}{digits}"
-    else:
-        shown = f"{digits} {unit}".strip() if unit and unit not in digits else digits
-    return f"{'-' if is_negative else ''}{shown}{f' {scale}' if scale and unit != '%' else ''}"
-
-
 def _label(found: TablePlan) -> str:
     """What was read: the row and the column as the table names them; what was computed, in words."""
     plan, grid = found.plan, found.grid.grid
@@ -469,16 +451,10 @@ def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[Found
     documents = {hit.document.id: hit.document for hit in ranked}
     found_tables = []
     for table in library.tables([hit.chunk.id for hit in ranked]):
-        scores = [hit.score for hit in ranked if _touches(hit.chunk, table)]  # none: it stands between two parts
+        scores = [hit.score for hit in ranked if touches(hit.chunk, table)]  # none: it stands between two parts
         if table.is_loaded and scores:
             found_tables.append(FoundTable(table, documents[table.document_id], max(scores)))
     return found_tables
-
-
-def _touches(chunk: Chunk, table: StoredTable) -> bool:
-    return chunk.document_id == table.document_id and any(
-        span.origin < table.end and span.origin + span.end - span.start > table.start for span in chunk.spans
-    )
 
 
 def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablePlan | None:
@@ -528,7 +504,7 @@ def _cell_citations(
 ) -> tuple[Citation, ...]:
     stored, document = found.candidate.table, found.candidate.document
     used = stored.at(what.places)[:MOST_CITED]
-    hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if _touches(hit.chunk, stored)]
+    hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, stored)]
     places = library.cell_places(stored, [(cell.start, cell.end) for cell in used])
     citations = []
     for cell, (page, boxes, line) in zip(used, places, strict=True):
