@@ -23,6 +23,7 @@ from refdesk.ask.claim_cells import Tables, cited_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
+from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
     Relevance,
     begin,
@@ -35,9 +36,10 @@ from refdesk.ask.judge import (
     say,
 )
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.retrieve import SentenceReranker, retrieve
-from refdesk.ask.table_answer import TablePlan, figure_answer, read_tables
+from refdesk.ask.table_answer import TablePlan, TablesRead, figure_answer, likeliest_tables, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
@@ -169,12 +171,27 @@ async def _from_tables(
     if query.intent == "summary" or relevance.missing_names:
         trace.skip("tables", "a summary" if query.intent == "summary" else "what the question names is not there")
         return None
-    found = None
+    found = TablesRead(None, False, ())
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
         found = await in_thread(read_tables, query, retrieved, desk.library, reader)
-        stage.gave(chance=round(found.chance, 3) if found else 0.0)
-    return found
+        stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+    return found.best if found.is_sure else await _planned(query, plan, retrieved, found, desk, trace)
+
+
+async def _planned(
+    query: Query, plan: Plan, retrieved: Retrieved, found: TablesRead, desk: AskPorts, trace: Trace
+) -> TablePlan | None:
+    """The plan of a model, where the learned one is doubtful and one is named; None: the text is asked."""
+    model = desk.models.role("router") if plan.use_llm else None
+    if model is None or not is_able(model) or found.best is None or found.best.chance < WORTH_ASKING:
+        return None
+    planned = None
+    with trace.optional("plan_model", model=model.name) as stage:
+        ranked = await in_thread(likeliest_tables, query.fullest, found.candidates, retrieved.idf)
+        left = desk.settings.cost_limit_usd - (trace.usage(*BESIDE).cost_usd or 0.0)
+        planned = await model_plan(query.fullest, ranked[:MOST_TABLES], model, left, stage)
+    return planned
 
 
 async def _unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:

@@ -516,9 +516,8 @@ def _chosen(
     beside = {"next": -1, "previous": 1}.get(selection.kind, 0)
     matched = [stem for stem, bit in question.bits.items() if selection.mask >> bit & 1]
     cells = list(dict.fromkeys(cell(row) for row in selection.rows[:4]))
-    if is_sheet and (
-        len(cells) > 1 or selection.kind == "any"
-    ):  # the days of a year, of which it may hold all: "2023", as the question says it
+    if is_sheet and matched and (len(cells) > 1 or selection.kind == "any"):
+        # The days of a year, of which it may hold all: "2023", as the question says it.
         said = dict(zip(question.stems, question.words, strict=True))
         cells = [" ".join(said[stem] for stem in matched)]
     return SELECTIONS[selection.kind].format(

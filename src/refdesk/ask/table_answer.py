@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ SHOWN, SHOWN_AMONG_MANY = 0.4, 0.6
 SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
 MANY = 4  # tables
 CITED = "Of the {used:,} cells that this is computed from, the first {most} are cited."
+CHOSEN = "Which cells answer was decided by {model}; they were read and computed without it."
 Pair = tuple[float, float]
 
 FILE = "plan_choice.npz"
@@ -82,6 +83,7 @@ class TablePlan:
     plan: CellPlan
     features: NDArray[np.float32]
     chance: float = 0.0  # that it answers
+    by: str = ""  # the model that chose its cells, where one did
 
     @property
     def stated(self) -> str:
@@ -128,6 +130,12 @@ def result(plan: CellPlan) -> object:
     if plan.texts:
         return tuple(number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
     return round(plan.number or 0.0, 4)
+
+
+def likeliest_tables(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float]) -> list[FoundTable]:
+    """The best by the words they hold and by what the search gave, as far as a question can be asked of them."""
+    ranked = sorted(candidates, key=_Asked(text, idf, 0.0).worth, reverse=True)
+    return [candidate for candidate in ranked if table_of(candidate.table).views]
 
 
 def plans_over(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float) -> list[TablePlan]:
@@ -457,14 +465,22 @@ def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[Found
     return found_tables
 
 
-def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablePlan | None:
-    """The likeliest plan over the tables that were found, where it is likely enough to be shown."""
+class TablesRead(NamedTuple):
+    """The likeliest plan over the tables that were found, and whether it is likely enough to be shown."""
+
+    best: TablePlan | None
+    is_sure: bool
+    candidates: Sequence[FoundTable]
+
+
+def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablesRead:
     candidates = table_candidates(retrieved, library)
     found = best_plan(query.fullest, candidates, retrieved.idf, query.number, reader)
     among_many = len(candidates) >= MANY
-    if found is None or found.chance < (SHOWN_AMONG_MANY if among_many else SHOWN):
-        return None
-    return replace(found, chance=min(found.chance, SUREST_AMONG_MANY)) if among_many else found
+    is_sure = found is not None and found.chance >= (SHOWN_AMONG_MANY if among_many else SHOWN)
+    if found is not None and among_many:
+        found = replace(found, chance=min(found.chance, SUREST_AMONG_MANY))
+    return TablesRead(found, is_sure, candidates)
 
 
 def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:
@@ -490,13 +506,19 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
         related_documents=related(retrieved, citations),
         confidence=Confidence(score, level(score), "read from the cells of one table"),
         sufficiency=Sufficiency(True, score),
-        notes=(*answer.notes, CITED.format(most=MOST_CITED, used=what.used))
-        if what.used > MOST_CITED
-        else answer.notes,
+        notes=(*answer.notes, *_notes(found, what)),
         strategy=plan.strategy,
         model=EXTRACTIVE,
         metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
     )
+
+
+def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:
+    """What the reader should know of a figure."""
+    if what.used > MOST_CITED:
+        yield CITED.format(most=MOST_CITED, used=what.used)
+    if found.by:
+        yield CHOSEN.format(model=found.by)
 
 
 def _cell_citations(
