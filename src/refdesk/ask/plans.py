@@ -483,12 +483,15 @@ def _bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def described(plan: CellPlan, table: TableViews, question: AskedWords) -> str:
-    """The plan as a phrase that a person would say, without what it gives."""
+def described(plan: CellPlan, table: TableViews, question: AskedWords, *, for_people: bool = False) -> str:
+    """The plan as a phrase that a person would say, without what it gives.
+
+    What it was learned to be judged by says words as stems, and those of the column twice; people are spared that.
+    """
     view = table.views[plan.turned].grid
     names = [" ".join(path) for path in view.columns]
     is_sheet = table.views[plan.turned].is_sheet
-    rows = [_chosen(selection, view, names, question, is_sheet) for selection in plan.selections]
+    rows = [_chosen(selection, view, names, question, is_sheet, for_people) for selection in plan.selections]
     first, second = (rows[::-1] if plan.backwards else rows) if len(rows) == 2 else (rows[0], "")
     field = (names[plan.column] if plan.column >= 0 else "") or "name"
     return OPERATIONS[plan.operation].format(field=field, rows=" and ".join(rows), first=first, second=second)
@@ -504,10 +507,15 @@ def stated(plan: CellPlan, table: TableViews, question: AskedWords) -> str:
 
 
 def _chosen(
-    selection: Selection, grid: Grid, names: Sequence[str], question: AskedWords, is_sheet: bool = False
+    selection: Selection,
+    grid: Grid,
+    names: Sequence[str],
+    question: AskedWords,
+    is_sheet: bool,
+    for_people: bool,
 ) -> str:
     if selection.conditions:
-        return ", ".join(_chosen(one, grid, names, question, is_sheet) for one in selection.conditions)
+        return ", ".join(_chosen(one, grid, names, question, is_sheet, for_people) for one in selection.conditions)
 
     def cell(row: int) -> str:
         path = grid.rows[row]
@@ -515,15 +523,20 @@ def _chosen(
 
     beside = {"next": -1, "previous": 1}.get(selection.kind, 0)
     matched = [stem for stem, bit in question.bits.items() if selection.mask >> bit & 1]
+    said = dict(zip(question.stems, question.words, strict=True))
     cells = list(dict.fromkeys(cell(row) for row in selection.rows[:4]))
+    if for_people:
+        own = terms(names[selection.by]) if selection.by >= 0 else []
+        of = [said[stem] for stem in matched if stem not in own]
+    else:
+        of = matched
     if is_sheet and matched and (len(cells) > 1 or selection.kind == "any"):
         # The days of a year, of which it may hold all: "2023", as the question says it.
-        said = dict(zip(question.stems, question.words, strict=True))
         cells = [" ".join(said[stem] for stem in matched)]
     return SELECTIONS[selection.kind].format(
         cells=", ".join(cells),
         by=names[selection.by] if selection.by >= 0 else "",
         number=f"{selection.number:g}",
-        of=f" of {' '.join(matched)}" if matched else "",
+        of=f" of {' '.join(of)}" if of else "",
         anchor=cell(selection.rows[0] + beside),
     )

@@ -51,6 +51,8 @@ SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neig
 MANY = 4  # tables
 CITED = "Of the {used:,} cells that this is computed from, the first {most} are cited."
 CHOSEN = "Which cells answer was decided by {model}; they were read and computed without it."
+ALSO = "Also possible: {label}: {value}."
+NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
 
 FILE = "plan_choice.npz"
@@ -84,6 +86,7 @@ class TablePlan:
     features: NDArray[np.float32]
     chance: float = 0.0  # that it answers
     by: str = ""  # the model that chose its cells, where one did
+    other: TablePlan | None = None  # nearly as likely, and gives something else
 
     @property
     def stated(self) -> str:
@@ -102,8 +105,14 @@ def best_plan(
         scores = np.stack([scores, judged], axis=1) @ choice("judged")[:-1] + choice("judged")[-1]
     odds = np.exp(scores - max(scores.max(), 0.0))
     none = math.exp(-max(scores.max(), 0.0))  # no table answers: a score of 0
-    best = int(scores.argmax())
-    return replace(found[best], chance=float(odds[best] / (odds.sum() + none)))
+    chances = odds / (odds.sum() + none)
+    first, *others = [int(place) for place in np.argsort(-chances)]
+    other = (
+        replace(found[others[0]], chance=float(chances[others[0]]))
+        if others and chances[others[0]] >= NEARLY * chances[first]
+        else None
+    )
+    return replace(found[first], chance=float(chances[first]), other=other)
 
 
 def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.float64]]:
@@ -374,7 +383,7 @@ def _label(found: TablePlan) -> str:
         if row >= 0 and column > 0 and by != column:
             name = (grid.texts[row][by],) if by > 0 else grid.rows[row]
             return ", ".join(filter(None, (_joined(name), _joined(grid.columns[column]))))
-    said = described(plan, found.grid, found.question)
+    said = described(plan, found.grid, found.question, for_people=True)
     return said[:1].upper() + said[1:]
 
 
@@ -519,6 +528,8 @@ def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:
         yield CITED.format(most=MOST_CITED, used=what.used)
     if found.by:
         yield CHOSEN.format(model=found.by)
+    if found.other is not None and (other := reading(found.other)).value != what.value:
+        yield ALSO.format(label=other.label, value=other.value)
 
 
 def _cell_citations(
