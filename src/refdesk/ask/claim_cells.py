@@ -58,12 +58,15 @@ class _Cell(NamedTuple):
         return ", ".join(filter(None, (self.label, self.head)))
 
 
+def cites_tables(context: Context, order: Sequence[int]) -> bool:
+    cited = (passage for passage in context.passages if passage.number in order)
+    return any(chunk.kind == "table" for passage in cited for chunk in passage.chunks)
+
+
 def cited_tables(context: Context, order: Sequence[int], library: LibraryReader) -> Tables:
     """The tables of the passages that are cited. Sheets are left out: of their rows the text says as much."""
     passages = {passage.number: passage for passage in context.passages if passage.number in order}
     chunks = [chunk for passage in passages.values() for chunk in passage.chunks if chunk.kind == "table"]
-    if not chunks:
-        return {}
     found = [table for table in library.tables([chunk.id for chunk in chunks]) if 0 < len(table.cells) <= MOST_CELLS]
     return {
         number: [table for table in found if any(touches(chunk, table) for chunk in passage.chunks)]

@@ -19,7 +19,7 @@ from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Sp
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
-from refdesk.ask.claim_cells import Tables, cited_tables
+from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
@@ -235,9 +235,10 @@ async def _attested(
     if len(content := await in_thread(checkable, draft.content)) < len(draft.content):
         draft.notes.append(LEFT_OUT)
     tables: Tables = {}  # in whose cells its numbers are looked for
-    with trace.optional("cells", passages=len(draft.order)) as stage:
-        tables = await in_thread(cited_tables, draft.context, draft.order, library)
-        stage.gave(tables=len({table.id for found in tables.values() for table in found}))
+    if cites_tables(draft.context, draft.order):
+        with trace.optional("cells", passages=len(draft.order)) as stage:
+            tables = await in_thread(cited_tables, draft.context, draft.order, library)
+            stage.gave(tables=len({table.id for found in tables.values() for table in found}))
     attested = await run(trace, "attest", attest, query, content, draft.order, *proofs, tables)
     return with_fragment(attested) if draft.is_cut else attested, tables
 
