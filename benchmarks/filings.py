@@ -21,7 +21,7 @@ from refdesk.answer import EVERYTHING, Context, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget
 from refdesk.ask.retrieve import SentenceReranker, retrieve
-from refdesk.library import match_names
+from refdesk.document_names import match_names
 from refdesk.terms import query_terms
 from refdesk.trace import Trace
 

@@ -10,7 +10,11 @@ import numpy as np
 
 from benchmarks.common import DATA, read_jsonl
 from refdesk import Refdesk
+from refdesk.disk import hash_bytes
+from refdesk.ingest.worker import chunk_limits, prepare
+from refdesk.parsers.build import ParseOptions
 from refdesk.ports import Embedded
+from refdesk.settings import Settings
 from refdesk.store_ports import Ready
 from refdesk.types import Box, Chunk, Document, Page, Prepared, Sentence, Span
 
@@ -67,6 +71,18 @@ class Source:
         document = Document("", name, collection, f"{number:064d}", "ready", title=name, language="en", format="text")
         pages = tuple(Page(page, 0, 0) for page in range(1, (chunks + 1) // 2 + 1))
         return Ready(Prepared(document, "", pages, tuple(pieces)), embedded)
+
+
+def store_file(desk: Refdesk, name: str, data: bytes) -> None:
+    """Read, cut and kept as any file is, but with vectors by chance: to embed 100,000 rows takes ten minutes."""
+    embedder, document = desk.parts.embedder, Document("", name, "default", hash_bytes(data), "ready")
+    prepared = prepare(data, document, ParseOptions(), chunk_limits(Settings(), embedder), embedder.count_tokens)
+    vectors = Source(embedder.dimensions).vectors(len(prepared.chunks))
+    embedded = [
+        Embedded(vector, np.zeros((len(chunk.sentences), embedder.dimensions), np.int8))
+        for vector, chunk in zip(vectors, prepared.chunks, strict=True)
+    ]
+    desk.parts.writer.store([Ready(prepared, embedded)])
 
 
 def build(folder: Path, count: int) -> tuple[Refdesk, Source, float]:

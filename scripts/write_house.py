@@ -22,6 +22,7 @@ HELPERS = {
     "text",
     "terms",
     "tables",
+    "document_names",
     "periods",
     "settings",
     "config",

@@ -18,7 +18,8 @@ from refdesk.ask.assemble import assemble, grow, shortened
 from refdesk.ask.keep import exchanges_kept, gist, remember, summarise
 from refdesk.ask.plan import USUAL, Budget, Prices, fit_to_cost, is_paid, make_request, recent, wished_plan
 from refdesk.ask.strategies import EngineHits, fuse
-from refdesk.library import convex, match_names, reciprocal_rank
+from refdesk.document_names import match_names
+from refdesk.library import convex, reciprocal_rank
 from refdesk.models import Tier, model_info
 from refdesk.settings import Settings
 from refdesk.trace import Trace

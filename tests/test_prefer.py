@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.library import match_names
+from refdesk.document_names import match_names
 from refdesk.terms import Period, period_of
 from refdesk.types import Document
 from timing import cpu

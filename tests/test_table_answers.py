@@ -13,8 +13,8 @@ from http_server import serving
 from pdf_samples import Sheet
 from refdesk import Refdesk
 from refdesk.answer import decode_answer, encode_answer
-from refdesk.ask.plans import AskedWords
-from refdesk.ask.table_answer import shown_value
+from refdesk.ask.table_view import AskedWords
+from refdesk.tables import shown_value
 
 REPORT = """# Income
 

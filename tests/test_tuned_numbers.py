@@ -22,7 +22,7 @@ from refdesk.ask.sentences import question_words, tabulate
 from refdesk.ask.support import SourceSentence, Support, check_figures, judge_claim
 from refdesk.ask.understand import features, meanings
 from refdesk.ask.verify import checkable
-from refdesk.library import match_names
+from refdesk.document_names import match_names
 from refdesk.settings import Settings
 from refdesk.types import Document, Hit
 

@@ -28,8 +28,8 @@ from benchmarks.table_questions import page
 from numpy.typing import NDArray
 
 from refdesk.ask.classify import asks_for_number
-from refdesk.ask.plans import AskedWords
-from refdesk.ask.table_answer import FILE, FoundTable, TablePlan, choice, judge_plans, plans_over, shortlist, vocabulary
+from refdesk.ask.plan_choice import FILE, FoundTable, TablePlan, choice, judge_plans, plans_over, shortlist, vocabulary
+from refdesk.ask.table_view import AskedWords
 from refdesk.cells import StoredCell, StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
@@ -57,6 +57,13 @@ FORMS = (
     "What {row} did {company} report {when}?",
     "{company} {row} {when}",
 )
+CHANGES = (
+    "By how much did {company}'s {row} grow from {first} to {last}?",
+    "How much did the {row} of {company} change between {first} and {last}?",
+    "What was the percentage change in {company}'s {row} from {first} to {last}?",
+    "What was the change in {row} from {first} to {last} for {company}?",
+)
+Made = tuple[str, tuple[str, ...], float | None]  # question, texts that answer it, or the number that does
 SYLLABLES = ("ka", "lo", "mer", "tan", "vi", "sol", "ber", "ni", "dor", "pa", "rell", "us", "gra", "fen", "ost", "il")
 TABLES = 6
 RIDGE = 0.002
@@ -122,29 +129,55 @@ def questions(contexts: list[dict[str, Any]]) -> Iterator[Planned]:
     dice = random.Random(SEED)
     for number, own in tables.items():
         company = "".join(dice.sample(SYLLABLES, 3)).title()
-        for text, cell in made_questions(own, company, dice):
-            asked = Asked("made", text, (), "", None, (cell.text,), None, number % 8 == 6)
+        for text, answers, computed in (*made_questions(own, company, dice), *made_changes(own, company, dice)):
+            asked = Asked("made", text, (), "", None, answers, computed, number % 8 == 6)
             number_chance = asks_for_number(embedder.embed_query(text), embedder)
-            report = Document("", f"{company} {cell.period[-10:-6] or cell.period[:4]} report", "", "", "ready")
+            report = Document("", f"{company} annual report", "", "", "ready")
             candidates = [replace(one, document=report) for one in found(text, own, tables, idf)]
             if plans := plans_over(text, candidates, idf, number_chance):
                 yield Planned(asked, own, plans)
 
 
-def made_questions(table: StoredTable, company: str, dice: random.Random) -> Iterator[tuple[str, StoredCell]]:
+def made_questions(table: StoredTable, company: str, dice: random.Random) -> Iterator[Made]:
     """A few cells by the names of their rows and by their periods as people spell them."""
+    cells = labelled(table)
+    for label, cell in dice.sample(cells, min(MADE, len(cells))):
+        if when := spelled(period_from(cell.period), dice):
+            yield dice.choice(FORMS).format(company=company, row=label, when=when), (cell.text,), None
+
+
+def made_changes(table: StoredTable, company: str, dice: random.Random) -> Iterator[Made]:
+    """The change of a row from one year to another."""
+    rows: dict[int, list[tuple[str, StoredCell]]] = {}
+    for label, cell in labelled(table):
+        if cell.unit != "%" and period_from(cell.period).length == 12:
+            rows.setdefault(cell.row, []).append((label, cell))
+    pairs = [own for own in rows.values() if len(own) > 1 and len({cell.period for _, cell in own}) == len(own)]
+    for own in dice.sample(pairs, min(MADE // 2, len(pairs))):
+        (label, one), (_, other) = sorted(own, key=lambda pair: period_from(pair[1].period).year)[-2:]
+        first, last = period_from(one.period).year, period_from(other.period).year
+        if one.number and other.number and first and last:
+            form = dice.choice(CHANGES)
+            change = other.number - one.number
+            if "percent" in form:
+                change = 100 * change / one.number
+            yield form.format(company=company, row=label, first=first, last=last), (), change
+
+
+def labelled(table: StoredTable) -> list[tuple[str, StoredCell]]:
+    """The numbers with a period, each with the name of its row."""
     grid = grid_of(table)
     labels = dict(zip(grid.places, (path[-1].strip(" :") if path else "" for path in grid.rows), strict=True))
-    cells = [
+    labels = {
+        place: label if label.isupper() else label[0].lower() + label[1:]
+        for place, label in labels.items()
+        if 0 < len(label.split()) <= LONGEST_LABEL and any(map(str.isalpha, label))
+    }
+    return [
         (labels[cell.row], cell)
         for cell in table.cells
-        if cell.number is not None and cell.period and 0 < len(labels.get(cell.row, "").split()) <= LONGEST_LABEL
+        if cell.row in labels and cell.number is not None and cell.period
     ]
-    for label, cell in dice.sample(cells, min(MADE, len(cells))):
-        when = spelled(period_from(cell.period), dice)
-        if when and any(map(str.isalpha, label)):
-            row = label if label.isupper() else label[0].lower() + label[1:]
-            yield dice.choice(FORMS).format(company=company, row=row, when=when), cell
 
 
 def spelled(period: TablePeriod, dice: random.Random) -> str:

@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.ask.plan_rank import FILE, Described, PlanWeights, describe
-from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, TableViews
+from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, CellPlan, TableViews
+from refdesk.ask.table_view import AskedWords
 from refdesk.tables import cell_number, read_grid
 
 ASSETS = Path(__file__).parent.parent / "src" / "refdesk" / "assets"

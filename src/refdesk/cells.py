@@ -5,6 +5,7 @@ A sheet has 100,000 rows, so that cells lie in arrays and become values of their
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Path = tuple[str, ...]
-MOST_CELLS = 5_000  # of a table that is read whole for a question; of a larger one columns are read
+MOST_CELLS = 5_000  # of a small table; a larger one is a sheet, which is looked at by column
+LARGEST = 2_000_000  # cells of the sheets that are read for a question, all together: some 200 MB
 
 
 class Measure(NamedTuple):
@@ -62,10 +64,27 @@ class Column:
 
     def between(self, first_row: int, end: int) -> Column:
         """Those of rows from the first to before the last."""
-        start, stop = np.searchsorted(self.rows, (first_row, end)).tolist()
+        # Of another kind of number, all of the rows would be copied to compare them.
+        start, stop = np.searchsorted(self.rows, np.array((first_row, end), self.rows.dtype)).tolist()
         part = slice(start, stop)
         rows, codes, places = self.rows[part], self.codes[part], self.places[part]
         return Column(rows, self.numbers[part], codes, self.texts, self.measured[part], self.measures, places)
+
+    def of_rows(self, wanted: NDArray[np.int64]) -> Column:
+        """Those of these rows that hold something, in the order of the rows."""
+        at = np.searchsorted(self.rows, wanted.astype(self.rows.dtype))
+        at = at[(at < len(self.rows)) & (self.rows[np.minimum(at, len(self.rows) - 1)] == wanted)] if len(at) else at
+        places = self.places[at] if len(self.places) else self.places
+        return Column(
+            self.rows[at], self.numbers[at], self.codes[at], self.texts, self.measured[at], self.measures, places
+        )
+
+    def counted(self) -> tuple[set[Measure], int]:
+        """What its numbers count, and how many decimals they are written with at most."""
+        is_number = ~np.isnan(self.numbers)
+        texts = (self.texts[code] for code in np.unique(self.codes[is_number]).tolist())
+        decimals = max((len(text.partition(".")[2].rstrip(" %)")) for text in texts), default=0)
+        return {self.measures[one] for one in np.unique(self.measured[is_number]).tolist()}, decimals
 
     def cells(self, column: int) -> list[StoredCell]:
         """As values; `column` is its number in the table."""
@@ -89,7 +108,7 @@ class Column:
 class StoredTable:
     """A table of a document: its place, what is said above it, what its head says, and its cells.
 
-    Of a table of more than `MOST_CELLS` a question is handed the heads and no columns; see `Library.columns`.
+    Of one that is larger than what is read for a question there are the heads and no columns.
     """
 
     number: int  # in the document, from 1
@@ -151,6 +170,28 @@ class StoredTable:
         ]
         return sorted(cells), end if end < self.row_count else None
 
+    def at(self, places: Iterable[tuple[int, int]]) -> list[StoredCell]:
+        """The cells at these rows and columns, as far as one begins there. However large the table is."""
+        found = []
+        for row, column in places:
+            found += self.columns[column].between(row, row + 1).cells(column) if row >= 0 else []
+        return found
+
+    def some_rows(self, wanted: Sequence[int]) -> list[list[str]]:
+        """These of its `rows`. However large the table is."""
+        if self.cell_count <= MOST_CELLS:
+            rows = self.rows()
+            return [rows[row] for row in wanted]
+        found = [[""] * self.column_count for _ in wanted]
+        for number, column in enumerate(self.columns):
+            for at, row in enumerate(wanted):
+                covers = np.flatnonzero((column.rows <= row) & (column.rows + column.places[:, 0] > row))
+                for cell in covers.tolist():
+                    last = number + int(column.places[cell, 1]) if number else 1
+                    text = column.texts[column.codes[cell]]
+                    found[at][number:last] = [text] * (min(last, self.column_count) - number)
+        return found
+
     def rows(self) -> list[list[str]]:
         """The texts as rows of equal length; a merged cell stands in each place that it covers.
 
@@ -163,3 +204,17 @@ class StoredTable:
                 for column in range(cell.column, min(last, self.column_count)):
                     found[row][column] = cell.text
         return found
+
+
+def readable_tables(found: Sequence[StoredTable], most: int | None) -> list[StoredTable]:
+    """Those whose cells are read where `most` are: see `TableStore.with_cells`."""
+    if most is None:
+        return list(found)
+    left, readable = most, []
+    for table in found:
+        if table.cell_count <= min(MOST_CELLS, most):
+            readable.append(table)
+        elif table.cell_count <= left:
+            readable.append(table)
+            left -= table.cell_count
+    return readable

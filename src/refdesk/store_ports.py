@@ -153,7 +153,10 @@ class TableStore(Protocol):
         """Those of which some part lies in one of these ranges of a document's text, in no order."""
 
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
-        """The same tables with their cells, but for those that have more than `most`."""
+        """The same tables with their cells, but for those that have more than `most`.
+
+        Sheets, which have more than `MOST_CELLS`, are read in this order while all of theirs are no more than `most`.
+        """
 
     def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
         """These columns of a table, however large it is; nothing of a table that is gone.

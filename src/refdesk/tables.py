@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.cells import Path, StoredTable
+from refdesk.types import Chunk
 
 Rows = Sequence[Sequence[str]]
 
@@ -128,11 +129,11 @@ class Grid:
 
     caption: str
     columns: tuple[Path, ...]
-    rows: tuple[Path, ...]
-    texts: tuple[tuple[str, ...], ...]
+    rows: Sequence[Path]
+    texts: Sequence[Sequence[str]]
     unit: str = ""
     scale: str = ""  # thousand, million, billion: of all numbers that have no other
-    places: tuple[int, ...] = ()  # the row of the table that each row was read from
+    places: Sequence[int] = ()  # the row of the table that each row was read from
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
@@ -286,3 +287,30 @@ def _in_place(row: Sequence[str], width: int) -> list[str]:
     if width > 2 and cells[0] and all(cells[: last + 1]) and last < width - 1:
         return [""] * (width - 1 - last) + cells[: last + 1]
     return cells
+
+
+def shown_value(text: str, unit: str, scale: str) -> str:
+    """A number as a person would write it.
+
+    >>> shown_value("82,959", "$", "million"), shown_value("$ (1,146)", "$", ""), shown_value("12.5", "%", "")
+    ('$82,959 million', '-$1,146', '12.5%')
+    >>> shown_value("1,146", "dollars", "million")
+    '1,146 million dollars'
+    """
+    is_negative = (cell_number(text) or 0.0) < 0
+    digits = text.strip().strip("()-−–$€£¥ ").removesuffix("%").strip(" )")
+    digits = digits.lstrip("($€£¥ -−–")
+    if unit == "%":
+        shown = f"{digits}%"
+    elif len(unit) == 1:
+        shown = f"{unit}{digits} {scale}"
+    else:
+        shown = f"{digits} {scale} {unit if unit not in digits else ''}"
+    return f"{'-' if is_negative else ''}{' '.join(shown.split())}"
+
+
+def touches(chunk: Chunk, table: StoredTable) -> bool:
+    """Whether the chunk holds some part of the table."""
+    return chunk.document_id == table.document_id and any(
+        span.origin < table.end and span.origin + span.end - span.start > table.start for span in chunk.spans
+    )

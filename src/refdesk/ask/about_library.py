@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.library import GENERIC, match_names
+from refdesk.document_names import GENERIC, match_names
 from refdesk.terms import DATE_PATTERN, QUERY_STOP_WORDS, When, document_period, period_of, read_date, spaced
 from refdesk.text import ASSETS, STOP_WORDS, patterns
 from refdesk.types import Document

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Citation, Claim, Context, Passage, Query, Verdict
 from refdesk.ask.citations import closes_fence, code_ranges, outside_code
+from refdesk.ask.claim_cells import NumberCheck, Tables, check_numbers
 from refdesk.ask.draft import PlacedQuote
 from refdesk.ask.support import Judged, SourceSentence, cosines, is_negated, judge_claim, read_claim, support
 from refdesk.prompts import NOT_IN_DOCUMENTS
@@ -214,10 +215,11 @@ def attest(
     context: Context,
     sentence_vectors: Mapping[int, NDArray[np.int8]],
     embed: Embed,
+    tables: Tables | None = None,
 ) -> Attested:
     """Every claim of the content with its verdict, and the citations of all markers in it; marker i + 1 is order[i]."""
     content = _owned_markers(content, len(order))
-    sheet = Sheet(context, order, sentence_vectors, embed)
+    sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
     claims = []
     for statement in statements(content):
         judged = _judge(statement, sheet)
@@ -279,9 +281,15 @@ class Sheet:
     """The passages of one answer, read as far as its claims ask for, and the citations made of them so far."""
 
     def __init__(
-        self, context: Context, order: Sequence[int], vectors: Mapping[int, NDArray[np.int8]], embed: Embed
+        self,
+        context: Context,
+        order: Sequence[int],
+        vectors: Mapping[int, NDArray[np.int8]],
+        embed: Embed,
+        tables: Tables | None = None,
     ) -> None:
         self.order = tuple(order)
+        self._tables = tables or {}
         self.passages = {passage.number: passage for passage in context.passages}
         self.citations: list[Citation] = []
         self._places: dict[tuple[int, int, int, int], int] = {}
@@ -330,6 +338,14 @@ class Sheet:
             chunk, language = passage.chunks[place], passage.document.language or "en"
             self._stems[key] = [frozenset(terms(chunk.text[one.start : one.end], language)) for one in chunk.sentences]
         return self._stems[key]
+
+    def numbers(self, text: str, passages: Sequence[int]) -> NumberCheck:
+        """What the tables of these passages say of the numbers of a claim."""
+        tables = list(dict.fromkeys(table for number in passages for table in self._tables.get(number, ())))
+        if not tables:
+            return NumberCheck()
+        chunks = (chunk.text for number in passages for chunk in self.passages[number].chunks)
+        return check_numbers(text, tables, "\n".join(chunks))
 
     def surroundings(self, passages: Sequence[int]) -> str:
         """Titles, headings, and the header rows of tables: they say what a sentence is about."""
@@ -404,7 +420,7 @@ def _judge(statement: ClaimText, sheet: Sheet) -> Judged:
     if not own and (found := sheet.literal(statement.text, others)):
         return Judged("supported", 1.0, _elsewhere(sheet, found[0], own), (found,))
     vector = sheet.embed(statement.text)
-    judged = _against(statement.text, own, sheet, vector)
+    judged = _by_cells(statement.text, own, sheet, _against(statement.text, own, sheet, vector))
     if judged.verdict in ("supported", "contradicted") or not others:
         return judged
     beside = _against(statement.text, others, sheet, vector)
@@ -416,11 +432,30 @@ def _judge(statement: ClaimText, sheet: Sheet) -> Judged:
     return replace(beside, note=note)
 
 
-def _against(text: str, passages: Sequence[int], sheet: Sheet, vector: NDArray[np.float32]) -> Judged:
+def _by_cells(text: str, passages: Sequence[int], sheet: Sheet, judged: Judged) -> Judged:
+    """The verdict once the numbers were looked for in the cells: what these give, or give computed, is proved."""
+    found = sheet.numbers(text, passages)
+    if found.wrong:
+        return replace(judged, verdict="contradicted", score=0.2 * judged.score, note="; ".join(found.wrong[:3]))
+    if found.missing:
+        verdict = judged.verdict if judged.verdict == "contradicted" else "unsupported"
+        note = "; ".join(dict.fromkeys((*found.missing, *filter(None, [judged.note]))))
+        return replace(judged, verdict=verdict, score=min(judged.score, 0.49), note=note)
+    note = "; ".join(found.computed)
+    if judged.verdict != "supported" and found.proved:
+        judged = _against(text, passages, sheet, sheet.embed(text), found.proved)
+    return replace(judged, note=note) if judged.verdict == "supported" else judged
+
+
+def _against(
+    text: str, passages: Sequence[int], sheet: Sheet, vector: NDArray[np.float32], proved: Sequence[Range] = ()
+) -> Judged:
+    """`proved`: characters of the figures that need no sentence."""
     if not passages:
         return Judged("unsupported", 0.0, "carries no citation", ())
     language = sheet.passages[passages[0]].document.language or "en"
     claim = read_claim(text, language)
+    claim = replace(claim, figures=tuple(one for one in claim.figures if (one.start, one.end) not in proved))
     found = support(claim, sheet.lines(passages, vector), sheet.surroundings(passages), language)
     return judge_claim(found)
 

@@ -19,9 +19,11 @@ from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Sp
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
+from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.generate import NOTHING, general, unproved, write
+from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
     Relevance,
     begin,
@@ -34,9 +36,11 @@ from refdesk.ask.judge import (
     say,
 )
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
+from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
-from refdesk.ask.table_answer import TablePlan, figure_answer, read_tables
+from refdesk.ask.table_answer import TablesRead, figure_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
@@ -111,8 +115,9 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
-    if found := await _from_tables(query, plan, retrieved, relevance, desk, trace):
-        answer = await in_thread(figure_answer, answer, plan, retrieved, found, library)
+    tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
+    if tables.best and tables.is_sure:
+        answer = await in_thread(figure_answer, answer, plan, retrieved, tables.best, library)
         yield Sources(answer.citations)
         yield Content(answer.content)
         yield Done(await keeper.keep(answer, query))
@@ -147,33 +152,55 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
     yield Thinking("attest", "Checking every sentence")
     proofs = (context, retrieved.sentence_vectors, embed)
-    attested = await _attested(query, draft, proofs, trace)
+    attested, cited_tables = await _attested(query, draft, proofs, library, trace)
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
-        settled = await settle(query, plan, attested, *proofs, models, trace)
+        settled = await settle(query, plan, attested, *proofs, models, trace, cited_tables)
         stage.gave(status=settled.verification.status)
     if settled.attested.content != draft.content:
         yield Replace(settled.attested.content, settled.verification.status)
     yield Verifying(settled.verification.status, settled.verification.notes)
-    answer = conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
+    begun, answer = answer, conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
+    if not plan.use_llm and (likelier := tables.instead_of(answer, query)):
+        answer = await in_thread(figure_answer, begun, plan, retrieved, likelier, library)
+        yield Replace(answer.content, answer.verification.status)
+    elif not plan.use_llm:
+        answer = tables.doubting(answer, query)
     trace.passages = candidates(retrieved, context, answer.citations)
     yield Done(await keeper.keep(answer, query))
 
 
 async def _from_tables(
     query: Query, plan: Plan, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
-) -> TablePlan | None:
-    """The cells that answer, where a table does. None for what is said of another thing than the one that is asked."""
+) -> TablesRead:
+    """The cells that answer, where a table does; not from what is said of another thing than the one that is asked."""
+    found = TablesRead()
     if query.intent == "summary" or relevance.missing_names:
         trace.skip("tables", "a summary" if query.intent == "summary" else "what the question names is not there")
-        return None
-    found = None
+        return found
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
         found = await in_thread(read_tables, query, retrieved, desk.library, reader)
-        stage.gave(chance=round(found.chance, 3) if found else 0.0)
+        stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+    if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
+        return TablesRead(planned, True, found.candidates)
     return found
+
+
+async def _planned(
+    query: Query, plan: Plan, retrieved: Retrieved, found: TablesRead, desk: AskPorts, trace: Trace
+) -> TablePlan | None:
+    """The plan of a model, where the learned one is doubtful and one is named; None: the text is asked."""
+    model = desk.models.role("router") if plan.use_llm else None
+    if model is None or not is_able(model) or found.best is None or found.best.chance < WORTH_ASKING:
+        return None
+    planned = None
+    with trace.optional("plan_model", model=model.name) as stage:
+        ranked = await in_thread(likeliest_tables, query.fullest, found.candidates, retrieved.idf)
+        left = desk.settings.cost_limit_usd - (trace.usage(*BESIDE).cost_usd or 0.0)
+        planned = await model_plan(query.fullest, ranked[:MOST_TABLES], model, left, stage)
+    return planned
 
 
 async def _unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:
@@ -207,15 +234,22 @@ async def _without_search(
     yield Done(await keeper.keep(answer, query))
 
 
-async def _attested(query: Query, draft: Draft, proofs: tuple[Any, ...], trace: Trace) -> Attested:
+async def _attested(
+    query: Query, draft: Draft, proofs: tuple[Any, ...], library: LibraryReader, trace: Trace
+) -> tuple[Attested, Tables]:
     """What is quoted needs no check; of what a model wrote, as much as can be checked in reasonable time."""
     if draft.quotes:
         quoted = (draft.content, draft.quotes, draft.order, *proofs)
-        return await run(trace, "attest", attest_quotes, *quoted, is_quick=True)
+        return await run(trace, "attest", attest_quotes, *quoted, is_quick=True), {}
     if len(content := await in_thread(checkable, draft.content)) < len(draft.content):
         draft.notes.append(LEFT_OUT)
-    attested = await run(trace, "attest", attest, query, content, draft.order, *proofs)
-    return with_fragment(attested) if draft.is_cut else attested
+    tables: Tables = {}  # in whose cells its numbers are looked for
+    if cites_tables(draft.context, draft.order):
+        with trace.optional("cells", passages=len(draft.order)) as stage:
+            tables = await in_thread(cited_tables, draft.context, draft.order, library)
+            stage.gave(tables=len({table.id for found in tables.values() for table in found}))
+    attested = await run(trace, "attest", attest, query, content, draft.order, *proofs, tables)
+    return with_fragment(attested) if draft.is_cut else attested, tables
 
 
 async def _within_cost(

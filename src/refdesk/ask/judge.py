@@ -269,6 +269,8 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
         return Confidence(
             round(score, 3), level(score), "the passage does not hold every name and number of the question"
         )
+    if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
+        score = min(score, HIGH - 0.001)
     return Confidence(round(score, 3), level(score), _standing(found, score))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, TableViews, View
+from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, CellPlan, Selection, TableViews
+from refdesk.ask.table_view import AskedWords, View
 from refdesk.terms import QUERY_STOP_WORDS
 
 FILE = "plans.npz"
@@ -32,6 +33,7 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBER = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
 WIDTH = 30
+MOST_ROWS = 30  # that are told apart by their number: nine in ten sets of rows that it was learned from are smaller
 
 
 class Described(NamedTuple):
@@ -42,7 +44,7 @@ class Described(NamedTuple):
     features: NDArray[np.float32]
 
 
-def word_slots(question: AskedWords, vocabulary: set[str]) -> NDArray[np.int32]:
+def word_slots(question: AskedWords, vocabulary: Container[str]) -> NDArray[np.int32]:
     """One to three words in a row, hashed; words of the table and numbers stand for themselves only as such."""
     said = ["^"]
     for word, stem in zip(question.words, question.stems, strict=True):
@@ -97,7 +99,7 @@ def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan],
     best = np.zeros((1, WIDTH), dtype=np.float32)
     if rows:
         best[0, :5] = features[:, :5].max(axis=0)
-    vocabulary = table.views[0].vocabulary if table.views else set()
+    vocabulary: Container[str] = table.views[0].vocabulary if table.views else ()
     return Described(
         word_slots(question, vocabulary),
         np.array([*ids, (OPERATION["none"], 0, KIND["text"])], dtype=np.int16),
@@ -109,7 +111,7 @@ def _of_rows(view: View, selections: tuple[Selection, ...], words: int) -> list[
     """The features that depend on the chosen rows alone."""
     row, first = [0.0] * WIDTH, selections[0]
     row[3] = sum(selection.quality for selection in selections) / len(selections)
-    row[8] = math.log1p(len(first.rows))
+    row[8] = math.log1p(min(len(first.rows), MOST_ROWS))
     if first.kind in COMPARING:
         row[12], row[13] = first.by_quality, first.by_quality == 0
     row[19] = first.quality >= 1

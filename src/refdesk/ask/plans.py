@@ -8,29 +8,21 @@ it largest" is an extreme over columns. `plan_rank` tells which plan answers. Pu
 from __future__ import annotations
 
 import itertools
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
-from refdesk.tables import Grid, cell_date, cell_number, named_scale
-from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
-from refdesk.text import word_list
+from refdesk.ask.table_view import NUMBER_WORDS, YEAR, AskedWords, Matched, Places, Rows, View
+from refdesk.tables import Grid
+from refdesk.terms import terms
 
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
 MOST_ANY = 12  # rows that a question names one by one
+MOST_CONDITIONS, MOST_COMPARED = 4, 8  # of a sheet that a question names together, and of those with a number
+MOST_BEST = 4  # rows of a column that match best, each looked at for itself
 MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
 MOST_STATED = 160  # letters of a plan in words, and of what it gives: what the reader sees of it
-MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
-NUMBER_WORDS = {
-    word: float(number) for number, word in enumerate(word_list("words", "number words")[:21]) if number > 1
-}
-_YEAR = re.compile(r"(?:19|20)\d\d")
-_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 OPERATIONS = {
     "none": "",
@@ -78,13 +70,14 @@ KINDS = ("number", "date", "text", "computed")  # of what a plan gives
 class Selection(NamedTuple):
     """Rows, and which words of the question chose them."""
 
-    rows: tuple[int, ...]
+    rows: Rows
     kind: str
     mask: int = 0  # a bit for each word of the question
     quality: float = 0.0  # share of the row's own words that the question says
     by: int = -1  # the column that was looked at
     by_quality: float = 0.0
     number: float = 0.0  # that was compared with
+    conditions: tuple[Selection, ...] = ()  # that all of its rows fulfil, where they are several
 
 
 class CellPlan(NamedTuple):
@@ -97,93 +90,21 @@ class CellPlan(NamedTuple):
     mask: int
     column_quality: float
     kind: str
-    cells: tuple[tuple[int, int], ...] = ()  # row, column of the view
+    cells: Places = ()  # row, column of the view
     texts: tuple[str, ...] = ()
     number: float | None = None
     backwards: bool = False  # the second that the question names comes first
 
 
-class AskedWords:
-    """The words of a question that may name something in a table."""
-
-    def __init__(self, text: str, around: frozenset[str] = frozenset()) -> None:
-        """`around`: stems that what stands around the table says; a table need not hold them."""
-        self.text = text
-        self.words = words(text)
-        self.stems = [terms(word)[0] if terms(word) else word for word in self.words]
-        self.bits: dict[str, int] = {}
-        for word, stem in zip(self.words, self.stems, strict=True):
-            if word not in QUERY_STOP_WORDS and stem not in around:
-                self.bits.setdefault(stem, len(self.bits))
-        self.place = {stem: place for place, stem in reversed(list(enumerate(self.stems)))}
-        dates = period_spans(text)  # the day of a date is no number that anything is compared with
-        found = [
-            float(match.group().replace(",", ""))
-            for match in _DIGITS.finditer(text)
-            if _YEAR.fullmatch(match.group()) or not any(start <= match.start() < end for start, end in dates)
-        ]
-        found += [NUMBER_WORDS[word] for word in self.words if word in NUMBER_WORDS]
-        self.numbers = list(dict.fromkeys(found))[:3]
-
-    def match(self, stems: Iterable[str]) -> tuple[int, float]:
-        """(mask of the question's words among these, share of these that the question says)."""
-        mask = hits = total = 0
-        for stem in stems:
-            if stem in QUERY_STOP_WORDS:
-                continue
-            total += 1
-            bit = self.bits.get(stem)
-            if bit is not None:
-                mask |= 1 << bit
-                hits += 1
-        return mask, hits / total if total else 0.0
-
-
-class View:
-    """One way round of a table with the stems of its cells; made once for all questions."""
-
-    def __init__(self, grid: Grid, *, turned: bool) -> None:
-        self.grid, self.turned, self.texts = grid, turned, grid.texts
-        self.count, self.width = len(grid.texts), grid.width
-        # "(dollars in millions, except per share amounts)" above a column says what is counted, not which column it is.
-        self.names = [terms(" ".join(part for part in path if not _is_scale(part))) for path in grid.columns]
-        self.last_names = [terms(path[-1]) if path else [] for path in grid.columns]
-        self.cells = [[terms(text) for text in row] for row in self.texts]
-        self.sections = [terms(path[0]) if len(path) > 1 else [] for path in grid.rows]
-        self.numbers = [[cell_number(text) for text in row] for row in self.texts]
-        days = [[cell_date(text) for text in row] for row in self.texts]
-        keys = [
-            [
-                np.nan if (key := day if day is not None else number) is None else key
-                for day, number in zip(*row, strict=True)
-            ]
-            for row in zip(days, self.numbers, strict=True)
-        ]
-        self.keys = np.array(keys, dtype=float).reshape(self.count, self.width)  # what a column is ordered by
-        few = MOSTLY * self.count
-        self.is_number = [sum(row[c] is not None for row in self.numbers) > few for c in range(self.width)]
-        self.is_date = [sum(row[c] is not None for row in days) > few for c in range(self.width)]
-        self.is_ordered = [bool(np.sum(~np.isnan(self.keys[:, c])) > few) for c in range(self.width)]
-        self.is_year = [
-            sum(_YEAR.fullmatch(row[c].strip()) is not None for row in self.texts) > few for c in range(self.width)
-        ]
-        self.totals = {row for row in range(self.count) if "total" in self.cells[row][0][:2]}
-        self.kinds = [
-            "date" if day else "number" if number else "text"
-            for day, number in zip(self.is_date, self.is_number, strict=True)
-        ]
-        self.vocabulary = {stem for row in self.cells for cell in row for stem in cell}.union(*self.names)
-
-
-def _is_scale(head: str) -> bool:
-    return bool(named_scale(head)) and not any(map(str.isdigit, head))
-
-
 class TableViews:
     """A grid both ways round, ready for questions."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: Grid, views: Sequence[View] = ()) -> None:
+        """`views`: those of a sheet, which has its own."""
         self.grid = grid
+        self.views = list(views)
+        if views:
+            return
         self.views = [View(grid, turned=False)] if grid.texts and grid.width > 1 else []
         if self.views and grid.width <= WIDEST_TURNED and len(grid.texts) <= LONGEST_TURNED:
             filled = [number is not None for row in self.views[0].numbers for number in row[1:]]
@@ -213,80 +134,75 @@ class _Maker:
     @cached_property
     def equal(self) -> list[Selection]:
         """Rows whose cells hold words of the question: by column, the best ones, and those of every word."""
-        found: dict[tuple[int, ...], Selection] = {}
+        found: dict[Rows, Selection] = {}
 
-        def keep(rows: Iterable[int], mask: int, quality: float, by: int, kind: str = "equal") -> None:
-            key = tuple(rows)
-            known = found.get(key)
-            if key and (known is None or (mask.bit_count(), quality) > (known.mask.bit_count(), known.quality)):
-                found[key] = Selection(key, kind, mask, quality, by, self.qualities[by])
+        def keep(rows: Rows, mask: int, quality: float, by: int, kind: str = "equal") -> None:
+            known = found.get(rows)
+            if len(rows) and (known is None or (mask.bit_count(), quality) > (known.mask.bit_count(), known.quality)):
+                found[rows] = Selection(rows, kind, mask, quality, by, self.qualities[by])
 
-        for column in range(self.view.width):
-            matched = self._matched(column)
+        view = self.view
+        for column in range(view.width):
+            matched = view.matched(self.question, column)
             if not matched:
                 continue
-            order = sorted(matched, key=lambda row: (-matched[row][0].bit_count(), -matched[row][1]))
-            best = matched[order[0]]
-            alike = [
-                row
-                for row in matched
-                if (matched[row][0].bit_count(), matched[row][1]) == (best[0].bit_count(), best[1])
-            ]
-            keep(alike, best[0], best[1], column)
-            for row in order[:4]:
-                keep((row,), *matched[row], column)
-            full = [row for row, (_, quality) in matched.items() if quality >= 1]
-            by_mask: dict[int, list[int]] = {}
-            for row in full:
-                by_mask.setdefault(matched[row][0], []).append(row)
-            for mask, rows in itertools.islice(by_mask.items(), 6):
+            ranked = self._ranked(matched)
+            first = ranked[0]
+            alike = [rows for key, rows in matched.items() if _fit(key) == _fit(first[1:])]
+            keep(view.merged(alike), *first[1:], column)
+            if view.is_sheet:
+                held = {key: rows for key, rows in matched.items() if not first[1] & ~key[0]}
+                keep(view.merged(held.values()), first[1], _mean(held), column)  # texts that say more hold them too
+                for named in _named_together(matched):  # "in 2018 and 2019", "March and April 2024"
+                    keep(view.merged(named.values()), _union(mask for mask, _ in named), _mean(named), column, "any")
+            for row, mask, quality in ranked:
+                # Of many rows that match alike, no one is the one that is meant.
+                if sum(len(rows) for key, rows in matched.items() if _fit(key) == _fit((mask, quality))) <= MOST_ANY:
+                    keep((row,), mask, quality, column)
+            full = {mask: rows for (mask, quality), rows in matched.items() if quality >= 1}
+            for mask, rows in itertools.islice(sorted(full.items(), key=lambda one: one[1][0]), 6):
                 keep(rows, mask, 1.0, column)
-            if 1 < len(full) <= MOST_ANY:
-                keep(full, _union(matched[row][0] for row in full), 1.0, column, "any")
+            if 1 < sum(map(len, full.values())) <= MOST_ANY:
+                keep(view.merged(full.values()), _union(full), 1.0, column, "any")
             for rows in (self._one_each(matched), self._years_between(column)):
                 if 1 < len(rows) <= MOST_ANY:
-                    own = [matched.get(row, (0, 0.0)) for row in rows]
+                    own = [
+                        next((key for key, all_rows in matched.items() if row in all_rows), (0, 0.0)) for row in rows
+                    ]
                     quality = sum(quality for _, quality in own) / len(own)
                     keep(rows, _union(mask for mask, _ in own), quality, column, "any")
-            for bit in set(_bits(_union(mask for mask, _ in matched.values()))):
-                rows = [row for row, (mask, _) in matched.items() if mask >> bit & 1]
-                if len(rows) < self.view.count:
-                    keep(rows, 1 << bit, sum(matched[row][1] for row in rows) / len(rows), column)
+            for bit in set(_bits(_union(mask for mask, _ in matched))):
+                held = {key: rows for key, rows in matched.items() if key[0] >> bit & 1}
+                if sum(map(len, held.values())) < view.count:
+                    keep(view.merged(held.values()), 1 << bit, _mean(held), column)
         chosen = sorted(found.values(), key=lambda one: (-one.mask.bit_count(), -one.quality, len(one.rows)))
         return chosen[:MOST_SELECTIONS]
 
-    def _one_each(self, matched: dict[int, tuple[int, float]]) -> list[int]:
+    def _ranked(self, matched: Matched) -> list[tuple[int, int, float]]:
+        """The rows that match best, each with its words and its share of them."""
+        rows = [(row, *key) for key, rows in matched.items() for row in rows[:MOST_BEST]]
+        return sorted(rows, key=lambda one: (*_fit(one[1:]), one[0]))[:MOST_BEST]
+
+    def _one_each(self, matched: Matched) -> Rows:
         """The best row for every word that tells rows apart, in the order of the question: "in 2018 and 2019"."""
         common = ~0
-        for mask, _ in matched.values():
+        for mask, _ in matched:
             common &= mask
         found: dict[int, None] = {}
-        telling = _union(mask for mask, _ in matched.values()) & ~common
+        telling = _union(mask for mask, _ in matched) & ~common
         for bit in self.question.bits.values():
             if telling >> bit & 1:
-                rows = [row for row, (mask, _) in matched.items() if mask >> bit & 1]
-                best = max(matched[row][0].bit_count() for row in rows)
-                found.update(dict.fromkeys(row for row in rows if matched[row][0].bit_count() == best))
-        return list(found)
+                best = max(mask.bit_count() for mask, _ in matched if mask >> bit & 1)
+                own = [rows for (mask, _), rows in matched.items() if mask >> bit & 1 and mask.bit_count() == best]
+                if sum(map(len, own)) > MOST_ANY:
+                    return ()
+                found.update(dict.fromkeys(self.view.merged(own)))
+        return tuple(found)
 
-    def _years_between(self, column: int) -> list[int]:
+    def _years_between(self, column: int) -> Rows:
         """ "from 2015 to 2019": the rows of these years and of those between them."""
         years = sorted(number for number in self.question.numbers if 1900 <= number < 2100)
-        if column or len(years) != 2:
-            return []
-        named = {row: _YEAR.findall(self.view.texts[row][0]) for row in range(self.view.count)}
-        return [row for row, own in named.items() if len(own) == 1 and years[0] <= int(own[0]) <= years[1]]
-
-    def _matched(self, column: int) -> dict[int, tuple[int, float]]:
-        """The rows whose cell in this column holds a word of the question."""
-        found = {}
-        for row in range(self.view.count):
-            mask, quality = self.question.match(self.view.cells[row][column])
-            if mask:
-                if column == 0 and self.view.sections[row]:
-                    mask |= self.question.match(self.view.sections[row])[0]
-                found[row] = (mask, quality)
-        return found
+        return self.view.years_between(*years) if not column and len(years) == 2 else ()
 
     @cached_property
     def compared(self) -> list[Selection]:
@@ -296,10 +212,10 @@ class _Maker:
             is_year = 1900 <= number < 2100
             if self.view.is_date[column] or is_year != self.view.is_year[column]:
                 continue
-            keys, mask = self.view.keys[:, column], self.masks[column] | self._number_mask(number)
+            keys, mask = self.view.compared_by(column), self.masks[column] | self._number_mask(number)
             kinds = {"more": keys > number, "least": keys >= number, "less": keys < number, "most": keys <= number}
             for kind, chosen in kinds.items():
-                rows = tuple(row for row in np.flatnonzero(chosen).tolist() if row not in self.view.totals)
+                rows = self.view.where(chosen)
                 if 0 < len(rows) < self.view.count:
                     found.append(Selection(rows, kind, mask, 1.0, column, self.qualities[column], number))
         found.sort(key=lambda one: -one.by_quality)
@@ -314,16 +230,54 @@ class _Maker:
     @cached_property
     def sets(self) -> list[Selection]:
         """Sets of rows: all, those equal or compared, and those of two conditions together."""
-        rows = tuple(row for row in range(self.view.count) if row not in self.view.totals)
-        found = [Selection(rows, "all", 0, 0.5), *self.equal, *self.compared]
+        found = [Selection(self.view.rows, "all", 0, 0.5), *self.equal, *self.compared]
+        if self.view.is_sheet:
+            every, *conditions = found
+            # Who names a region and a year asks for the rows of both, not for all of the region.
+            conditions += self._together()
+            masks = {one.mask for one in conditions}
+            fullest = [
+                one for one in conditions if not any(one.mask & ~mask == 0 != mask & ~one.mask for mask in masks)
+            ]
+            return [every, *fullest][:MOST_SETS]
         for first, second in itertools.combinations(self.equal[:8] + self.compared[:6], 2):
             if first.by == second.by:
                 continue
-            rows = tuple(sorted({*first.rows} & {*second.rows}))
-            if rows and len(rows) < min(len(first.rows), len(second.rows)):
+            rows = self.view.common(first.rows, second.rows)
+            if 0 < len(rows) < min(len(first.rows), len(second.rows)):
                 quality = min(first.quality, second.quality)
                 found.append(Selection(rows, "both", first.mask | second.mask, quality, first.by, first.by_quality))
         return found[:MOST_SETS]
+
+    def _together(self) -> list[Selection]:
+        """Rows of a sheet that fulfil every condition of the question: a row is a record, with a column for each.
+
+        In small tables words of one name stand in several columns, and what was learned there of `both` is to beware.
+        """
+        best: dict[int, Selection] = {}  # by column
+        for chosen in self.equal:
+            best.setdefault(chosen.by, chosen)
+        single = list(best.values())[:MOST_CONDITIONS]
+        made: list[Selection | None] = []
+        for count in range(MOST_CONDITIONS, 0, -1):
+            for equal in itertools.combinations(single, count):
+                said = _union(one.mask for one in equal)
+                # What is compared with is a number of its own, and not that of "product 17".
+                compared = [one for one in self.compared[:MOST_COMPARED] if self._number_mask(one.number) & ~said]
+                made += [self._joined(conditions) for conditions in (equal, *((one, *equal) for one in compared))]
+        return [one for one in made if one is not None][: MOST_SETS // 2]
+
+    def _joined(self, conditions: Sequence[Selection]) -> Selection | None:
+        """None where one says nothing new, where it is one alone, or no row is left."""
+        rows, mask = conditions[0].rows, conditions[0].mask
+        for one in conditions[1:]:
+            if not one.mask & ~mask or one.by == conditions[0].by:
+                return None
+            rows, mask = self.view.common(rows, one.rows), mask | one.mask
+        first, quality = conditions[0], sum(one.quality for one in conditions) / len(conditions)
+        if not len(rows) or len(conditions) < 2:
+            return None
+        return Selection(rows, first.kind, mask, quality, first.by, first.by_quality, first.number, tuple(conditions))
 
     @cached_property
     def picked(self) -> list[Selection]:
@@ -332,18 +286,13 @@ class _Maker:
         for chosen in self.sets:
             if len(chosen.rows) < 2 or len(found) > MOST_PICKED:
                 continue
-            _, _, mask, quality, by, by_quality, number = chosen
+            _, _, mask, quality, by, by_quality, number, _ = chosen
             found.append(Selection(chosen.rows[:1], "first", mask, quality, by, by_quality, number))
             found.append(Selection(chosen.rows[-1:], "last", mask, quality, by, by_quality, number))
             for column in self.ordered:
-                keys = self.view.keys[list(chosen.rows), column]
-                if column == by or np.isnan(keys).all():
-                    continue
-                for kind, extreme in (("max", np.nanmax(keys)), ("min", np.nanmin(keys))):
-                    rows = tuple(row for row, key in zip(chosen.rows, keys, strict=True) if key == extreme)
-                    if len(rows) <= 3:
-                        both = mask | self.masks[column]
-                        found.append(Selection(rows, kind, both, quality, column, self.qualities[column]))
+                for kind, rows in self.view.extremes(chosen.rows, column) if column != by else ():
+                    both = mask | self.masks[column]
+                    found.append(Selection(rows, kind, both, quality, column, self.qualities[column]))
         for anchor in self.equal:
             if len(anchor.rows) == 1:
                 found.extend(self._beside(anchor))
@@ -357,7 +306,7 @@ class _Maker:
         for column in range(self.view.width):
             own = self.view.texts[row][column]
             if column != anchor.by and own and self.masks[column]:
-                same = tuple(r for r in range(self.view.count) if r != row and self.view.texts[r][column] == own)
+                same = self.view.same(row, column)
                 if 0 < len(same) <= MOST_LISTED:
                     mask = anchor.mask | self.masks[column]
                     yield Selection(same, "same", mask, anchor.quality, column, self.qualities[column])
@@ -377,16 +326,14 @@ class _Maker:
         chosen: Selection,
         column: int,
         kind: str,
-        cells: Sequence[tuple[int, int]] = (),
+        cells: Places = (),
         texts: tuple[str, ...] = (),
         number: float | None = None,
     ) -> CellPlan:
         mask, quality = (
             (chosen.mask | self.masks[column], self.qualities[column]) if column >= 0 else (chosen.mask, 0.0)
         )
-        return CellPlan(
-            self.view.turned, operation, (chosen,), column, mask, quality, kind, tuple(cells), texts, number
-        )
+        return CellPlan(self.view.turned, operation, (chosen,), column, mask, quality, kind, cells, texts, number)
 
     def _readings(self) -> Iterator[CellPlan]:
         """Cells as they stand."""
@@ -397,22 +344,26 @@ class _Maker:
             if len(chosen.rows) > MOST_LISTED:
                 continue
             if turned:
-                years = tuple(dict.fromkeys(_YEAR.findall(" ".join(texts[row][0] for row in chosen.rows))))
+                years = tuple(dict.fromkeys(YEAR.findall(" ".join(texts[row][0] for row in chosen.rows))))
                 if years:
-                    yield self._plan("year", chosen, 0, "date", [(row, 0) for row in chosen.rows], years)
+                    yield self._plan("year", chosen, 0, "date", tuple((row, 0) for row in chosen.rows), years)
             only_label = chosen.kind == "all" or (turned and chosen.kind in ("max", "min"))
             for column in (0,) if only_label else self.columns:
                 if column == 0 == chosen.by and chosen.kind == "equal":
                     continue  # the question says it
-                cells = [(row, column) for row in chosen.rows if texts[row][column]]
+                cells = tuple((row, column) for row in chosen.rows if texts[row][column])
                 shown = tuple(texts[row][column] for row, _ in cells)
-                if shown:
+                if shown and not (self.view.is_sheet and self._says(shown)):
                     shown = shown if turned else tuple(dict.fromkeys(shown))
                     yield self._plan("value", chosen, column, self.view.kinds[column], cells, shown)
 
+    def _says(self, shown: Sequence[str]) -> bool:
+        """The question says all of it: "West" is no answer to what is the highest amount in the West."""
+        return all(self.question.match(terms(text))[1] >= 1 for text in shown)
+
     def _aggregates(self) -> Iterator[CellPlan]:
         """Over all rows of a set."""
-        texts = self.view.texts
+        view = self.view
         for chosen in self.sets:
             yield self._plan("count", chosen, -1, "computed", number=float(len(chosen.rows)))
             if len(chosen.rows) < 2:
@@ -421,35 +372,33 @@ class _Maker:
                 if column == chosen.by and chosen.kind == "equal":
                     continue
                 if chosen.kind in ("all", "equal") and self.masks[column]:
-                    distinct = {texts[row][column] for row in chosen.rows} - {""}
-                    if len(distinct) < len(chosen.rows):
-                        yield self._plan("distinct", chosen, column, "computed", number=float(len(distinct)))
-                if not self.view.is_number[column] or not (self.masks[column] or self.view.width <= 6):
+                    distinct = view.distinct(chosen.rows, column)
+                    if distinct < len(chosen.rows):
+                        yield self._plan("distinct", chosen, column, "computed", number=float(distinct))
+                if not view.is_number[column] or not (self.masks[column] or view.width <= 6):
                     continue
-                cells = [(row, column) for row in chosen.rows if self.view.numbers[row][column] is not None]
-                numbers = [self.view.numbers[row][column] or 0.0 for row, _ in cells]
-                if len(numbers) < 2:
+                if (added := view.added(chosen.rows, column)) is None:
                     continue
-                total, top, bottom = sum(numbers), max(numbers), min(numbers)
+                cells, total, (top, highest), (bottom, lowest) = added
                 yield self._plan("sum", chosen, column, "computed", cells, number=total)
-                yield self._plan("average", chosen, column, "computed", cells, number=total / len(numbers))
+                yield self._plan("average", chosen, column, "computed", cells, number=total / len(cells))
                 yield self._plan("range", chosen, column, "computed", cells, number=top - bottom)
-                for name, extreme in (("largest", top), ("smallest", bottom)):
-                    at = cells[numbers.index(extreme)]
-                    yield self._plan(name, chosen, column, "number", [at], (texts[at[0]][column],), extreme)
+                for name, row, extreme in (("largest", highest, top), ("smallest", lowest, bottom)):
+                    text = view.texts[row][column]
+                    yield self._plan(name, chosen, column, "number", ((row, column),), (text,), extreme)
 
     def _pairs(self) -> Iterator[CellPlan]:
         """Two rows beside one another."""
         single = sorted((one for one in self.equal if len(one.rows) == 1), key=self._mentioned)[:MOST_SINGLE]
         single += [one for one in self.picked if one.kind in ("first", "last") and not one.mask][:2]
-        numbers, texts = self.view.numbers, self.view.texts
+        number_of, texts = self.view.number, self.view.texts
         for first, second in itertools.combinations(single, 2):
             (a,), (b,) = first.rows, second.rows
             if a == b:
                 continue
             mask = first.mask | second.mask
             for column in self.columns:
-                x, y = numbers[a][column], numbers[b][column]
+                x, y = number_of(a, column), number_of(b, column)
                 if x is None or y is None or not self.view.is_number[column]:
                     continue
                 made: list[tuple[str, float, bool]] = [("sum2", x + y, False), ("average2", (x + y) / 2, False)]
@@ -491,17 +440,33 @@ class _Maker:
         )
 
     def _frequencies(self) -> Iterator[CellPlan]:
-        texts = self.view.texts
         for chosen in self.sets[:10]:
             if len(chosen.rows) < 3:
                 continue
             for column in self.columns:
-                counts = Counter(texts[row][column] for row in chosen.rows if texts[row][column]).most_common()
-                for name, ranked in (("commonest", counts), ("rarest", counts[::-1])):
-                    if len(ranked) > 1 and ranked[0][1] != ranked[1][1]:
-                        shown = ranked[0][0]
-                        cells = [(row, column) for row in chosen.rows if texts[row][column] == shown]
-                        yield self._plan(name, chosen, column, self.view.kinds[column], cells, (shown,))
+                for name, shown, cells in self.view.frequent(chosen.rows, column):
+                    yield self._plan(name, chosen, column, self.view.kinds[column], cells, (shown,))
+
+
+def _fit(key: tuple[int, float]) -> tuple[int, float]:
+    """Less is better: more words of the question, and a larger share of the cell's."""
+    return -key[0].bit_count(), -key[1]
+
+
+def _named_together(matched: Matched) -> Iterator[Matched]:
+    """Texts of one column that the question names one beside the other: those that match best, and whole ones."""
+    best = min(map(_fit, matched))
+    full = {key: rows for key, rows in matched.items() if key[1] >= 1}
+    whole = {key: full[key] for key in full if not any(key[0] & ~mask == 0 != mask & ~key[0] for mask, _ in full)}
+    for found in ({key: rows for key, rows in matched.items() if _fit(key) == best}, whole):
+        if len(found) > 1:
+            yield found
+
+
+def _mean(matched: Matched) -> float:
+    """The share of a cell's words that the question says, over all of these rows."""
+    count = sum(map(len, matched.values()))
+    return sum(quality * len(rows) for (_, quality), rows in matched.items()) / count
 
 
 def _union(masks: Iterable[int]) -> int:
@@ -518,11 +483,15 @@ def _bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def described(plan: CellPlan, table: TableViews, question: AskedWords) -> str:
-    """The plan as a phrase that a person would say, without what it gives."""
+def described(plan: CellPlan, table: TableViews, question: AskedWords, *, for_people: bool = False) -> str:
+    """The plan as a phrase that a person would say, without what it gives.
+
+    What it was learned to be judged by says words as stems, and those of the column twice; people are spared that.
+    """
     view = table.views[plan.turned].grid
     names = [" ".join(path) for path in view.columns]
-    rows = [_chosen(selection, view, names, question) for selection in plan.selections]
+    is_sheet = table.views[plan.turned].is_sheet
+    rows = [_chosen(selection, view, names, question, is_sheet, for_people) for selection in plan.selections]
     first, second = (rows[::-1] if plan.backwards else rows) if len(rows) == 2 else (rows[0], "")
     field = (names[plan.column] if plan.column >= 0 else "") or "name"
     return OPERATIONS[plan.operation].format(field=field, rows=" and ".join(rows), first=first, second=second)
@@ -537,17 +506,37 @@ def stated(plan: CellPlan, table: TableViews, question: AskedWords) -> str:
     return ": ".join(" ".join(part.split())[:MOST_STATED] for part in (described(plan, table, question), given))
 
 
-def _chosen(selection: Selection, grid: Grid, names: Sequence[str], question: AskedWords) -> str:
+def _chosen(
+    selection: Selection,
+    grid: Grid,
+    names: Sequence[str],
+    question: AskedWords,
+    is_sheet: bool,
+    for_people: bool,
+) -> str:
+    if selection.conditions:
+        return ", ".join(_chosen(one, grid, names, question, is_sheet, for_people) for one in selection.conditions)
+
     def cell(row: int) -> str:
         path = grid.rows[row]
         return " ".join(path) if selection.by <= 0 and len(path) > 1 else grid.texts[row][max(selection.by, 0)]
 
     beside = {"next": -1, "previous": 1}.get(selection.kind, 0)
     matched = [stem for stem, bit in question.bits.items() if selection.mask >> bit & 1]
+    said = dict(zip(question.stems, question.words, strict=True))
+    cells = list(dict.fromkeys(cell(row) for row in selection.rows[:4]))
+    if for_people:
+        own = terms(names[selection.by]) if selection.by >= 0 else []
+        of = [said[stem] for stem in matched if stem not in own]
+    else:
+        of = matched
+    if is_sheet and matched and (len(cells) > 1 or selection.kind == "any"):
+        # The days of a year, of which it may hold all: "2023", as the question says it.
+        cells = [" ".join(said[stem] for stem in matched)]
     return SELECTIONS[selection.kind].format(
-        cells=", ".join(dict.fromkeys(cell(row) for row in selection.rows[:4])),
+        cells=", ".join(cells),
         by=names[selection.by] if selection.by >= 0 else "",
         number=f"{selection.number:g}",
-        of=f" of {' '.join(matched)}" if matched else "",
+        of=f" of {' '.join(of)}" if of else "",
         anchor=cell(selection.rows[0] + beside),
     )

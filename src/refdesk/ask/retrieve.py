@@ -20,7 +20,8 @@ from refdesk.ask.citations import stands_alone
 from refdesk.ask.reading import ordered, read_hits
 from refdesk.ask.sentences import COSINE, COVERAGE, NUMBER, Evidence, idf, label_match, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, EngineHits, SearchPorts, fuse
-from refdesk.library import LibraryReader, convex, match_names, reciprocal_rank
+from refdesk.document_names import match_names
+from refdesk.library import LibraryReader, convex, reciprocal_rank
 from refdesk.ports import Embedder, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms

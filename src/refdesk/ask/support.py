@@ -127,6 +127,12 @@ def opposites(claim: Sequence[str], source: Sequence[str]) -> list[tuple[str, st
     return found
 
 
+def direction(text: str) -> str:
+    """ "rise", "fall", or nothing where the text speaks of no change, or of both."""
+    found = {_OPPOSED[word][1] for word in words(text) if _OPPOSED.get(word, ("", ""))[0] == "change"}
+    return found.pop() if len(found) == 1 else ""
+
+
 def _about(all_words: Sequence[str], place: int) -> frozenset[str]:
     near = [*all_words[max(0, place - NEAR) : place], *all_words[place + 1 : place + 1 + NEAR]]
     return frozenset(word[:6] for word in near if word[0].isalnum() and word not in STOP_WORDS)

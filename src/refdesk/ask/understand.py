@@ -13,16 +13,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Query, Question, Turn, Usage
+from refdesk.answer import Query, Question, Turn
 from refdesk.ask.classify import (
     HINTS,
     INTENTS,
@@ -35,9 +33,9 @@ from refdesk.ask.classify import (
     kind,
 )
 from refdesk.ask.followup import Rewrite, stand_alone
+from refdesk.ask.json_reply import is_able, json_reply
 from refdesk.library import LibraryReader
-from refdesk.models import model_info
-from refdesk.ports import LLM, Embedder, Request
+from refdesk.ports import LLM, Embedder
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
@@ -62,7 +60,7 @@ async def understand(
 ) -> Query:
     """The query that is searched for; only embedding may fail, every other step is skipped when it does."""
     text = " ".join(question.text.split())
-    model = router if router is not None and _is_able(router) else None
+    model = router if router is not None and is_able(router) else None
     correction = await _spelled(text, question, library, settings, trace)
     nearness = DocumentNearness(library, embedder, question.scope, settings)
     rewrite = await _alone(correction.text, question, turns, nearness, model, settings, trace)
@@ -201,7 +199,7 @@ async def _written_alone(text: str, turns: Sequence[Turn], model: LLM, ruled: Re
     """The model's rewrite, or that of the rules when the model's is nonsense."""
     said = "\n".join(f"{turn.role}: {turn.content[:TURN_CHARACTERS]}" for turn in turns[-6:])
     asked = STAND_ALONE.format(conversation=said, question=text)
-    found = await _asked(model, STAND_ALONE_SYSTEM, asked, STAND_ALONE_SCHEMA, REWRITE_TOKENS, stage)
+    found = await json_reply(model, STAND_ALONE_SYSTEM, asked, STAND_ALONE_SCHEMA, REWRITE_TOKENS, stage)
     written = " ".join(str(found.get("question", "")).split())
     if not is_sound(text, written):
         stage.gave(fell_back="the model's question was empty, too long or another one")
@@ -253,7 +251,7 @@ def unknown_words(text: str, library: LibraryReader) -> int:
 
 async def _settled(text: str, model: LLM, reading: Classification, stage: Stage) -> Classification:
     """The reading with what the model says of route and intent, where that makes sense."""
-    found = await _asked(model, CLASSIFY_SYSTEM, text, CLASSIFY_SCHEMA, CLASSIFY_TOKENS, stage)
+    found = await json_reply(model, CLASSIFY_SYSTEM, text, CLASSIFY_SCHEMA, CLASSIFY_TOKENS, stage)
     route = next((one for one in ROUTES if one == found.get("route")), None)
     intent = next((one for one in INTENTS if one == found.get("intent")), None)
     if route is None or intent is None:
@@ -261,37 +259,6 @@ async def _settled(text: str, model: LLM, reading: Classification, stage: Stage)
         return reading
     stage.gave(route=route, intent=intent)
     return replace(reading, route=route, intent=intent, hints=HINTS[intent], why="model", sure=True)  # type: ignore[arg-type]
-
-
-# the model
-
-
-def _is_able(model: LLM) -> bool:
-    """Whether it rewrites better than the rules: from 9B on (seed 001 step 8)."""
-    return model_info(model.name).tier not in ("tiny", "small")
-
-
-async def _asked(
-    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage
-) -> Mapping[str, Any]:
-    """The JSON that a model answers; empty when it is none."""
-    request = Request(system, (Turn("user", text),), max_tokens=most, schema=schema, role="router")
-    pieces: list[str] = []
-    usage = Usage()
-    async with aclosing(model.stream(request)) as stream:  # type: ignore[type-var]  # every adapter's is a generator
-        async for piece in stream:
-            if piece.restarted:
-                pieces.clear()
-            pieces.append(piece.text)
-            usage += piece.usage or Usage()
-    stage.usage = usage
-    stage.gave(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
-    said = "".join(pieces)
-    try:
-        found = json.loads(said[said.find("{") : said.rfind("}") + 1])
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 # --- which words of a question are misspelled, and what was meant? Word by word; a word that is known is right ------

@@ -18,6 +18,7 @@ from refdesk.answer import Claim, Context, Plan, Query, Usage, Verdict, Verifica
 from refdesk.answer import Turn as Message
 from refdesk.ask.attest import CONTRADICTED, MARKER, REFUTED, Attested, attest, remove_unsupported, statements
 from refdesk.ask.citations import render
+from refdesk.ask.claim_cells import Tables
 from refdesk.ask.draft import drafted
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.support import kept_verdicts, stricter
@@ -159,6 +160,7 @@ async def settle(
     embed: Callable[[str], Any],
     models: Models,
     trace: Trace,
+    tables: Tables | None = None,
 ) -> Settled:
     """What stands after the checks of the plan; a check that fails is written down and changes nothing."""
     if not plan.verify:
@@ -183,10 +185,10 @@ async def settle(
             spent += cost
             text = written if written.strip() else text
             stage.gave(characters=len(text))
-    again = await _read_again(text, query, context, vectors, embed)
+    again = await _read_again(text, query, context, vectors, embed, tables)
     if any(claim.verdict in CONTRADICTED for claim in again.claims):  # a reconciler may be wrong too
         text = numbered_by_passage(remove_unsupported(again.content, again.claims, CONTRADICTED), again.order)
-        again = await _read_again(text, query, context, vectors, embed)
+        again = await _read_again(text, query, context, vectors, embed, tables)
     if review is not None:
         again = replace(again, claims=kept_verdicts(again.claims, attested.claims))
     status = verification.status if verification.status == "failed" else "reconciled"
@@ -194,10 +196,15 @@ async def settle(
 
 
 async def _read_again(
-    text: str, query: Query, context: Context, vectors: Mapping[int, Any], embed: Callable[[str], Any]
+    text: str,
+    query: Query,
+    context: Context,
+    vectors: Mapping[int, Any],
+    embed: Callable[[str], Any],
+    tables: Tables | None,
 ) -> Attested:
     draft = drafted(text, context)
-    return await in_thread(attest, query, draft.content, draft.order, context, vectors, embed)
+    return await in_thread(attest, query, draft.content, draft.order, context, vectors, embed, tables)
 
 
 def _together(reviewed: Verification, claims: Sequence[Claim]) -> Verification:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.cells import MOST_CELLS, Column, StoredTable
+from refdesk.cells import MOST_CELLS, Column, StoredTable, readable_tables
 from refdesk.errors import NotFound, UsageError
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, LibraryState, Move, PageText, lies_within
@@ -250,12 +250,9 @@ class MemoryTables:
         ]
 
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
-        return [
-            replace(table, columns=tuple(self.columns(table.id, range(table.column_count)).values()))
-            if most is None or table.cell_count <= most
-            else table
-            for table in found
-        ]
+        readable = {table.id for table in readable_tables(found, most)}
+        kept = {one.id: one for row in self._documents.rows.values() for one in row.tables if one.id in readable}
+        return [kept.get(table.id, table) for table in found]
 
     def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
         tables = (table for row in self._documents.rows.values() for table in row.tables if table.id == table_id)

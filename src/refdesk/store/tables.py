@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
@@ -13,7 +14,7 @@ import orjson
 from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, insert, select
 
-from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
+from refdesk.cells import LARGEST, MOST_CELLS, Column, ColumnHead, Measure, StoredTable, readable_tables
 from refdesk.store.database import SqlStatement
 from refdesk.store.documents import SqlDocuments, room
 from refdesk.store.schema import cells, documents, tables
@@ -60,6 +61,8 @@ class SqlTables:
     def __init__(self, documents: SqlDocuments) -> None:
         self._documents = documents
         self._loaded: dict[int, StoredTable] = {}  # with their cells, by id
+        self._sheets: dict[int, StoredTable] = {}  # the same of large ones, the one read last at the end
+        self._reading_sheets = threading.Lock()
 
     def of_document(self, document_id: str) -> list[StoredTable]:
         found = map(_table, self._documents.quick(_OF_DOCUMENT, (document_id,)))
@@ -79,7 +82,10 @@ class SqlTables:
         if sum(table.cell_count for table in self._loaded.values()) > REMEMBERED:
             self._loaded = {}
         known = self._loaded
-        wanted = [table for table in found if most is None or table.cell_count <= most]
+        wanted = readable_tables(found, most)
+        if most is not None and (large := [table for table in wanted if table.cell_count > MOST_CELLS]):
+            sheets = self._with_sheets(large)
+            return [sheets.get(table.id, table) for table in self.with_cells(found)]
         missing = {table.id: table for table in wanted if table.id not in known}
         columns: dict[int, dict[int, Column]] = {table_id: {} for table_id in missing}
         for table_id, number, *packed in self._documents.quick_in(_CELLS, missing):
@@ -90,6 +96,18 @@ class SqlTables:
         }
         known.update((one.id, one) for one in loaded.values() if one.cell_count <= MOST_CELLS)
         return [loaded.get(table.id) or (known.get(table.id, table) if table in wanted else table) for table in found]
+
+    def _with_sheets(self, wanted: Sequence[StoredTable]) -> dict[int, StoredTable]:
+        """Read by one thread at a time: twice the same sheet would be twice the memory."""
+        with self._reading_sheets:
+            for table in wanted:
+                sheet = self._sheets.pop(table.id, None) or self.with_cells([table], None)[0]
+                if sheet.is_loaded:  # else it is gone
+                    self._sheets[table.id] = sheet
+            found = {table.id: self._sheets[table.id] for table in wanted if table.id in self._sheets}
+            while sum(sheet.cell_count for sheet in self._sheets.values()) > LARGEST:
+                self._sheets.pop(next(iter(self._sheets)))
+        return found
 
     def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
         wanted = ",".join(map(str, sorted(map(int, numbers))))

@@ -1,0 +1,344 @@
+"""Which plan over which table answers the question? Every plan over the likeliest tables, compared, with its chance.
+
+A word of the question that the document's name, its title or the text above a table says is no word that the table
+itself must hold: "Amazon's net income in 2019" is asked of Amazon's tables as "net income in 2019". Pure.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib import resources
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.ask.plan_rank import describe, weights
+from refdesk.ask.plans import CellPlan, TableViews, stated
+from refdesk.ask.sentences import NUMBER
+from refdesk.ask.sheet_view import sheet_view
+from refdesk.ask.table_view import AskedWords, View
+from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
+from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
+from refdesk.ports import Reader
+from refdesk.tables import Grid, cell_number, grid_of, unit_of
+from refdesk.terms import QUERY_STOP_WORDS, alike, period_of, terms
+from refdesk.types import Document
+
+FILE = "plan_choice.npz"
+MOST_JUDGED = 10  # plans that a reader judges
+UNKNOWN_IDF = 6.0  # of a word that no idf is known of
+MOST_PLANS = 10  # of one table that are compared with those of others
+THEN = 0.25  # for a table that has a column of the time asked for, beside the share of words and the search's score
+MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
+MOST_READ = 24  # cells of a plan whose periods and units are looked at
+NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
+Pair = tuple[float, float]
+_CLAUSE = re.compile(r"[.;:]\s")
+_AT_END = re.compile(r"\b(?:at|as of|by)\b[\w\s-]{0,12}\bend\b", re.IGNORECASE)  # a day, though only its year is named
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table that may hold the answer, and how well the search found it (0 to 1)."""
+
+    table: StoredTable
+    document: Document
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """A plan over one table: how it ranks among those of its table, and what tells it from those of others."""
+
+    candidate: FoundTable
+    grid: TableViews
+    question: AskedWords
+    plan: CellPlan
+    features: NDArray[np.float32]
+    when: str = ""  # the time that is asked for, as the table names it
+    chance: float = 0.0  # that it answers
+    by: str = ""  # the model that chose its cells, where one did
+    other: TablePlan | None = None  # nearly as likely, and gives something else
+
+    @property
+    def stated(self) -> str:
+        return stated(self.plan, self.grid, self.question)
+
+
+def best_plan(
+    text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float, reader: Reader
+) -> TablePlan | None:
+    """The likeliest plan over all tables; None where no table shares a word with the question."""
+    found, scores = shortlist(plans_over(text, candidates, idf, number))
+    if not found:
+        return None
+    if judged := judge_plans(text, found, reader):
+        scores = np.stack([scores, judged], axis=1) @ choice("judged")[:-1] + choice("judged")[-1]
+    odds = np.exp(scores - max(scores.max(), 0.0))
+    none = math.exp(-max(scores.max(), 0.0))  # no table answers: a score of 0
+    chances = odds / (odds.sum() + none)
+    first, *others = [int(place) for place in np.argsort(-chances)]
+    other = (
+        replace(found[others[0]], chance=float(chances[others[0]]))
+        if others and chances[others[0]] >= NEARLY * chances[first]
+        else None
+    )
+    return replace(found[first], chance=float(chances[first]), other=other)
+
+
+def judge_plans(text: str, found: Sequence[TablePlan], reader: Reader) -> list[float]:
+    """What the reader says of each plan.
+
+    It has learned from questions that name a time as the table does, so it gets them so: "in the third quarter of 2022"
+    is asked of the column "Three Months Ended June 25, 2022" by that name.
+    """
+    judged: list[float] = []
+    for when, plans in itertools.groupby(found, key=lambda plan: plan.when):
+        question = _with_period(text, when) if when else alike(text.lower())
+        judged += reader.judge_plans(question, [plan.stated for plan in plans])
+    return judged
+
+
+def _with_period(text: str, when: str) -> str:
+    spans = spoken_periods(text)
+    start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+    return f"{text[:start]}{when}{text[end:]}".lower()
+
+
+def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.float64]]:
+    """The likeliest plans that give different things, with their log-odds.
+
+    What several tables say is likelier than what one does, so that the odds of plans which give the same are added.
+    """
+    if not found:
+        return [], np.zeros(0)
+    learned = choice("plans").astype(np.float64)
+    scores = np.array([plan.features for plan in found]) @ learned[:-1] + learned[-1]
+    best: dict[object, TablePlan] = {}
+    odds: dict[object, float] = {}
+    for at in np.argsort(-scores).tolist():
+        key = result(found[at].plan)
+        best.setdefault(key, found[at])
+        odds[key] = odds.get(key, 0.0) + math.exp(min(scores[at], 50.0))
+    chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_JUDGED]
+    return [best[key] for key in chosen], np.log([odds[key] for key in chosen])
+
+
+def result(plan: CellPlan) -> object:
+    """What a plan gives, so that equal results are known as such."""
+    if plan.texts:
+        return tuple(number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
+    return round(plan.number or 0.0, 4)
+
+
+def likeliest_tables(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float]) -> list[FoundTable]:
+    """The best by the words they hold and by what the search gave, as far as a question can be asked of them."""
+    ranked = sorted(candidates, key=_Asked(text, idf, 0.0).worth, reverse=True)
+    return [candidate for candidate in ranked if table_of(candidate.table).views]
+
+
+def plans_over(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float) -> list[TablePlan]:
+    """The best plans of every table that may answer; `number` is the chance that the question asks for one."""
+    asked = _Asked(text, idf, number)
+    ranked = sorted(candidates, key=asked.worth, reverse=True)[:MOST_TABLES]
+    most = max((candidate.score for candidate in ranked), default=0.0) or 1.0
+    return [plan for candidate in ranked for plan in asked.plans(candidate, candidate.score / most)]
+
+
+class _Asked:
+    """The words of a question and how telling each is."""
+
+    def __init__(self, text: str, idf: Mapping[str, float], number: float) -> None:
+        self.text, self.number = text, number
+        self.stems = list(AskedWords(text).bits)
+        self.weights = {stem: idf.get(stem, UNKNOWN_IDF) for stem in self.stems}
+        self.total = sum(self.weights.values()) or 1.0
+        self.when, self.years = read_period(text), period_of(text).years
+        self.of_when = frozenset(stem for start, end in spoken_periods(text) for stem in terms(text[start:end]))
+        self.asks_of_day = bool(self.when.end and not self.when.months) or _AT_END.search(text) is not None
+        self.says_percent = unit_of(text) == "%"
+
+    def share(self, stems: Iterable[str]) -> float:
+        """Of the question's weight, that of these words."""
+        return sum(self.weights[stem] for stem in stems) / self.total
+
+    def worth(self, candidate: FoundTable) -> float:
+        own, around = vocabulary(candidate.table), context_words(candidate)
+        held = self.share(stem for stem in self.stems if stem in own or stem in around)
+        is_then = self.when.year and any(_period(when).is_of(self.when) for when in candidate.table.periods)
+        return held + candidate.score + (THEN if is_then else 0.0)
+
+    def plans(self, candidate: FoundTable, relative: float) -> list[TablePlan]:
+        table = table_of(candidate.table)
+        if not table.views:
+            return []
+        around = context_words(candidate)
+        held = table.views[0].vocabulary
+        question = AskedWords(self.text, around=frozenset(stem for stem in around if stem not in held))
+        plans = table.plans(question)
+        if self.number >= NUMBER:  # then no words answer
+            plans = [plan for plan in plans if not plan.texts or any(map(str.isdigit, "".join(plan.texts)))]
+        if not plans:
+            return []
+        scores = weights().scores(describe(question, table, plans))
+        best = np.argsort(-scores[:-1])[:MOST_PLANS]
+        features = [
+            self._features(candidate, table, question, plans[at], around, relative, (scores[at], scores[-1]))
+            for at in best.tolist()
+        ]
+        return [
+            TablePlan(candidate, table, question, plans[at], row, self._named_period(candidate, table, plans[at]))
+            for at, row in zip(best.tolist(), features, strict=True)
+        ]
+
+    def _named_period(self, candidate: FoundTable, table: TableViews, plan: CellPlan) -> str:
+        """The head of the column that is of the time asked for; "" where there is none, or more than one is read."""
+        used = _used(candidate, table, plan)
+        if not self.when.year or len(used) != 1 or not _period(used[0].period).is_of(self.when):
+            return ""
+        path = candidate.table.heads[used[0].column].path
+        return " ".join(path) if read_period(" ".join(path)) else ""
+
+    def _features(
+        self,
+        candidate: FoundTable,
+        table: TableViews,
+        question: AskedWords,
+        plan: CellPlan,
+        around: frozenset[str],
+        relative: float,
+        scores: Pair,
+    ) -> NDArray[np.float32]:
+        """`scores`: its own and that of `none`."""
+        score, none = scores
+        held = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1}
+        used = _used(candidate, table, plan)
+        when = [period for cell in used if (period := _period(cell.period)).year]
+        is_then = bool(when) and self._asks_of(when)
+        if is_then:
+            held |= self.of_when & self.weights.keys()
+        caption = _CLAUSE.split(candidate.table.caption)[-1]
+        is_percent = unit_of(caption) == "%" or any(cell.unit == "%" for cell in used)
+        missing = [stem for stem in self.stems if stem not in held and stem not in around]
+        labels, sections, column = _names(table.views[plan.turned], plan)
+        return np.array(
+            [
+                score,
+                score - none,
+                relative,
+                self.share(held),
+                self.share(stem for stem in around if stem in self.weights and stem not in held),
+                self.share(missing),
+                max((self.weights[stem] for stem in missing), default=0.0) / UNKNOWN_IDF,
+                self._unsaid(labels),
+                self._unsaid(sections),
+                self._unsaid(column),
+                plan.kind == "computed",
+                plan.operation == "value" and plan.kind == "number",
+                plan.operation == "count",
+                len(plan.texts) > 1,
+                plan.selections[0].kind in ("equal", "both", "any"),
+                _twins(table.views[plan.turned], plan) * self._unsaid(sections),
+                self.number * (plan.kind in ("number", "computed")),
+                self.number * (plan.kind == "text"),
+                is_then,
+                bool(when) and bool(self.years) and not is_then,
+                bool(when) and not self.years,
+                any(self.when.length and one.length and one.length != self.when.length for one in when),
+                self.asks_of_day and any(one.months for one in when),
+                self.asks_of_day and any(one.end and not one.months for one in when),
+                is_percent and not self.says_percent,
+                is_percent and self.says_percent,
+            ],
+            dtype=np.float32,
+        )
+
+    def _asks_of(self, when: Sequence[TablePeriod]) -> bool:
+        """Are these the times that the question names?"""
+        if self.when:
+            return all(one.is_of(self.when) for one in when)
+        return bool(self.years) and {one.year for one in when} <= self.years
+
+    def _unsaid(self, stems: frozenset[str]) -> float:
+        """Share of these words that the question does not say."""
+        own = [stem for stem in stems if stem not in QUERY_STOP_WORDS]
+        return sum(stem not in self.weights for stem in own) / len(own) if own else 0.0
+
+
+def _used(candidate: FoundTable, table: TableViews, plan: CellPlan) -> list[StoredCell]:
+    """The numbers that a plan reads, as they are kept."""
+    places = [place_of(table.grid, plan, row, column) for row, column in plan.cells[:MOST_READ]]
+    return [cell for cell in candidate.table.at(places) if cell.number is not None]
+
+
+@lru_cache(maxsize=4096)
+def _period(text: str) -> TablePeriod:
+    return period_from(text) if text else TablePeriod()
+
+
+def _names(view: View, plan: CellPlan) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The words of the rows that were chosen, of the sections they stand in, and of the column that is read."""
+    rows = [row for selection in plan.selections for row in selection.rows[:4]]
+    labels = frozenset(stem for row in rows for stem in view.cells[row][0])
+    sections = frozenset(stem for row in rows for stem in view.sections[row])
+    return labels, sections, frozenset(view.names[plan.column]) if plan.column >= 0 else frozenset()
+
+
+def _twins(view: View, plan: CellPlan) -> float:
+    """How many rows have the name of the one that was chosen: "Net sales" of every region."""
+    row, *others = plan.selections[0].rows or (-1,)
+    if others or row < 0:
+        return 0.0
+    return math.log(max(1, view.twins(row)))
+
+
+def vocabulary(table: StoredTable) -> Container[str]:
+    return sheet_view(table).vocabulary if table.cell_count > MOST_CELLS else _vocabulary(table)
+
+
+@lru_cache(maxsize=512)
+def _vocabulary(table: StoredTable) -> frozenset[str]:
+    return frozenset(terms(" ".join(cell.text for cell in table.cells)))
+
+
+def context_words(candidate: FoundTable) -> frozenset[str]:
+    """What is said around the table: the document's name and title, the headings and the text above it."""
+    document = candidate.document
+    return _context_words(f"{document.name.replace('_', ' ')} {document.title} {candidate.table.caption}")
+
+
+@lru_cache(maxsize=1024)
+def _context_words(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
+
+
+def table_of(table: StoredTable) -> TableViews:
+    if table.cell_count > MOST_CELLS:
+        view = sheet_view(table)
+        return TableViews(view.grid, [view])
+    return _table_of(table)
+
+
+@lru_cache(maxsize=128)
+def _table_of(table: StoredTable) -> TableViews:
+    return TableViews(grid_of(table))
+
+
+@cache
+def choice(name: str) -> NDArray[np.float32]:
+    """The weights of the features and a constant, learned by `training/plan_choice.py`."""
+    with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file, np.load(file) as kept:
+        learned: NDArray[np.float32] = kept[name]
+    return learned
+
+
+def place_of(grid: Grid, plan: CellPlan, row: int, column: int) -> tuple[int, int]:
+    """Of a cell of a view, its row and column in the stored table; the name of a column stands in the head."""
+    if not plan.turned:
+        return grid.places[row], column
+    return (grid.places[column - 1] if column else -1), row + 1

@@ -1,0 +1,203 @@
+"""What does a question see of a table? The words, numbers and order of its cells, one way round. Pure.
+
+What `plans.py` asks of rows, it asks here: which hold words of the question, which are largest, what they add up to. A
+sheet of 100,000 rows answers the same from arrays (`sheet_view.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.tables import Grid, cell_date, cell_number, named_scale
+from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
+from refdesk.text import word_list
+
+Rows = Sequence[int]  # numbers of rows, rising
+Places = Sequence[tuple[int, int]]  # row and column of cells
+Matched = dict[tuple[int, float], Rows]  # (words of the question, share of the cell's words that they are) -> rows
+
+MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
+MOST_TIED = 3  # rows that are the highest together
+NUMBER_WORDS = {
+    word: float(number) for number, word in enumerate(word_list("words", "number words")[:21]) if number > 1
+}
+YEAR = re.compile(r"(?:19|20)\d\d")
+_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+class Added(NamedTuple):
+    """The numbers of some rows in one column, taken together."""
+
+    cells: Places  # those that hold a number
+    total: float
+    highest: tuple[float, int]  # with its row
+    lowest: tuple[float, int]
+
+
+class AskedWords:
+    """The words of a question that may name something in a table."""
+
+    def __init__(self, text: str, around: frozenset[str] = frozenset()) -> None:
+        """`around`: stems that what stands around the table says; a table need not hold them."""
+        self.text = text
+        self.words = words(text)
+        self.stems = [terms(word)[0] if terms(word) else word for word in self.words]
+        self.bits: dict[str, int] = {}
+        for word, stem in zip(self.words, self.stems, strict=True):
+            if word not in QUERY_STOP_WORDS and stem not in around:
+                self.bits.setdefault(stem, len(self.bits))
+        self.place = {stem: place for place, stem in reversed(list(enumerate(self.stems)))}
+        dates = period_spans(text)  # the day of a date is no number that anything is compared with
+        found = [
+            float(match.group().replace(",", ""))
+            for match in _DIGITS.finditer(text)
+            if YEAR.fullmatch(match.group()) or not any(start <= match.start() < end for start, end in dates)
+        ]
+        found += [NUMBER_WORDS[word] for word in self.words if word in NUMBER_WORDS]
+        self.numbers = list(dict.fromkeys(found))[:3]
+
+    def match(self, stems: Iterable[str]) -> tuple[int, float]:
+        """(mask of the question's words among these, share of these that the question says)."""
+        mask = hits = total = 0
+        for stem in stems:
+            if stem in QUERY_STOP_WORDS:
+                continue
+            total += 1
+            bit = self.bits.get(stem)
+            if bit is not None:
+                mask |= 1 << bit
+                hits += 1
+        return mask, hits / total if total else 0.0
+
+
+def _is_scale(head: str) -> bool:
+    return bool(named_scale(head)) and not any(map(str.isdigit, head))
+
+
+class View:
+    """One way round of a table with the stems of its cells; made once for all questions."""
+
+    is_sheet = False  # its rows are records, thousands of them
+
+    def __init__(self, grid: Grid, *, turned: bool) -> None:
+        self.grid, self.turned, self.texts = grid, turned, grid.texts
+        self.count, self.width = len(grid.texts), grid.width
+        # "(dollars in millions, except per share amounts)" above a column says what is counted, not which column it is.
+        self.names = [terms(" ".join(part for part in path if not _is_scale(part))) for path in grid.columns]
+        self.last_names = [terms(path[-1]) if path else [] for path in grid.columns]
+        self.cells: Sequence[Sequence[list[str]]] = [[terms(text) for text in row] for row in self.texts]
+        self.sections: Sequence[list[str]] = [terms(path[0]) if len(path) > 1 else [] for path in grid.rows]
+        self.numbers = [[cell_number(text) for text in row] for row in self.texts]
+        days = [[cell_date(text) for text in row] for row in self.texts]
+        keys = [
+            [
+                np.nan if (key := day if day is not None else number) is None else key
+                for day, number in zip(*row, strict=True)
+            ]
+            for row in zip(days, self.numbers, strict=True)
+        ]
+        self.keys = np.array(keys, dtype=float).reshape(self.count, self.width)  # what a column is ordered by
+        few = MOSTLY * self.count
+        self.is_number = [sum(row[c] is not None for row in self.numbers) > few for c in range(self.width)]
+        self.is_date = [sum(row[c] is not None for row in days) > few for c in range(self.width)]
+        self.is_ordered = [bool(np.sum(~np.isnan(self.keys[:, c])) > few) for c in range(self.width)]
+        self.is_year = [
+            sum(YEAR.fullmatch(row[c].strip()) is not None for row in self.texts) > few for c in range(self.width)
+        ]
+        self.totals = {row for row in range(self.count) if "total" in self.cells[row][0][:2]}
+        self.kinds = [
+            "date" if day else "number" if number else "text"
+            for day, number in zip(self.is_date, self.is_number, strict=True)
+        ]
+        self.vocabulary: Container[str] = {stem for row in self.cells for cell in row for stem in cell}.union(
+            *self.names
+        )
+
+    @cached_property
+    def rows(self) -> Rows:
+        """All but those of totals."""
+        return tuple(row for row in range(self.count) if row not in self.totals)
+
+    def matched(self, question: AskedWords, column: int) -> Matched:
+        """The rows whose cell in this column holds a word of the question."""
+        found: dict[tuple[int, float], list[int]] = {}
+        for row in range(self.count):
+            mask, quality = question.match(self.cells[row][column])
+            if mask:
+                if column == 0 and self.sections[row]:
+                    mask |= question.match(self.sections[row])[0]
+                found.setdefault((mask, quality), []).append(row)
+        return {key: tuple(rows) for key, rows in found.items()}
+
+    def years_between(self, first: float, last: float) -> Rows:
+        """Those whose name says one year, from the first to the last."""
+        named = {row: YEAR.findall(self.texts[row][0]) for row in range(self.count)}
+        return tuple(row for row, own in named.items() if len(own) == 1 and first <= int(own[0]) <= last)
+
+    def merged(self, found: Iterable[Rows]) -> Rows:
+        return tuple(sorted(itertools.chain(*found)))
+
+    def common(self, first: Rows, second: Rows) -> Rows:
+        return tuple(sorted({*first} & {*second}))
+
+    def compared_by(self, column: int) -> NDArray[np.float64]:
+        """What every row is ordered by: a day, or a number; NaN where it has none."""
+        return self.keys[:, column]
+
+    def where(self, chosen: NDArray[np.bool_]) -> Rows:
+        """But for totals."""
+        return tuple(row for row in np.flatnonzero(chosen).tolist() if row not in self.totals)
+
+    def extremes(self, rows: Rows, column: int) -> Iterator[tuple[str, Rows]]:
+        """The highest and the lowest of these rows, where they are few."""
+        keys = self.keys[list(rows), column]
+        if np.isnan(keys).all():
+            return
+        for kind, extreme in (("max", np.nanmax(keys)), ("min", np.nanmin(keys))):
+            found = tuple(row for row, key in zip(rows, keys, strict=True) if key == extreme)
+            if len(found) <= MOST_TIED:
+                yield kind, found
+
+    def same(self, row: int, column: int) -> Rows:
+        """Other rows with the same text in this column."""
+        own = self.texts[row][column]
+        return tuple(r for r in range(self.count) if r != row and self.texts[r][column] == own)
+
+    def twins(self, row: int) -> int:
+        """How many rows have this one's name: "Net sales" of every region."""
+        label = self.cells[row][0]
+        return sum(cells[0] == label for cells in self.cells)
+
+    def number(self, row: int, column: int) -> float | None:
+        return self.numbers[row][column]
+
+    def distinct(self, rows: Rows, column: int) -> int:
+        """Different texts, nothing left out."""
+        return len({self.texts[row][column] for row in rows} - {""})
+
+    def added(self, rows: Rows, column: int) -> Added | None:
+        """None of a single number."""
+        cells = tuple((row, column) for row in rows if self.numbers[row][column] is not None)
+        numbers = [self.numbers[row][column] or 0.0 for row, _ in cells]
+        if len(numbers) < 2:
+            return None
+        top, bottom = max(numbers), min(numbers)
+        highest, lowest = ((one, cells[numbers.index(one)][0]) for one in (top, bottom))
+        return Added(cells, sum(numbers), highest, lowest)
+
+    def frequent(self, rows: Rows, column: int) -> Iterator[tuple[str, str, Places]]:
+        """The text that most and that fewest of these rows have, each where it is one."""
+        texts = self.texts
+        counts = Counter(texts[row][column] for row in rows if texts[row][column]).most_common()
+        for name, ranked in (("commonest", counts), ("rarest", counts[::-1])):
+            if len(ranked) > 1 and ranked[0][1] != ranked[1][1]:
+                shown = ranked[0][0]
+                yield name, shown, tuple((row, column) for row in rows if texts[row][column] == shown)
