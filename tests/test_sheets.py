@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,8 @@ from refdesk.tables import grid_of
 
 ROWS = 20_000
 MADE = orders(ROWS)
+BIRK = ("Birk Marine", "returned")
+SPRING = frozenset(date(2024, 3, 1) + timedelta(days=days) for days in range(61))
 QUESTIONS = [
     "What is the total amount of region North?",
     "How many orders were cancelled?",
@@ -68,6 +71,13 @@ def amounts(*, region: str = "", year: int = 0) -> list[float]:
         (QUESTIONS[4], sum(amounts(region="North", year=2023))),
         (QUESTIONS[5], sum(one.units > 80 for one in MADE)),
         (QUESTIONS[6], MADE[17].amount),
+        (
+            "What is the total amount of shipped orders in region East?",
+            sum(one.amount for one in MADE if one.region == "East" and one.status == "shipped"),
+        ),
+        ("How many orders of Birk Marine were returned?", sum((one.customer, one.status) == BIRK for one in MADE)),
+        ("How many customers are in the North?", len({one.customer for one in MADE if one.region == "North"})),
+        ("What is the total amount in March and April 2024?", sum(one.amount for one in MADE if one.date in SPRING)),
     ],
 )
 def test_a_question_to_a_sheet_is_answered_with_its_cells(desk: Refdesk, question: str, wanted: float) -> None:

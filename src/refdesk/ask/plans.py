@@ -365,7 +365,8 @@ class _Maker:
         """Over all rows of a set."""
         view = self.view
         for chosen in self.sets:
-            yield self._plan("count", chosen, -1, "computed", number=float(len(chosen.rows)))
+            if not self._asks_beyond(chosen, are_counted=True):
+                yield self._plan("count", chosen, -1, "computed", number=float(len(chosen.rows)))
             if len(chosen.rows) < 2:
                 continue
             for column in self.columns:
@@ -386,6 +387,22 @@ class _Maker:
                 for name, row, extreme in (("largest", highest, top), ("smallest", lowest, bottom)):
                     text = view.texts[row][column]
                     yield self._plan(name, chosen, column, "number", ((row, column),), (text,), extreme)
+
+    def _asks_beyond(self, chosen: Selection, *, are_counted: bool = False) -> bool:
+        """The question names a column of a sheet that did not choose these rows, so that it asks for more than them.
+
+        "How many units went to the North?" is not how many rows did; and how many customers, not if they come twice.
+        """
+        if not self.view.is_sheet or len(chosen.rows) < 2:
+            return False
+        by = {chosen.by, *(one.by for one in chosen.conditions)}
+        named = [column for column in self.columns if self.qualities[column] >= 1 and column not in by]
+        kinds = self.view.kinds
+        return any(
+            kinds[column] == "number"
+            or (are_counted and kinds[column] == "text" and self.view.distinct(chosen.rows, column) < len(chosen.rows))
+            for column in named
+        )
 
     def _pairs(self) -> Iterator[CellPlan]:
         """Two rows beside one another."""
@@ -441,7 +458,7 @@ class _Maker:
 
     def _frequencies(self) -> Iterator[CellPlan]:
         for chosen in self.sets[:10]:
-            if len(chosen.rows) < 3:
+            if len(chosen.rows) < 3 or self._asks_beyond(chosen):
                 continue
             for column in self.columns:
                 for name, shown, cells in self.view.frequent(chosen.rows, column):
