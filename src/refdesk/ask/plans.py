@@ -19,6 +19,7 @@ from refdesk.terms import terms
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
 MOST_ANY = 12  # rows that a question names one by one
 MOST_CONDITIONS, MOST_COMPARED = 4, 8  # of a sheet that a question names together, and of those with a number
+NAMED = 0.5  # of a head's words that the question says, to name the column: "salary" is "Salary (EUR)"
 MOST_BEST = 4  # rows of a column that match best, each looked at for itself
 MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
@@ -268,8 +269,15 @@ class _Maker:
         return [one for one in made if one is not None][: MOST_SETS // 2]
 
     def _joined(self, conditions: Sequence[Selection]) -> Selection | None:
-        """None where one says nothing new, where it is one alone, or no row is left."""
+        """None where one says nothing new, where it is one alone, or no row is left.
+
+        The name of another one's column is nothing new: in "opened in June" that the state is open.
+        """
         rows, mask = conditions[0].rows, conditions[0].mask
+        for one in conditions:
+            names = _union(self.masks[other.by] for other in conditions if other is not one)
+            if not one.mask & ~names:
+                return None
         for one in conditions[1:]:
             if not one.mask & ~mask or one.by == conditions[0].by:
                 return None
@@ -396,7 +404,7 @@ class _Maker:
         if not self.view.is_sheet or len(chosen.rows) < 2:
             return False
         by = {chosen.by, *(one.by for one in chosen.conditions)}
-        named = [column for column in self.columns if self.qualities[column] >= 1 and column not in by]
+        named = [column for column in self.columns if self.qualities[column] >= NAMED and column not in by]
         kinds = self.view.kinds
         return any(
             kinds[column] == "number"
