@@ -236,9 +236,10 @@ class _Maker:
             every, *conditions = found
             # Who names a region and a year asks for the rows of both, not for all of the region.
             conditions += self._together()
-            masks = {one.mask for one in conditions}
+            # "Staff number 1234" is as full a reading as all above it, to which the name of the column adds.
+            full = {one: one.mask | self.masks[one.by] for one in conditions}
             fullest = [
-                one for one in conditions if not any(one.mask & ~mask == 0 != mask & ~one.mask for mask in masks)
+                one for one in conditions if not any(full[one] & ~m == 0 != m & ~full[one] for m in full.values())
             ]
             return [every, *fullest][:MOST_SETS]
         for first, second in itertools.combinations(self.equal[:8] + self.compared[:6], 2):
