@@ -123,6 +123,19 @@ def test_a_plan_that_fails_is_left_out(ask: Ask, server: WireServer, library: Pa
     assert not answer.figures and stages["plan_model"]["error"]
 
 
+def test_a_plan_that_costs_too_much_is_not_asked_for(
+    server: WireServer, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answer_by(lambda request: json.dumps(PLAN))
+    for name, value in server.openai_env("gpt-4o").items():
+        monkeypatch.setenv(name, value)
+    with Refdesk(library) as desk:
+        answer = desk.ask_sync(QUESTION, cache=False, settings={"answer.cost_limit_usd": 0.0001})
+        stages = {stage["name"]: stage for stage in desk.trace(answer.id)["stages"]}
+    assert not answer.figures and not any(map(is_plan, server.requests))
+    assert "cost_limit_usd" in stages["plan_model"]["output"]["fell_back"]
+
+
 def test_without_a_model_nothing_is_asked(library: Path) -> None:
     with Refdesk(library) as desk:
         answer = desk.ask_sync(QUESTION, cache=False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,8 @@ from refdesk.tables import grid_of
 
 ROWS = 20_000
 MADE = orders(ROWS)
+BIRK = ("Birk Marine", "returned")
+SPRING = frozenset(date(2024, 3, 1) + timedelta(days=days) for days in range(61))
 QUESTIONS = [
     "What is the total amount of region North?",
     "How many orders were cancelled?",
@@ -68,6 +72,13 @@ def amounts(*, region: str = "", year: int = 0) -> list[float]:
         (QUESTIONS[4], sum(amounts(region="North", year=2023))),
         (QUESTIONS[5], sum(one.units > 80 for one in MADE)),
         (QUESTIONS[6], MADE[17].amount),
+        (
+            "What is the total amount of shipped orders in region East?",
+            sum(one.amount for one in MADE if one.region == "East" and one.status == "shipped"),
+        ),
+        ("How many orders of Birk Marine were returned?", sum((one.customer, one.status) == BIRK for one in MADE)),
+        ("How many customers are in the North?", len({one.customer for one in MADE if one.region == "North"})),
+        ("What is the total amount in March and April 2024?", sum(one.amount for one in MADE if one.date in SPRING)),
     ],
 )
 def test_a_question_to_a_sheet_is_answered_with_its_cells(desk: Refdesk, question: str, wanted: float) -> None:
@@ -137,6 +148,35 @@ def test_a_sheet_that_is_replaced_is_read_anew(tmp_path: Path) -> None:
         assert [one.figures[0].number for one in (first, second)] == [
             sum(one.status == "cancelled" for one in MADE[:count]) for count in (3000, 2000)
         ]
+
+
+def test_other_sheets_have_other_words(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    tickets = [
+        (
+            f"T{number}",
+            date(2024, 1, 1) + timedelta(days=chance.randrange(365)),
+            chance.choice(("high", "low")),
+            f"{chance.choice(('login failure', 'slow search'))} of user {number}",
+            chance.choice(("open", "closed")),
+            chance.randrange(20, 300),
+        )
+        for number in range(1500)
+    ]
+    rows = [("Ticket", "Opened", "Priority", "Description", "State", "Minutes spent (sum)"), *tickets]
+    wanted = {
+        # That it was opened says the name of a column, not that it is open.
+        "How many high priority tickets were opened in June 2024?": sum(
+            one[2] == "high" and one[1].month == 6 for one in tickets
+        ),
+        "How many tickets mention login failure?": sum("login failure" in one[3] for one in tickets),
+        "What is the average minutes spent on open tickets?": np.mean([one[5] for one in tickets if one[4] == "open"]),
+    }
+    with open_desk(tmp_path / "library") as desk:
+        store_sheet(desk, "tickets.csv", "\n".join(",".join(map(str, row)) for row in rows).encode())
+        for question, number in wanted.items():
+            answer = desk.ask_sync(question)
+            assert answer.figures and answer.figures[0].number == pytest.approx(number), (question, answer.content)
 
 
 # --- a sheet is seen as a small table is -----------------------------------------------------------------------------

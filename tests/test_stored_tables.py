@@ -11,8 +11,8 @@ import pytest
 
 from library_samples import open_desk
 from memory_desk import KINDS, open_either
-from refdesk import Refdesk
-from refdesk.cells import StoredTable
+from refdesk import Refdesk, cells
+from refdesk.cells import LARGEST, StoredTable
 from refdesk.store import tables as store_tables
 from refdesk.tables import grid_of
 
@@ -96,6 +96,45 @@ def test_a_large_table_comes_with_its_heads_and_is_read_by_column(desk: Any, tmp
     held = ship.codes == ship.texts.index("ship 3")
     assert length.numbers[held].sum() == sum(number for number in range(int(table.row_count) - 1) if number % 7 == 3)
     assert desk.parts.reader.columns(10**9, [0]) == {}
+
+
+@pytest.fixture
+def small_sheets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has more than 50 cells is a sheet: to embed three of 5,000 takes long."""
+    monkeypatch.setattr(cells, "MOST_CELLS", 50)
+    monkeypatch.setattr(store_tables, "MOST_CELLS", 50)
+
+
+def add_sheets(desk: Any, folder: Path, count: int) -> list[StoredTable]:
+    for number in range(count):
+        lines = "\n".join(f"ship {row},{row + number}" for row in range(40))
+        desk.add(write(folder, f"ships-{number}.csv", f"Ship,Length\n{lines}\n"))
+    names = [desk.document(f"ships-{number}.csv").id for number in range(count)]
+    return [desk.parts.tables.of_document(name)[0] for name in names]
+
+
+@pytest.mark.usefixtures("small_sheets")
+def test_sheets_are_read_for_a_question_while_there_is_room(desk: Any, tmp_path: Path) -> None:
+    """In the order in which they were found; those that are left out have their heads."""
+    found, store = add_sheets(desk, tmp_path, 3), desk.parts.tables
+    for _ in range(2):  # the second time they are remembered
+        loaded = store.with_cells(found, found[0].cell_count + found[1].cell_count)
+        assert [table.is_loaded for table in loaded] == [True, True, False]
+        assert [loaded[n].at([(1, 1)])[0].number for n in range(2)] == [0.0, 1.0]
+    assert all(table.is_loaded for table in store.with_cells(found, LARGEST))
+    assert not any(table.is_loaded for table in store.with_cells(found, 50))
+
+
+@pytest.mark.usefixtures("small_sheets")
+def test_the_sheets_that_were_read_last_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        first, second = add_sheets(desk, tmp_path, 2)
+        store = desk.parts.tables
+        (kept,) = store.with_cells([first], LARGEST)
+        assert store.with_cells([first], LARGEST)[0] is kept
+        monkeypatch.setattr(store_tables, "LARGEST", second.cell_count)  # there is room for one
+        store.with_cells([second], LARGEST)
+        assert store.with_cells([first], LARGEST)[0] is not kept
 
 
 def test_what_is_replaced_or_removed_takes_its_tables_along(desk: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Path = tuple[str, ...]
 MOST_CELLS = 5_000  # of a small table; a larger one is a sheet, which is looked at by column
-LARGEST = 2_000_000  # cells of the sheets that are read for a question, all together: some 200 MB
+LARGEST = 2_000_000  # cells of the sheets that are read for a question, all together: some 300 MB
 
 
 class Measure(NamedTuple):

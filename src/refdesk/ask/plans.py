@@ -19,6 +19,7 @@ from refdesk.terms import terms
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
 MOST_ANY = 12  # rows that a question names one by one
 MOST_CONDITIONS, MOST_COMPARED = 4, 8  # of a sheet that a question names together, and of those with a number
+NAMED = 0.5  # of a head's words that the question says, to name the column: "salary" is "Salary (EUR)"
 MOST_BEST = 4  # rows of a column that match best, each looked at for itself
 MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
@@ -235,9 +236,10 @@ class _Maker:
             every, *conditions = found
             # Who names a region and a year asks for the rows of both, not for all of the region.
             conditions += self._together()
-            masks = {one.mask for one in conditions}
+            # "Staff number 1234" is as full a reading as all above it, to which the name of the column adds.
+            full = {one: one.mask | self.masks[one.by] for one in conditions}
             fullest = [
-                one for one in conditions if not any(one.mask & ~mask == 0 != mask & ~one.mask for mask in masks)
+                one for one in conditions if not any(full[one] & ~m == 0 != m & ~full[one] for m in full.values())
             ]
             return [every, *fullest][:MOST_SETS]
         for first, second in itertools.combinations(self.equal[:8] + self.compared[:6], 2):
@@ -268,8 +270,15 @@ class _Maker:
         return [one for one in made if one is not None][: MOST_SETS // 2]
 
     def _joined(self, conditions: Sequence[Selection]) -> Selection | None:
-        """None where one says nothing new, where it is one alone, or no row is left."""
+        """None where one says nothing new, where it is one alone, or no row is left.
+
+        The name of another one's column is nothing new: in "opened in June" that the state is open.
+        """
         rows, mask = conditions[0].rows, conditions[0].mask
+        for one in conditions:
+            names = _union(self.masks[other.by] for other in conditions if other is not one)
+            if not one.mask & ~names:
+                return None
         for one in conditions[1:]:
             if not one.mask & ~mask or one.by == conditions[0].by:
                 return None
@@ -365,7 +374,8 @@ class _Maker:
         """Over all rows of a set."""
         view = self.view
         for chosen in self.sets:
-            yield self._plan("count", chosen, -1, "computed", number=float(len(chosen.rows)))
+            if not self._asks_beyond(chosen, are_counted=True):
+                yield self._plan("count", chosen, -1, "computed", number=float(len(chosen.rows)))
             if len(chosen.rows) < 2:
                 continue
             for column in self.columns:
@@ -386,6 +396,22 @@ class _Maker:
                 for name, row, extreme in (("largest", highest, top), ("smallest", lowest, bottom)):
                     text = view.texts[row][column]
                     yield self._plan(name, chosen, column, "number", ((row, column),), (text,), extreme)
+
+    def _asks_beyond(self, chosen: Selection, *, are_counted: bool = False) -> bool:
+        """The question names a column of a sheet that did not choose these rows, so that it asks for more than them.
+
+        "How many units went to the North?" is not how many rows did; and how many customers, not if they come twice.
+        """
+        if not self.view.is_sheet or len(chosen.rows) < 2:
+            return False
+        by = {chosen.by, *(one.by for one in chosen.conditions)}
+        named = [column for column in self.columns if self.qualities[column] >= NAMED and column not in by]
+        kinds = self.view.kinds
+        return any(
+            kinds[column] == "number"
+            or (are_counted and kinds[column] == "text" and self.view.distinct(chosen.rows, column) < len(chosen.rows))
+            for column in named
+        )
 
     def _pairs(self) -> Iterator[CellPlan]:
         """Two rows beside one another."""
@@ -441,7 +467,7 @@ class _Maker:
 
     def _frequencies(self) -> Iterator[CellPlan]:
         for chosen in self.sets[:10]:
-            if len(chosen.rows) < 3:
+            if len(chosen.rows) < 3 or self._asks_beyond(chosen):
                 continue
             for column in self.columns:
                 for name, shown, cells in self.view.frequent(chosen.rows, column):

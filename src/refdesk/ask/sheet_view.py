@@ -82,9 +82,8 @@ class SheetColumn:
     """The different texts of a column, what each says, and which of them stands in which row (-1: none)."""
 
     def __init__(self, codes: Codes, texts: Sequence[str]) -> None:
-        cleaned = [" ".join(text.split()) for text in texts]
         places: dict[str, int] = {}
-        again = np.array([places.setdefault(text, len(places)) for text in cleaned] + [-1], np.int32)
+        again = np.array([places.setdefault(_spaced(text), len(places)) for text in texts] + [-1], np.int32)
         self.codes = codes if len(places) == len(texts) else again[codes]
         self.texts = tuple(places)
         numbers, days, years = [], [], 0
@@ -150,6 +149,11 @@ class SheetColumn:
         """The year that a text names, where it is one; last of no text."""
         found = [YEAR.findall(text) for text in self.texts]
         return np.array([*(int(own[0]) if len(own) == 1 else 0 for own in found), 0], np.int32)
+
+
+def _spaced(text: str) -> str:
+    """With single blanks; the very same text where it has no others, for there are a hundred thousand of them."""
+    return text if (spaced := " ".join(text.split())) == text else spaced
 
 
 def _number(found: float | None) -> float:

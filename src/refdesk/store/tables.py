@@ -85,7 +85,7 @@ class SqlTables:
         wanted = readable_tables(found, most)
         if most is not None and (large := [table for table in wanted if table.cell_count > MOST_CELLS]):
             sheets = self._with_sheets(large)
-            return [sheets.get(table.id, table) for table in self.with_cells(found)]
+            return [sheets.get(table.id, table) for table in self.with_cells(found, MOST_CELLS)]
         missing = {table.id: table for table in wanted if table.id not in known}
         columns: dict[int, dict[int, Column]] = {table_id: {} for table_id in missing}
         for table_id, number, *packed in self._documents.quick_in(_CELLS, missing):
