@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from edge_samples import TEXTS, freeze
-from refdesk.ask.plan_rank import Weights, describe, word_slots
-from refdesk.ask.plans import Question, Table, described
-from refdesk.ask.table_answer import Candidate, TablePlan, figure_of, plans_over, reading, result, shown_value
+from refdesk.ask.plan_rank import PlanWeights, describe, word_slots
+from refdesk.ask.plans import AskedWords, TableViews, described
+from refdesk.ask.table_answer import FoundTable, TablePlan, figure_of, plans_over, reading, result, shown_value
 from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
@@ -40,10 +40,10 @@ def shown(plan: object) -> list[object]:
 
 @pytest.mark.parametrize("name", TEXTS["grids"])
 def test_plans_over_tables(name: str) -> None:
-    made = Table(grid_of(table(name)))
+    made = TableViews(grid_of(table(name)))
     found = {}
     for text in TEXTS["asked_of_tables"]:
-        question = Question(text)
+        question = AskedWords(text)
         plans = made.plans(question)
         rows = sorted(
             str([shown(plan), [one.rows for one in plan.selections], round(plan.column_quality, 3)]) for plan in plans
@@ -55,23 +55,25 @@ def test_plans_over_tables(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEXTS["grids"])
 def test_features_of_plans(name: str) -> None:
-    made = Table(grid_of(table(name)))
+    made = TableViews(grid_of(table(name)))
     found = {}
     for text in TEXTS["asked_of_tables"]:
-        question = Question(text)
+        question = AskedWords(text)
         plans = made.plans(question)
         told = describe(question, made, plans, context=1)
         sums = np.abs(told.features).sum(axis=0)
         found[text] = [[round(float(value), 2) for value in sums], told.ids.sum(axis=0).tolist(), len(told.slots)]
-        assert Weights().scores(told).shape == (len(plans) + 1,)
+        assert PlanWeights().scores(told).shape == (len(plans) + 1,)
     freeze(f"plan features {name}", found)
 
 
 def test_words_as_slots() -> None:
-    found = {text: word_slots(Question(text), {"sale", "north"}).tolist()[:12] for text in TEXTS["asked_of_tables"][:8]}
+    found = {
+        text: word_slots(AskedWords(text), {"sale", "north"}).tolist()[:12] for text in TEXTS["asked_of_tables"][:8]
+    }
     freeze("slots", found)
     asked = [
-        Question(text)
+        AskedWords(text)
         for text in (
             "more than 5 and 1,000 or 2.5 in 2019",
             "between 3 May 2019 and twelve",
@@ -86,7 +88,7 @@ def test_long_tables(rows: int) -> None:
     builder = Builder()
     cells = [[f"Ship {n}", str(2000 + n % 30), str((n * 37) % 101)] for n in range(rows)]
     builder.table([["Name", "Year", "Length"], *cells])
-    made = Table(grid_of(tables_of(builder.build("html"))[0]))
+    made = TableViews(grid_of(tables_of(builder.build("html"))[0]))
     found = []
     for text in (
         "Which ship has the highest length?",
@@ -94,7 +96,7 @@ def test_long_tables(rows: int) -> None:
         "Ship 1 and Ship 2 length",
         "ships from 2003 to 2006",
     ):
-        plans = made.plans(Question(text))
+        plans = made.plans(AskedWords(text))
         found.append(
             [len(plans), len({result(plan) for plan in plans}), max((len(plan.texts) for plan in plans), default=0)]
         )
@@ -110,19 +112,19 @@ def test_wide_tables(columns: int) -> None:
             *([f"R{k}", *(str(n + k) for n in range(columns - 1))] for k in range(4)),
         ]
     )
-    made = Table(grid_of(tables_of(builder.build("html"))[0]))
-    plans = made.plans(Question("What is the sum of Y1 for R1 and R2?"))
+    made = TableViews(grid_of(tables_of(builder.build("html"))[0]))
+    plans = made.plans(AskedWords("What is the sum of Y1 for R1 and R2?"))
     freeze(f"wide table {columns}", [len(made.views), len(plans), sorted({plan.operation for plan in plans})])
 
 
 @pytest.mark.parametrize("name", TEXTS["grids"])
 def test_plans_in_words(name: str) -> None:
     stored = table(name)
-    made = Table(grid_of(stored))
-    candidate = Candidate(stored, DOCUMENT, 0.5)
+    made = TableViews(grid_of(stored))
+    candidate = FoundTable(stored, DOCUMENT, 0.5)
     found = []
     for text in TEXTS["asked_of_tables"]:
-        question = Question(text)
+        question = AskedWords(text)
         seen = set()
         for plan in made.plans(question):
             if plan.operation in seen:
@@ -154,7 +156,7 @@ def test_candidates_and_their_features() -> None:
     stored = [replace(table(name), id=number) for number, name in enumerate(TEXTS["grids"])]
     found = {}
     for text in TEXTS["asked_of_tables"]:
-        candidates = [Candidate(one, DOCUMENT, 0.9 - 0.1 * place) for place, one in enumerate(stored * 3)]
+        candidates = [FoundTable(one, DOCUMENT, 0.9 - 0.1 * place) for place, one in enumerate(stored * 3)]
         made = plans_over(text, candidates, {"sale": 2.0, "north": 1.0}, 0.5)
         # Scores of learned weights are the first two columns.
         rows = np.array([one.features[2:] for one in made]).reshape(len(made), -1)
