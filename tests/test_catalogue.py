@@ -129,7 +129,8 @@ def test_a_mention_is_cited_where_a_document_first_says_it(examples: Refdesk) ->
         assert "mooring" in citation.quote.lower()
         pages = "\n".join(page.text for page in examples.pages(citation.document_id, citation.page))
         assert citation.quote in pages and source.markers == (citation.marker,)
-        assert answer.content[claim.start : claim.end].endswith(f"[{citation.marker}]")
+        assert answer.content[claim.start : claim.end] == f"{claim.text} [{citation.marker}]"
+        assert claim.text == f"{citation.document_name}, page {citation.page}" and claim.score == 1.0
         if citation.document_name.endswith(".pdf"):
             assert citation.boxes and citation.located
         before = [page.text for page in examples.pages(citation.document_id) if page.page.number < citation.page]
