@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-NOTES = "REFDESK_MUTATE_NOTES"
-NOTING = f"""import os
+# The file is named in the module: workers that read files are given no variable of the environment.
+NOTING = """import os
 seen = set()
-file = os.open(os.environ["{NOTES}"], os.O_WRONLY | os.O_APPEND)
+file = os.open({file!r}, os.O_WRONLY | os.O_APPEND)
 def note(statement):
     if statement not in seen:
         seen.add(statement)
@@ -31,7 +31,16 @@ def note(statement):
 # Servers, browsers and processes cost a second a test and look at the same numbers from further away; those that ask a
 # model that runs are left out as well. A thread that is started (`thread.start()`) costs nothing.
 DEAR = re.compile(r"(?<![.\w])(?:browsing|served|serve_here|start)\(")
-LEFT_OUT = ("test_page", "test_http", "test_real_model", "test_ask_real_model", "test_house", "test_docs", "test_ci")
+LEFT_OUT = (
+    "test_page",
+    "test_http",
+    "test_uploads",
+    "test_real_model",
+    "test_ask_real_model",
+    "test_house",
+    "test_docs",
+    "test_ci",
+)
 
 
 @dataclass(frozen=True)
@@ -181,8 +190,8 @@ def trace(
     known: dict[str, Any] = json.loads(remembered.read_text(encoding="utf-8")) if remembered.exists() else {}
     for file, text in sources.items():
         (root / file).write_text(with_notes(text, file), encoding="utf-8")
-    (root / "src" / "refdesk_notes.py").write_text(NOTING, encoding="utf-8")
     notes = root / "notes"
+    (root / "src" / "refdesk_notes.py").write_text(NOTING.format(file=str(notes)), encoding="utf-8")
     notes.touch()
     found: list[Ran] = []
     tests = [test for test in sorted((root / "tests").glob("test_*.py")) if is_asked(test)]
@@ -191,7 +200,7 @@ def trace(
         rows = known.get(test.name, {})
         if rows.get("state") != state:
             print(f"which statements do the tests run? {number} of {len(tests)}: {test.name}", flush=True)
-            log = apart(_run_noting, root, environment | {NOTES: str(notes)}, f"tests/{test.name}", notes)
+            log = apart(_run_noting, root, environment, f"tests/{test.name}", notes)
             rows = {"state": state, "tests": json.loads(log.read_text(encoding="utf-8") or "[]")}
             known[test.name] = rows
             remembered.write_text(json.dumps(known), encoding="utf-8")
