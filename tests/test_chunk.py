@@ -233,8 +233,9 @@ def test_a_novel_gives_chunks_near_the_target() -> None:
     assert sizes[len(sizes) // 10] >= 150
 
 
-def test_a_block_without_known_words_has_a_span_also_right_after_a_line() -> None:
-    """A picture's text begins where the line before it ends: that line is none of its own."""
+def test_a_block_without_known_words_has_a_span_also_between_two_lines() -> None:
+    """A picture's text begins where the line before it ends, and ends where the next begins: neither is its own."""
     box = Box(1, 10.0, 10.0, 80.0, 3.0)
-    found = spans_of((0, 30), 0, [(0, 10), (10, 30)], [(0, 10, box)], [Page(1, 0, 30)])
-    assert [(one.start, one.end, one.box) for one in found] == [(0, 10, box), (10, 30, None)]
+    blocks = [(0, 10), (10, 30), (30, 30), (30, 40)]
+    found = spans_of((0, 40), 0, blocks, [(0, 10, box), (30, 40, box)], [Page(1, 0, 40)])
+    assert [(one.start, one.end, one.box) for one in found] == [(0, 10, box), (10, 30, None), (30, 40, box)]

@@ -50,3 +50,8 @@ def test_those_that_share_a_cell_are_listed_while_they_are_few(others: int, is_l
     assert bool(chosen(found, "same")) is is_listed
     if is_listed:
         assert chosen(found, "same") == {tuple(range(1, others + 1))}
+
+
+def test_one_is_no_number_to_compare_with() -> None:
+    """ "Which one" asks for a row."""
+    assert AskedWords("Which one has more than two masts, or twenty?").numbers == [2.0, 20.0]
