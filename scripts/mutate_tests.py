@@ -19,19 +19,28 @@ from typing import Any
 
 import pytest
 
-NOTES = "REFDESK_MUTATE_NOTES"
-NOTING = f"""import os
+# The file is named in the module: workers that read files are given no variable of the environment.
+NOTING = """import os
 seen = set()
-file = os.open(os.environ["{NOTES}"], os.O_WRONLY | os.O_APPEND)
+file = os.open({file!r}, os.O_WRONLY | os.O_APPEND)
 def note(statement):
     if statement not in seen:
         seen.add(statement)
         os.write(file, (statement + "\\n").encode())
 """
-# Servers and browsers cost a second a test and look at the same numbers from further away; those that ask a model that
-# runs are left out as well.
-DEAR = re.compile(r"\b(?:browsing|served|serve_here|start)\(")
-LEFT_OUT = ("test_page", "test_http", "test_real_model", "test_ask_real_model", "test_house", "test_docs", "test_ci")
+# Servers, browsers and processes cost a second a test and look at the same numbers from further away; those that ask a
+# model that runs are left out as well. A thread that is started (`thread.start()`) costs nothing.
+DEAR = re.compile(r"(?<![.\w])(?:browsing|served|serve_here|start)\(")
+LEFT_OUT = (
+    "test_page",
+    "test_http",
+    "test_uploads",
+    "test_real_model",
+    "test_ask_real_model",
+    "test_house",
+    "test_docs",
+    "test_ci",
+)
 
 
 @dataclass(frozen=True)
@@ -128,11 +137,14 @@ def _given(node: ast.Assign | ast.AnnAssign) -> set[str]:
 class Notes:
     """The pytest plugin that reads after each test what was run."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, file: Path, dear: set[str]) -> None:
+        self.file, self.dear = file, dear
         self.found: list[Ran] = []
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.name.partition("[")[0] not in self.dear]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
@@ -153,7 +165,20 @@ class Notes:
 
 
 def is_asked(test: Path) -> bool:
-    return not test.stem.startswith(LEFT_OUT) and not DEAR.search(test.read_text(encoding="utf-8"))
+    """A file with a few dear tests is asked for the others; one whose fixtures are dear is not."""
+    return not test.stem.startswith(LEFT_OUT) and "" not in _dear(test)
+
+
+def _dear(test: Path) -> set[str]:
+    """The names of the dear tests of a file; "" for what several of them share."""
+    text = test.read_text(encoding="utf-8")
+    found = set()
+    for node in ast.parse(text).body:
+        lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
+        if DEAR.search("\n".join(lines)):
+            name = str(getattr(node, "name", ""))
+            found.add(name if name.startswith("test_") else "")
+    return found
 
 
 def trace(
@@ -165,8 +190,8 @@ def trace(
     known: dict[str, Any] = json.loads(remembered.read_text(encoding="utf-8")) if remembered.exists() else {}
     for file, text in sources.items():
         (root / file).write_text(with_notes(text, file), encoding="utf-8")
-    (root / "src" / "refdesk_notes.py").write_text(NOTING, encoding="utf-8")
     notes = root / "notes"
+    (root / "src" / "refdesk_notes.py").write_text(NOTING.format(file=str(notes)), encoding="utf-8")
     notes.touch()
     found: list[Ran] = []
     tests = [test for test in sorted((root / "tests").glob("test_*.py")) if is_asked(test)]
@@ -175,7 +200,7 @@ def trace(
         rows = known.get(test.name, {})
         if rows.get("state") != state:
             print(f"which statements do the tests run? {number} of {len(tests)}: {test.name}", flush=True)
-            log = apart(_run_noting, root, environment | {NOTES: str(notes)}, f"tests/{test.name}", notes)
+            log = apart(_run_noting, root, environment, f"tests/{test.name}", notes)
             rows = {"state": state, "tests": json.loads(log.read_text(encoding="utf-8") or "[]")}
             known[test.name] = rows
             remembered.write_text(json.dumps(known), encoding="utf-8")
@@ -184,7 +209,7 @@ def trace(
 
 
 def _run_noting(result: Path, test: str, notes: Path) -> None:
-    plugin = Notes(notes)
+    plugin = Notes(notes, _dear(Path(test)))
     try:
         pytest.main(["-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:randomly", test], plugins=[plugin])
     finally:

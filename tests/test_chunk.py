@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from parsed_strategies import count_tokens, run_on, tokens_of, with_geometry
-from refdesk.ingest.chunk import ChunkLimits, chunk, embedded_text
+from refdesk.ingest.chunk import ChunkLimits, chunk, embedded_text, spans_of
 from refdesk.ingest.split import context_line
 from refdesk.parsers.build import Builder
 from refdesk.providers.embed import OnnxEmbedder
-from refdesk.types import Block, Chunk, Parsed
+from refdesk.types import Block, Box, Chunk, Page, Parsed
 
 DATA = Path(os.environ.get("REFDESK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SMALL = ChunkLimits(target=40, minimum=12, maximum=64, overlap=1)
@@ -231,3 +231,11 @@ def test_a_novel_gives_chunks_near_the_target() -> None:
     sizes = sorted(found.token_count for found in cut(builder.build("text"), ChunkLimits()))
     assert 190 <= sizes[len(sizes) // 2] <= 215
     assert sizes[len(sizes) // 10] >= 150
+
+
+def test_a_block_without_known_words_has_a_span_also_between_two_lines() -> None:
+    """A picture's text begins where the line before it ends, and ends where the next begins: neither is its own."""
+    box = Box(1, 10.0, 10.0, 80.0, 3.0)
+    blocks = [(0, 10), (10, 30), (30, 30), (30, 40)]
+    found = spans_of((0, 40), 0, blocks, [(0, 10, box), (30, 40, box)], [Page(1, 0, 40)])
+    assert [(one.start, one.end, one.box) for one in found] == [(0, 10, box), (10, 30, None), (30, 40, box)]

@@ -14,7 +14,7 @@ import pytest
 
 from context_samples import chunk, context, passage
 from edge_samples import TEXTS, embed, freeze
-from refdesk.answer import Answer, Citation, Claim, Query, Retrieved
+from refdesk.answer import Citation, Claim, Query, Retrieved
 from refdesk.ask.answer_type import read
 from refdesk.ask.extract import _chosen, _continues, _lines, _sentences, can_stand, quoted
 from refdesk.ask.figures import agrees, conflicts, disagree, figures, quoted_side
@@ -25,7 +25,6 @@ from refdesk.ask.judge import (
     doubted,
     features,
     grounding,
-    list_documents,
     nearest_topics,
     previews,
     related,
@@ -495,12 +494,6 @@ def test_what_goes_beside_an_answer() -> None:
     ]
     held = context(*(passage(n, chunk("w" * size, id=n)) for n, size in enumerate((199, 200, 201), 1)))
     made.append([[len(one.quote), one.origin] for one in previews(held)])
-    for count in (0, 1, 2, 49, 50, 51, 52):
-        answer = list_documents(
-            Answer(id="a", question="q", content=""),
-            [Document(str(n), f"d{n:02}", "", "h", "ready") for n in range(count)],
-        )
-        made.append([answer.content[:40], answer.content.count("\n- "), answer.content[-14:], answer.confidence.score])
     for probability in (0.0, 0.05, 0.0899, 0.0901, 0.2, 0.44, 0.45, 0.46):
         relevances = [Relevance(probability, {}, (), names) for names in ((), ("Fundy",))]
         settings = replace(Settings(), answer_floor=0.45)

@@ -62,6 +62,13 @@ def test_what_stands_between_brackets() -> None:
     assert CitationResolver(context()).named("1") == ()
 
 
+def test_a_word_within_a_title_names_it_when_it_has_four_letters() -> None:
+    titled = [passage(1, chunk("A."), title="Tide in the bay"), passage(2, chunk("B.", id=2), title="Dam of Pier")]
+    resolver = CitationResolver(context(*titled))
+    found = {inner: resolver.named(f"{inner} > Results") for inner in ("Tide", "bay", "Pier", "Dam")}
+    assert found == {"Tide": (1,), "bay": (), "Pier": (2,), "Dam": ()}
+
+
 def test_dice() -> None:
     pairs = [("night", "nacht"), ("a", "a"), ("ab", "ab"), ("abc", "abd"), ("", ""), ("aaaa", "aa"), ("abab", "ba")]
     freeze("dice", [round(dice(*pair), 3) for pair in pairs])

@@ -13,8 +13,9 @@ import pytest
 from edge_samples import TEXTS, freeze
 from refdesk.ask.plan_choice import FoundTable, TablePlan, plans_over, result
 from refdesk.ask.plan_rank import PlanWeights, describe, word_slots
-from refdesk.ask.plans import AskedWords, TableViews, described
+from refdesk.ask.plans import TableViews, described
 from refdesk.ask.table_answer import figure_of, reading
+from refdesk.ask.table_view import AskedWords
 from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder

@@ -140,6 +140,20 @@ def test_summary_is_not_the_sentence_repeated_from_the_chunk_before() -> None:
         assert after.text[first.start : first.end] not in after.summary
 
 
+@pytest.mark.parametrize(("length", "is_quoted"), [(200, True), (201, False)])
+def test_summary_rather_quotes_a_sentence_that_fits_than_a_long_one_cut_off(length: int, is_quoted: bool) -> None:
+    said = (
+        "gauge records water levels, currents, salinity, pressure, wind, temperature, rainfall and waves in the basin"
+    )
+    fitting = f"Every {said} which the pilots of the harbour ask for "
+    fitting += "x" * (length - len(fitting) - 1) + "."
+    long = f"The {said}, and quietly sends levels, currents, salinity, pressure, wind and waves to the pilots, " * 2
+    builder = Builder()
+    builder.block("text", f"{long.strip(', ')}. {fitting}")
+    (found,) = enrich(chunks_of(builder.build("test")), language="en")
+    assert (found.summary == fitting) is is_quoted and len(fitting) == length
+
+
 def test_summary_of_a_table_is_its_header_and_size() -> None:
     builder = Builder()
     builder.block("text", "Table 2. Prices")

@@ -99,6 +99,8 @@ def test_codes_are_compared_as_letters() -> None:
         ("about 4.2 million", "4,213,000"),
         ("nearly 50%", "48.7%"),
         ("42%", "0.42"),
+        ("42%", "0.425"),
+        ("4.2 million", "4,250,000"),
         ("half of them", "50%"),
         ("1.5 km", "1,500 m"),
         ("350", "350 kg"),
@@ -126,6 +128,8 @@ def test_what_agrees(claim: str, source: str) -> None:
     [
         ("4.3 million", "4,213,000"),
         ("4,213,000", "4.2 million"),
+        ("42%", "0.426"),
+        ("4.2 million", "4,251,000"),
         ("4.2 billion", "4.2 million"),
         ("350 kg", "350 tonnes"),
         ("$5", "€5"),

@@ -150,6 +150,7 @@ def test_a_pronoun_with_little_else_leans_whatever_is_near() -> None:
         ("When did Zappa and the Mothers of Invention disband?", ["Zappa and the Mothers of Invention"]),
         ("How much does the WB-7 buoy weigh?", ["WB-7 buoy"]),
         ("Is there a limit on the file size?", ["limit", "file size"]),
+        ("Where is the annual report?", ["annual report"]),
         ("Can I purchase Lite pricing plans?", ["Lite pricing plans"]),
         ("What is a physician's assistant?", ["physician's assistant"]),
         ("Why?", []),

@@ -7,8 +7,10 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -169,12 +171,63 @@ def test_what_a_killed_worker_had_open_is_not_counted_on(own_folder: Path, model
     model.hang("It costs")
     with served(own_folder, "--workers", "2", **model.openai_env("tiny-1b")) as server:
         with server.client.stream("POST", "/api/chat/stream", json=BODY) as response:
-            assert next(read_events(response))
+            reading = read_events(response)  # held: one that is thrown away closes the connection, and the work ends
+            assert next(reading)
             assert model.wait_until(lambda: len(model.requests) == 1)
             assert model.wait_until(lambda: _open_streams(server) == 1.0)
             for process in _workers(server):
                 os.kill(process, signal.SIGKILL)
         assert model.wait_until(lambda: _open_streams(server) == 0.0)
+
+
+LOOKS_S = 1.5  # in which a server looks after its workers more than once: every half second
+UVICORN_S = 5  # its own limit for a worker's answer
+
+
+def test_a_worker_that_does_not_answer_for_a_while_is_not_killed(own_folder: Path, model: WireServer) -> None:
+    """A busy machine may hold one up for longer than the five seconds after which uvicorn would replace it."""
+    model.hang("It costs")
+    with (
+        served(own_folder, "--workers", "2", **model.openai_env("tiny-1b")) as server,
+        server.client.stream("POST", "/api/chat/stream", json=BODY) as response,
+    ):
+        reading = read_events(response)
+        assert next(reading)
+        before = _workers(server)
+        with _held_up(*before):
+            time.sleep(UVICORN_S + LOOKS_S)
+        assert _workers(server) == before
+        assert model.wait_until(lambda: _open_streams(server) == 1.0)
+
+
+def test_a_worker_that_ends_is_replaced_while_another_is_held_up(own_folder: Path) -> None:
+    """Nobody waits for the one to answer before the other's end is noticed."""
+    with served(own_folder, "--workers", "2") as server:
+        held, ended = _workers(server)
+        with _held_up(held):
+            time.sleep(LOOKS_S)  # so that it has been asked for a sign of life
+            os.kill(ended, signal.SIGKILL)
+            assert WireServer.wait_until(lambda: _who_answers(server) not in (None, held, ended))
+        assert held in _workers(server)  # the server did not give it up first
+
+
+@contextmanager
+def _held_up(*processes: int) -> Iterator[None]:
+    for one in processes:
+        os.kill(one, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for one in processes:
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGCONT)
+
+
+def _who_answers(server: Server) -> int | None:
+    try:
+        return int(httpx2.get(f"{server.url}/readyz", timeout=2).json()["process"])
+    except httpx2.TransportError:
+        return None  # who is held up, or starting
 
 
 def _open_streams(server: Server) -> float | None:

@@ -176,7 +176,8 @@ class WireServer:
         """Whether the client leaves this request (the last one, if not said) within the time."""
         return self.wait_until(lambda: bool(self.requests) and self.requests[number].disconnected, timeout)
 
-    def wait_until(self, condition: Callable[[], bool], timeout: float = PATIENCE_S) -> bool:
+    @staticmethod
+    def wait_until(condition: Callable[[], bool], timeout: float = PATIENCE_S) -> bool:
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:

@@ -95,16 +95,16 @@ def is_refusal(text: str) -> bool:
 
 def _blocks(content: str) -> Iterator[tuple[int, int, bool]]:
     """Paragraphs, list items and table rows, as (start, end, is it a row?); code and headings left out."""
-    fence, opened = "", -1
+    fence, opened = "", None
     position = 0
     lines = content.split("\n")
     for number, line in enumerate(lines):
         start, position = position, position + len(line) + 1
         border = _FENCE.match(line)
         if fence or border:
-            if opened >= 0:
+            if opened is not None:
                 yield opened, start, False
-                opened = -1
+                opened = None
             if border and not fence:
                 fence = border[1]
             elif closes_fence(line, fence):
@@ -113,17 +113,17 @@ def _blocks(content: str) -> Iterator[tuple[int, int, bool]]:
         item = _ITEM.match(line)
         is_row = line.count("|") > 1 and line.strip().startswith("|")
         breaks = not line.strip() or item or is_row or _HEADING.match(line) or _TABLE_LINE.match(line)
-        if breaks and opened >= 0:
+        if breaks and opened is not None:
             yield opened, start, False
-            opened = -1
+            opened = None
         following = lines[number + 1] if number + 1 < len(lines) else ""
         if is_row and not _TABLE_LINE.match(line) and not _TABLE_LINE.match(following):
             yield start + len(line) - len(line.lstrip()), start + len(line.rstrip()), True
         elif item and not _HEADING.match(line[item.end() :]):
             opened = start + item.end()
-        elif not breaks and opened < 0:
+        elif not breaks and opened is None:
             opened = start
-    if opened >= 0:
+    if opened is not None:
         yield opened, len(content), False
 
 
@@ -304,7 +304,7 @@ class Sheet:
         wanted = _normal(text)
         for number in passages:
             for place, chunk in enumerate(self.passages[number].chunks):
-                if chunk.kind == "table" or wanted in _normal(chunk.text):
+                if wanted in _normal(chunk.text):
                     for index, sentence in enumerate(chunk.sentences):
                         if _quotes(wanted, _normal(chunk.text[sentence.start : sentence.end])):
                             return number, place, index

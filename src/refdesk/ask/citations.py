@@ -121,8 +121,8 @@ class CitationResolver:
         if numbers[0] in "-−+" or (rest and not re.search(r"[^\W\d]", rest)):
             return ()
         if text.startswith("chunk"):
-            wanted = {int(number) for number in _NUMBER.findall(numbers) if len(number) < 10}
-            held = [p.number for p in self._passages.values() if wanted & {c.sequence for c in p.chunks}]
+            wanted = {number.lstrip("0") or "0" for number in _NUMBER.findall(numbers)}
+            held = [p.number for p in self._passages.values() if wanted & {str(c.sequence) for c in p.chunks}]
             if held:
                 return tuple(held[: len(wanted)])
         return tuple(self._spelled(numbers))

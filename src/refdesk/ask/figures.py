@@ -8,6 +8,7 @@ A claim agrees with a source at the precision the claim gives: 4.2 million is ri
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -269,19 +270,17 @@ def _spelled(match: re.Match[str]) -> Quantity | None:
     words = [word for word in _spaced(shown).split() if word != "and"]
     total = current = 0.0
     for word in words:
-        value = WORDS.get(word, 1.0 if word in ("a", "an") else 0.0)
-        if word in ("a", "an"):
-            current = 1.0
-        elif value >= 1000:
+        value = 1.0 if word in ("a", "an") else WORDS[word]
+        if value >= 1000:
             total, current = total + (current or 1.0) * value, 0.0
-        elif value in (100, 12) and word in ("hundred", "dozen", "hundreds", "dozens"):
+        elif word in ("hundred", "dozen"):
             current = (current or 1.0) * value
         else:
             current += value
     unit, factor = _unit(unit_text, None)
-    weak = words == ["one"] or words[-1].endswith("s") or words in (["a"], ["an"])
     value = (total + current) * factor
-    return Quantity("number", match.group(), *match.span(), value, factor, unit, total + current, weak=weak)
+    is_weak = words == ["one"]
+    return Quantity("number", match.group(), *match.span(), value, factor, unit, total + current, weak=is_weak)
 
 
 def _bound(text: str, start: int) -> str:
@@ -350,15 +349,15 @@ def _same_half(claim: Quantity, source: Quantity) -> bool:
 def _near(claim: Quantity, source: Quantity, said: float, unit: str, held: float, source_unit: str) -> bool:
     if unit and source_unit and unit != source_unit:
         return False
-    if {unit, source_unit} == {"%", ""} and abs(said - held) > 1e-9:  # 42 % and 0.42, a half
+    if {unit, source_unit} == {"%", ""} and not math.isclose(said, held):  # 42 % and 0.42, a half
         share, bare = (said, held) if unit == "%" else (held, said)
         step = claim.step if unit == "%" else 100 * claim.step
-        return 0 < abs(bare) < 1 and abs(share - 100 * bare) <= 0.5 * step * (1 + 1e-9)
+        return 0 < abs(bare) < 1 and _within(abs(share - 100 * bare), 0.5 * step)
     if not source.signed or not claim.signed:
         said, held = abs(said), abs(held)
     if said * held < 0:
         return False
-    if abs(said - held) <= 1e-9 * max(abs(said), abs(held)):
+    if math.isclose(said, held):
         return True
     if claim.bound == "over" and source.bound != "over" and unit == source_unit:
         return said <= held <= 2 * said
@@ -368,8 +367,13 @@ def _near(claim: Quantity, source: Quantity, said: float, unit: str, held: float
     if claim.bound == "about" or source.bound == "about":
         while said and said % (step * 10) == 0:
             step *= 10
-    near = abs(said - held) <= 0.5 * step * (1 + 1e-9)
-    return near and (claim.bound == "about" or source.step < claim.step * (1 + 1e-9))
+    near = _within(abs(said - held), 0.5 * step)
+    return near and (claim.bound == "about" or _within(source.step, claim.step))
+
+
+def _within(value: float, limit: float) -> bool:
+    """The sums of decimals are a little off: 0.1 + 0.2 is within 0.3."""
+    return math.isclose(max(value, limit), limit)
 
 
 # --- where do two sources disagree? The same of the same thing, for the same period, in one unit, with another value -

@@ -237,7 +237,7 @@ class MarkerStream:
         """A line of a code block, as it is."""
         line, newline, _ = self._buffer.partition("\n")
         if self._shown.at_line_start:  # only here may the fence close
-            if not newline and not self._final and not line.strip(f" {self._fence[0]}"):
+            if not newline and not self._final and not line.strip(f" {self._fence}"):
                 return _MORE
             if (newline or self._final) and closes_fence(line, self._fence):
                 self._fence = ""

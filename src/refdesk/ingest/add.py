@@ -223,7 +223,7 @@ class Intake:
         if twin is not None and is_whole and twin.metadata.items() >= job.metadata.items():
             self._leave(document, twin, "" if twin.name == document.name else f"same content as {twin.name}", job.id)
             return None
-        return self._prepare(NewDocument(document, None, found.modified, max(1, found.size)), job, found.path)
+        return self._prepare(NewDocument(document, None, found.modified, found.size), job, found.path)
 
     def _resumed(self, job: Job) -> NewDocument | None:
         """What to do for a file that a killed run has left; None when nothing is."""
@@ -234,10 +234,10 @@ class Intake:
             self._jobs.remove([self._taken.pop(job.id).id])
             return None
         if is_stored:  # what is attached to it went with the run; it is still in the bytes that are kept
-            source = NewDocument(known, None, place[1] if place else 0.0, max(1, known.size))
+            source = NewDocument(known, None, place[1] if place else 0.0, known.size)
             return self._prepare(source, job, self._writer.original(known))
         found = look(Path(job.source), job.name)
-        return self._prepare(NewDocument(known, None, found.modified, max(1, found.size)), job)
+        return self._prepare(NewDocument(known, None, found.modified, found.size), job)
 
     def _prepare(self, source: NewDocument, job: Job, path: Path | None = None) -> NewDocument:
         assert self._run is not None
@@ -345,7 +345,7 @@ class Intake:
             self._leave(document, known[0], "")
             return None
         document = replace(document, id=known[0].id if known else "", content_hash=content_hash)
-        return NewDocument(document, None, found.modified, max(1, found.size))
+        return NewDocument(document, None, found.modified, found.size)
 
     def _remove_missing(self, roots: Sequence[Path], found: Sequence[FoundFile]) -> None:
         present = {str(one.path) for one in found}
@@ -375,7 +375,7 @@ class Intake:
                 date=text.date,
                 metadata=text.metadata,
             )
-            sources.append(NewDocument(document, PrepareTask(document, text=text.text), size=max(1, len(text.text))))
+            sources.append(NewDocument(document, PrepareTask(document, text=text.text), size=len(text.text)))
         sources = [source for source in sources if not self._is_known(source)]
         workers = InProcess(
             lambda task: preparer.prepare(task, _ignore) if isinstance(task, PrepareTask) else preparer.embed(task)
@@ -482,7 +482,7 @@ class Intake:
             document = replace(_attached(parent, child), id=accepted.id, parent_id=parent.id)
             password = self._taken[job_id].password
             task = PrepareTask(document, path=child.path, folder=child.path.parent, password=password)
-            sources.append(NewDocument(document, task, size=max(1, child.path.stat().st_size), job=job_id))
+            sources.append(NewDocument(document, task, size=child.path.stat().st_size, job=job_id))
         return sources
 
     # the end of a job

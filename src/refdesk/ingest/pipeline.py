@@ -400,7 +400,7 @@ class _ProgressCounts:
             chunks_total=self._chunks_total,
             chunks_done=self.chunks_done,
             seconds=round(seconds, 3),
-            chunks_per_second=round(self.chunks_done / seconds, 1) if seconds > 0 else 0.0,
+            chunks_per_second=round(self.chunks_done / seconds, 1) if seconds else 0.0,
             seconds_left=left,
             working_on=tuple(names),
             files=tuple(self._files(jobs, opened)),

@@ -87,10 +87,9 @@ def kept_tables(text: str, pages: Sequence[Page], chunks: Sequence[Chunk]) -> li
                 _runs(text, span.origin, end) if chunk.kind == "table" else [(span.origin, end, False)]
             ):
                 before = blocks[-1] if blocks else None
-                if before and before.kind != "text" and before.start <= first < before.end:
-                    first = min(
-                        last, before.end
-                    )  # a heading, or the head of a table, which stands in each of its chunks
+                if before and before.kind != "text" and before.start <= first:
+                    # a heading, or the head of a table, which stands in each of its chunks
+                    first = max(first, min(last, before.end))
                 if is_row and before and before.kind == "table" and first - before.end <= 1:
                     blocks[-1] = replace(before, end=max(last, before.end))
                 elif first < last:

@@ -15,12 +15,14 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import orjson
 from fastapi import FastAPI
@@ -168,6 +170,7 @@ class Workers(Multiprocess):
         super().__init__(config, [])
         self.processes_num = 1  # on each socket
         self._listening: list[tuple[socket.socket, list[Process]]] = [(one, []) for one in sockets]
+        self._asked: WeakKeyDictionary[Process, float] = WeakKeyDictionary()  # since when each owes a sign of life
 
     def _each(self, step: Callable[[], None]) -> None:
         for one, processes in self._listening:
@@ -178,7 +181,34 @@ class Workers(Multiprocess):
         self._each(super().init_processes)
 
     def keep_subprocess_alive(self) -> None:
-        self._each(super().keep_subprocess_alive)
+        """Replaces who has ended, or has given no sign of life for too long.
+
+        Uvicorn asks one after the other and waits for the answer, up to the whole limit, also for that of a process
+        that was killed after it was asked; meanwhile another one that dies is not replaced, and no signal is heard.
+        """
+        for _, processes in self._listening:
+            for one in processes:
+                if one.process.is_alive() and not self._is_heard(one):
+                    one.process.kill()
+                    one.process.join()
+        self._each(self._replace_ended)
+
+    def _is_heard(self, process: Process) -> bool:
+        """Whether it has answered, or still has time to. Who has answered is asked again."""
+        try:
+            while process.parent_conn.poll():
+                process.parent_conn.recv()
+                self._asked.pop(process, None)
+            if process not in self._asked:
+                process.parent_conn.send(b"ping")
+                self._asked[process] = time.monotonic()
+        except (OSError, EOFError):
+            return False
+        return time.monotonic() - self._asked[process] < self.config.timeout_worker_healthcheck
+
+    def _replace_ended(self) -> None:
+        if not all(one.process.is_alive() for one in self.processes):
+            super().keep_subprocess_alive()
 
     def restart_all(self) -> None:
         self._each(super().restart_all)
