@@ -34,7 +34,7 @@ Ships that were repaired, by yard
 
 The yards were painted green in May, and the crews were glad of it.
 """
-QUESTION = "By how much did Bergen outdo Hull in 2018?"  # no plan of ours is sure of it
+QUESTION = "What is the relation of Bergen to Hull in 2018?"  # no plan of ours is sure of it
 PLAN = {"table": 1, "operation": "ratio", "rows": ["Bergen", "Hull"], "columns": ["2018"], "filters": []}
 MODEL = "writer-70b"
 

@@ -28,6 +28,22 @@ Consolidated statement of income (in millions of dollars)
 | Employees | 4,100 | 3,900 |
 """
 READINGS = "Gauge,Day,Height\n0418,Monday,312\n0419,Monday,298\n0418,Tuesday,305\n0420,Tuesday,290\n"
+BASINS = """# Basins
+
+North basin
+
+| | 2019 | 2018 |
+|---|---|---|
+| Berths let | 40 | 25 |
+| Visitors | 310 | 330 |
+
+South basin
+
+| | 2019 | 2018 |
+|---|---|---|
+| Berths let | 52 | 31 |
+| Visitors | 710 | 530 |
+"""
 NOTE = "The harbour crew painted the northern quay green in May. They used paint that keeps off mussels."
 LINES = [["(in millions)", "2019", "2018"], ["Harbour fees", "$ 310", "$ 275"], ["Dredging costs", "(120)", "(95)"]]
 
@@ -45,6 +61,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("figures")
     (folder / "files").mkdir()
     (folder / "files" / "report.md").write_text(REPORT, encoding="utf-8")
+    (folder / "files" / "basins.md").write_text(BASINS, encoding="utf-8")
     (folder / "files" / "readings.csv").write_text(READINGS, encoding="utf-8")
     (folder / "files" / "quay.txt").write_text(NOTE, encoding="utf-8")
     (folder / "files" / "fees.pdf").write_bytes(page_of_fees())
@@ -88,6 +105,17 @@ def test_what_was_counted_is_cited(desk: Refdesk) -> None:
     assert figure.operation == "count" and figure.number == 2
     assert [cell.text for cell in figure.cells] == ["0418", "0418"]
     assert len(answer.citations) == 2 and answer.sources[0].document_name == "readings.csv"
+
+
+def test_another_reading_that_is_as_likely_is_said_with_its_own_cell(desk: Refdesk) -> None:
+    answer = desk.ask_sync("How many berths were let in 2018?", document="basins.md")
+    assert {figure.value for figure in answer.figures} == {"25", "31"}
+    assert "Also possible: " in answer.content and "North basin" in answer.content and "South basin" in answer.content
+    for figure, marker in zip(answer.figures, (1, 2), strict=True):
+        (cell,) = figure.cells
+        assert answer.citations[cell.citation].marker == marker and cell.text in answer.citations[cell.citation].quote
+    assert answer.confidence.level != "high"
+    assert [claim.text for claim in answer.claims] == [answer.content[c.start : c.end - 4] for c in answer.claims]
 
 
 def test_the_cell_is_marked_on_its_page(desk: Refdesk) -> None:

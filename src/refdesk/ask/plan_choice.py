@@ -38,7 +38,7 @@ MOST_TABLES = 8  # that plans are made for: the best by the words they hold and 
 MOST_READ = 24  # cells of a plan whose periods and units are looked at
 NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
-_CLAUSE = re.compile(r"[.;:]\s")
+CLAUSE = re.compile(r"[.;:]\s")
 _AT_END = re.compile(r"\b(?:at|as of|by)\b[\w\s-]{0,12}\bend\b", re.IGNORECASE)  # a day, though only its year is named
 
 
@@ -222,7 +222,7 @@ class _Asked:
         is_then = bool(when) and self._asks_of(when)
         if is_then:
             held |= self.of_when & self.weights.keys()
-        caption = _CLAUSE.split(candidate.table.caption)[-1]
+        caption = CLAUSE.split(candidate.table.caption)[-1]
         is_percent = unit_of(caption) == "%" or any(cell.unit == "%" for cell in used)
         missing = [stem for stem in self.stems if stem not in held and stem not in around]
         labels, sections, column = _names(table.views[plan.turned], plan)

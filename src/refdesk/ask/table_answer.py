@@ -25,16 +25,16 @@ from refdesk.answer import (
 from refdesk.ask.answer_type import read
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.plan_choice import FoundTable, TablePlan, best_plan, place_of
+from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of
 from refdesk.ask.plans import CellPlan, described
 from refdesk.ask.sentences import NUMBER, asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_view import View
+from refdesk.ask.table_view import View, is_scale
 from refdesk.cells import StoredCell
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.tables import Grid, shown_value, touches
-from refdesk.types import Hit
+from refdesk.types import Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
 # The least chance of a figure that is shown. Of TAT-QA's even contexts, where a document has one table, .58 of the
@@ -47,8 +47,9 @@ LEAST = 0.2  # chance of a figure that is shown where the text gives something l
 MANY = 4  # tables
 CITED = "Of the {used:,} cells that this is computed from, the first {most} are cited."
 CHOSEN = "Which cells answer was decided by {model}; they were read and computed without it."
-ALSO = "Also possible: {label}: {value}."
+ALSO = "Also possible: {label}: {value}"
 
+MOST_CAPTION = 60  # letters of a caption that tells two tables apart
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
 MOST_CITED = 24  # cells of a sum or a count that are cited one by one
 MOST_LOOKED_AT = 100  # cells of it that are looked at one by one, not by column
@@ -134,7 +135,8 @@ def _label(found: TablePlan) -> str:
         by = 0 if plan.turned else plan.selections[0].by  # the column by whose words the row was found names it
         if row >= 0 and column > 0 and by != column:
             name = (grid.texts[row][by],) if by > 0 else grid.rows[row]
-            return ", ".join(filter(None, (_joined(name), _joined(grid.columns[column]))))
+            head = [part for part in grid.columns[column] if not is_scale(part)]
+            return ", ".join(filter(None, (_joined(name), _joined(head))))
     said = described(plan, found.grid, found.question, for_people=True)
     return said[:1].upper() + said[1:]
 
@@ -268,25 +270,30 @@ def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, read
 
 
 def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:
-    """The figure as an answer: one claim of ours, and a citation for every cell that it was read or computed from."""
+    """The figure as an answer: claims of ours, and a citation for every cell that they were read or computed from.
+
+    A reading that is nearly as likely and gives something else is said too, with its own cells.
+    """
     what = reading(found)
-    citations = _cell_citations(found, what, retrieved, library)
-    numbers = tuple(range(len(citations)))
-    content, claims = "", []
-    for line in filter(None, (f"{what.label}: {what.value}", what.formula)):
-        start = len(content) + 2 if content else 0
-        content = f"{content}\n\n{line} [1]" if content else f"{line} [1]"
-        claims.append(Claim(line, start, len(content), (1,), numbers, "supported", round(found.chance, 3)))
-    document = found.candidate.document
+    other = reading(found.other) if found.other is not None else None
+    if other is not None and other.value == what.value:
+        other = None
+    if other is not None and found.other is not None and other.label == what.label:  # then the tables tell them apart
+        what, other = _with_caption(what, found), _with_caption(other, found.other)
+    told = _Told(retrieved, library)
+    told.add(found, what, f"{what.label}: {what.value}", what.formula)
+    if other is not None and found.other is not None:
+        told.add(found.other, other, ALSO.format(label=other.label, value=other.value))
     score = round(found.chance, 3)
+    citations = tuple(told.citations)
     return replace(
         answer,
-        content=content,
+        content=told.content,
         short=what.value,
-        figures=(figure_of(found, what),),
-        claims=tuple(claims),
+        figures=tuple(told.figures),
+        claims=tuple(told.claims),
         citations=citations,
-        sources=sources(citations, {document.id: document}),
+        sources=sources(citations, told.documents),
         related_documents=related(retrieved, citations),
         confidence=Confidence(score, level(score), "read from the cells of one table"),
         sufficiency=Sufficiency(True, score),
@@ -297,18 +304,45 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
     )
 
 
+def _with_caption(what: FigureText, found: TablePlan) -> FigureText:
+    caption = CLAUSE.split(found.candidate.table.caption)[-1].strip()[-MOST_CAPTION:]
+    return replace(what, label=f"{what.label} ({caption})") if caption else what
+
+
+class _Told:
+    """Figures as text: lines with their markers, and what proves each."""
+
+    def __init__(self, retrieved: Retrieved, library: LibraryReader) -> None:
+        self._retrieved, self._library = retrieved, library
+        self.content = ""
+        self.claims: list[Claim] = []
+        self.citations: list[Citation] = []
+        self.figures: list[Figure] = []
+        self.documents: dict[str, Document] = {}
+
+    def add(self, found: TablePlan, what: FigureText, *lines: str) -> None:
+        marker, first = len(self.figures) + 1, len(self.citations)
+        self.figures.append(figure_of(found, what, first))
+        self.citations += _cell_citations(found, what, marker, self._retrieved, self._library)
+        numbers = tuple(range(first, len(self.citations)))
+        for line in filter(None, lines):
+            start = len(self.content) + 2 if self.content else 0
+            self.content = f"{self.content}\n\n{line} [{marker}]".lstrip()
+            chance = round(found.chance, 3)
+            self.claims.append(Claim(line, start, len(self.content), (marker,), numbers, "supported", chance))
+        self.documents[found.candidate.document.id] = found.candidate.document
+
+
 def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:
     """What the reader should know of a figure."""
     if what.used > MOST_CITED:
         yield CITED.format(most=MOST_CITED, used=what.used)
     if found.by:
         yield CHOSEN.format(model=found.by)
-    if found.other is not None and (other := reading(found.other)).value != what.value:
-        yield ALSO.format(label=other.label, value=other.value)
 
 
 def _cell_citations(
-    found: TablePlan, what: FigureText, retrieved: Retrieved, library: LibraryReader
+    found: TablePlan, what: FigureText, marker: int, retrieved: Retrieved, library: LibraryReader
 ) -> tuple[Citation, ...]:
     stored, document = found.candidate.table, found.candidate.document
     used = stored.at(what.places)[:MOST_CITED]
@@ -319,7 +353,7 @@ def _cell_citations(
         hit, quote = _row_of(cell, hits, line)
         citations.append(
             Citation(
-                marker=1,
+                marker=marker,
                 document_id=document.id,
                 document_name=document.name,
                 chunk_id=hit.chunk.id,

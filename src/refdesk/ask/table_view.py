@@ -78,7 +78,7 @@ class AskedWords:
         return mask, hits / total if total else 0.0
 
 
-def _is_scale(head: str) -> bool:
+def is_scale(head: str) -> bool:
     return bool(named_scale(head)) and not any(map(str.isdigit, head))
 
 
@@ -91,7 +91,7 @@ class View:
         self.grid, self.turned, self.texts = grid, turned, grid.texts
         self.count, self.width = len(grid.texts), grid.width
         # "(dollars in millions, except per share amounts)" above a column says what is counted, not which column it is.
-        self.names = [terms(" ".join(part for part in path if not _is_scale(part))) for path in grid.columns]
+        self.names = [terms(" ".join(part for part in path if not is_scale(part))) for path in grid.columns]
         self.last_names = [terms(path[-1]) if path else [] for path in grid.columns]
         self.cells: Sequence[Sequence[list[str]]] = [[terms(text) for text in row] for row in self.texts]
         self.sections: Sequence[list[str]] = [terms(path[0]) if len(path) > 1 else [] for path in grid.rows]
