@@ -147,9 +147,9 @@ def test_summary_rather_quotes_a_sentence_that_fits_than_a_long_one_cut_off(leng
     )
     fitting = f"Every {said} which the pilots of the harbour ask for "
     fitting += "x" * (length - len(fitting) - 1) + "."
-    long = f"The {said}, and quietly sends levels, currents, salinity, pressure, wind and waves to the pilots, " * 2
+    long = f"The {said}, beside turbidity, oxygen, nitrate, sediment, humidity, sunlight and the depth of the fairway."
     builder = Builder()
-    builder.block("text", f"{long.strip(', ')}. {fitting}")
+    builder.block("text", f"{long} {fitting}")
     (found,) = enrich(chunks_of(builder.build("test")), language="en")
     assert (found.summary == fitting) is is_quoted and len(fitting) == length
 

@@ -82,6 +82,12 @@ def test_periods(text: str, when: When) -> None:
     assert found.when == (when,)
 
 
+@pytest.mark.parametrize("text", ["5–10 kg", "5 to 10 kg", "five to ten kg"])
+def test_the_first_of_a_range_may_have_the_unit_of_the_second(text: str) -> None:
+    first, second = figures(text)
+    assert (5000.0, "g") in first.others and (second.value, second.unit) == (10_000.0, "g")
+
+
 def test_codes_are_compared_as_letters() -> None:
     assert [one.text for one in figures("E23, TG-4 and COVID-19, version 3.11.2")] == [
         "e23",

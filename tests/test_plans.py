@@ -55,3 +55,9 @@ def test_those_that_share_a_cell_are_listed_while_they_are_few(others: int, is_l
 def test_one_is_no_number_to_compare_with() -> None:
     """ "Which one" asks for a row."""
     assert AskedWords("Which one has more than two masts, or twenty?").numbers == [2.0, 20.0]
+
+
+def test_a_number_that_is_no_year_is_compared_with_other_columns_than_years() -> None:
+    rows = (("Ship", "Tons", "Built"), ("Anna", "1,800", "1999"), ("Berta", "2,300", "2004"), ("Fram", "2,050", "2011"))
+    assert chosen(plans("Which ships have more than 2100 tons?", *rows), "more") == {(1,)}
+    assert chosen(plans("Which ships were built after more than 2003?", *rows), "more") == {(1, 2)}

@@ -303,7 +303,8 @@ def _shared_units(found: list[Quantity], text: str) -> Iterator[Quantity]:
         numbers = one.kind == following.kind == "number" and not one.unit and bool(following.unit)
         if numbers and _RANGE.fullmatch(text[one.end : following.start]):
             bare = _FIRST_NUMBER.search(following.text)
-            factor = following.value / (_value(bare.group())[0] or 1.0) if bare else 1.0
+            written = _value(bare.group())[0] if bare else following.bare  # "10 kg" or "ten kg"
+            factor = following.value / written if written else 1.0
             yield replace(one, others=(*one.others, (one.value * abs(factor), following.unit)))
         else:
             yield one

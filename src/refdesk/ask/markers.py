@@ -307,12 +307,12 @@ class MarkerStream:
     def _round_bracket(self) -> int:
         """`(Source 1)`."""
         head = self._buffer[:LONGEST]
-        end = next((i for i, c in enumerate(head[1:], 1) if c in "()\n"), -1)
-        inner = (head[1:] if end < 0 else head[1:end]).lower()
+        end = next((i for i, c in enumerate(head[1:], 1) if c in "()\n"), None)
+        inner = head[1:end].lower()
         may_be = any(inner.startswith(word) or word.startswith(inner) for word in _ROUND_WORDS)
-        if end < 0 and not self._final and may_be and len(head) < LONGEST:
+        if end is None and not self._final and may_be and len(head) < LONGEST:
             return _MORE
-        if end > 0 and (match := _ROUND.match(head)):
+        if end is not None and (match := _ROUND.match(head)):
             self._shown.markers(self._resolver.named(match.group()[1:-1]) or ())
             return match.end()
         self._show("(")

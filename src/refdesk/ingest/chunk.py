@@ -71,7 +71,7 @@ def spans_of(
         start, end = max(block_start, low), min(block_end, high)
         while line < len(lines) and lines[line][1] <= start:
             line += 1
-        if start < end and not (line < len(lines) and lines[line][0] < end):
+        if not (line < len(lines) and lines[line][0] < end):
             spans.extend(Span(a + shift, b + shift, a, page) for a, b, page in on_pages(pages, start, end))
     spans.sort(key=lambda span: span.start)
     return spans
