@@ -25,7 +25,7 @@ class Tally(NamedTuple):
     refused: int
     sentences: int
     right: int  # one of the quotes holds the answer
-    first_right: int
+    first_right: int  # the sentence that answers best; one that begins with a pronoun follows the one before it
     elsewhere: int  # a quote is from another document than the right one
     high: int
     high_right: int
@@ -52,9 +52,10 @@ def answered(name: str, most: int) -> Tally:
                 held = [contains(quote.text, row["answers"]) for quote in given.quotes]
                 is_high = given.level == "high"
                 is_elsewhere = bool(row["relevant"]) and any(one not in row["relevant"] for one in given.documents)
+                first = contains(given.first_three[0], row["answers"])
                 of_three = any(contains(text, row["answers"]) for text in given.first_three)
                 short = short_f1(given.short, row["answers"])
-                one = [1, 0, len(held), any(held), held[0], is_elsewhere, is_high, is_high and any(held)]
+                one = [1, 0, len(held), any(held), first, is_elsewhere, is_high, is_high and any(held)]
                 one += [of_three, bool(given.short), short]
             total = [a + b for a, b in zip(total, one, strict=True)]
     return Tally(*total)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
-DOUBTFUL = "How did sales of current meters develop against the year before?"
+DOUBTFUL = "Which colour is the housing of the CM-2 current meter?"
 MODEL = "openai:writer-8b"
 ONCE = {"llm.tries": 1}
 KEY = "sk-test-key"

@@ -23,7 +23,7 @@ from http_server import Server, free_port, served
 from refdesk import Refdesk
 from timing import PATIENCE_S
 
-QUESTION = {"q": "What does the annual inspection of a tide gauge cost?"}
+QUESTION = {"q": "How heavy is the anchor of the standard wave buoy mooring?"}
 FRESH = {"Connection": "close"}  # another connection, perhaps to another worker
 
 

@@ -126,7 +126,7 @@ def test_every_step_is_in_the_trace_with_its_sizes(desk: Refdesk) -> None:
     trace = Trace()
     run(desk, "What were Northship's net sales in 2019?", trace=trace)
     stages = {stage.name: stage for stage in trace.stages}
-    assert list(stages) == ["search", "prefer", "rerank", "check", "deduplicate", "diversify", "rows"]
+    assert list(stages) == ["search", "prefer", "rerank", "check", "deduplicate", "read", "diversify", "rows"]
     assert stages["search"].output["hits"] == 20
     assert stages["prefer"].took["documents"] >= 1
     assert stages["diversify"].skipped

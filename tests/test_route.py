@@ -48,7 +48,8 @@ def test_the_kept_vectors_are_those_of_the_shipped_embedder() -> None:
     assert len(kept) == len(questions())
     for place in (0, len(kept) // 2, len(kept) - 1):
         made = EMBEDDER.embed_query(questions()[place][1])
-        assert made @ kept[place] / np.linalg.norm(kept[place]) > 0.999
+        # Kinds of processors add 8-bit products differently: of one question .964 between two of them, .989 on average.
+        assert made @ kept[place] / np.linalg.norm(kept[place]) > 0.95
 
 
 def test_another_embedder_does_not_make_a_question_wait() -> None:

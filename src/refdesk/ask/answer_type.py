@@ -19,6 +19,10 @@ STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
 NUMBER_TERMS = frozenset(terms(" ".join(word_list("words", "number words"))))
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
 
+_PRONOUN = re.compile(
+    r"(?:It|They|He|She|This|These|That|Those|Its|Their|His|Her|Such|Both|The (?:former|latter|two|three|same))\b"
+)
+
 
 class SentenceWords:
     """A sentence as words: its terms in their order, repeats kept, and as a set."""
@@ -42,6 +46,11 @@ class SentenceWords:
         """Terms of capitalised words; the first word counts when it is no usual word."""
         found = [m.group() for m in _NAME.finditer(self.text) if m.start() or m.group().lower() not in STOP_WORDS]
         return frozenset(terms(" ".join(found), self.language)) if found else frozenset()
+
+    @property
+    def begins_with_pronoun(self) -> bool:
+        """Then it can only be understood with the sentence before."""
+        return _PRONOUN.match(self.text) is not None
 
 
 _known: dict[tuple[str, str], SentenceWords] = {}

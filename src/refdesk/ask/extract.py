@@ -121,12 +121,12 @@ def _chosen(
         case "list":
             return _list(ranked, vectors)
         case "comparison" if len(query.parts) > 1:
-            return _comparison(query, ranked, vectors)
+            return _in_context(_comparison(query, ranked, vectors), SIDE_SENTENCES * 2 * len(query.parts))
         case "summary":
             return _summary(ranked, vectors)
         case "analytical":
-            return _analysis(ranked, vectors, settings)[:ANALYSIS_SENTENCES]
-    return _factual(query, ranked, vectors, settings, documents)
+            return _in_context(_analysis(ranked, vectors, settings), ANALYSIS_SENTENCES)
+    return _in_context(_factual(query, ranked, vectors, settings, documents), settings.max_sentences)
 
 
 # --- what each intent takes ------------------------------------------------------------------------------------------
@@ -326,6 +326,30 @@ def _said(text: str) -> str:
 def _vector(one: ScoredSentence, vectors: Mapping[int, Any]) -> Any:
     rows = vectors.get(one.chunk.id)
     return None if rows is None or one.sentence >= len(rows) else rows[one.sentence].astype(np.float32)
+
+
+def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
+    """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many.
+
+    The best one is quoted also where it opens its passage, for it answers.
+    """
+    placed: list[ScoredSentence] = []
+    for one in chosen:
+        needs_context = read(one.text).begins_with_pronoun
+        before = _before(one) if needs_context else None
+        if needs_context and before is None and placed:
+            continue
+        new = [next_one for next_one in (before, one) if next_one and next_one.text not in [o.text for o in placed]]
+        if not placed or len(placed) + len(new) <= most:
+            placed += new[-most:]
+    return placed
+
+
+def _before(one: ScoredSentence) -> ScoredSentence | None:
+    if one.sentence == 0 or one.chunk.kind != "text":
+        return None
+    before = _at(one, one.sentence - 1)
+    return before if can_stand(before) else None
 
 
 def _document_order(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:

@@ -40,7 +40,7 @@ from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
-from refdesk.ask.table_answer import TablesRead, figure_answer, read_tables
+from refdesk.ask.table_answer import TablesRead, figure_answer, likelier_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.errors import AskError, RefdeskError
@@ -84,7 +84,7 @@ async def _failed(error: RefdeskError, desk: AskPorts, trace: Trace) -> Failed:
 
 
 async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGenerator[Event, None]:
-    library, embed, models, settings = desk.library, desk.embedder.embed_query, desk.models, desk.settings
+    library, models, settings = desk.library, desk.models, desk.settings
     keeper = await in_thread(Keeper, question, desk, trace)  # it reads the conversation
     if known := await keeper.recall():
         for event in known:
@@ -116,15 +116,13 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
-    if tables.best and tables.is_sure:
-        answer = await in_thread(figure_answer, answer, plan, retrieved, tables.best, library)
-        yield Sources(answer.citations)
-        yield Content(answer.content)
-        yield Done(await keeper.keep(answer, query))
-        return
     doubt = doubted(relevance, retrieved, settings)
-    if doubt == "missing":
-        answer = refuse(answer, plan, query, retrieved, relevance)
+    if (tables.best and tables.is_sure) or doubt == "missing":
+        if tables.best and tables.is_sure:
+            answer = await in_thread(figure_answer, answer, plan, retrieved, tables.best, library)
+            yield Sources(answer.citations)
+        else:
+            answer = refuse(answer, plan, query, retrieved, relevance)
         yield Content(answer.content)
         yield Done(await keeper.keep(answer, query))
         return
@@ -142,16 +140,14 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     draft.notes += fitted.cuts.values()
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
-        written = write(
-            draft, query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars
-        )
-        async with aclosing(written):
+        asked = (query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars)
+        async with aclosing(write(draft, *asked)) as written:
             async for event in written:
                 yield event
         stage.gave(**draft.sizes)
 
     yield Thinking("attest", "Checking every sentence")
-    proofs = (context, retrieved.sentence_vectors, embed)
+    proofs = (context, retrieved.sentence_vectors, desk.embedder.embed_query)
     attested, cited_tables = await _attested(query, draft, proofs, library, trace)
     if plan.verify:
         yield Verifying("checking")
@@ -162,11 +158,10 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         yield Replace(settled.attested.content, settled.verification.status)
     yield Verifying(settled.verification.status, settled.verification.notes)
     begun, answer = answer, conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
-    if not plan.use_llm and (likelier := tables.instead_of(answer, query)):
-        answer = await in_thread(figure_answer, begun, plan, retrieved, likelier, library)
+    if not plan.use_llm:
+        answer = await in_thread(likelier_answer, answer, begun, query, plan, retrieved, tables, library)
+    if answer.figures:
         yield Replace(answer.content, answer.verification.status)
-    elif not plan.use_llm:
-        answer = tables.doubting(answer, query)
     trace.passages = candidates(retrieved, context, answer.citations)
     yield Done(await keeper.keep(answer, query))
 
