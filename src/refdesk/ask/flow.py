@@ -127,10 +127,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         yield Done(await keeper.keep(answer, query))
         return
 
-    context = await run(
-        trace, "assemble", assemble, query, plan, retrieved, library, budget, settings, question.max_context_chars
-    )
-    fitted = await _within_cost(question, desk, query, plan, budget, context, retrieved, keeper, trace)
+    fitted = await _assembled(question, desk, query, plan, budget, retrieved, keeper, trace)
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
     has_all = not joined_later(retrieved, context)
     retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library, is_quick=has_all)
@@ -247,13 +244,12 @@ async def _attested(
     return with_fragment(attested) if draft.is_cut else attested, tables
 
 
-async def _within_cost(
+async def _assembled(
     question: Question,
     desk: AskPorts,
     query: Query,
     plan: Plan,
     budget: Budget,
-    context: Context,
     retrieved: Retrieved,
     keeper: Keeper,
     trace: Trace,
@@ -266,6 +262,7 @@ async def _within_cost(
     def again(plan: Plan, budget: Budget) -> Context:
         return assemble(query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
 
+    context = await run(trace, "assemble", again, plan, budget)
     cost = trace.usage(*BESIDE).cost_usd or 0.0
     fitted = await run(
         trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost, is_quick=not plan.use_llm
