@@ -118,6 +118,11 @@ def test_another_reading_that_is_as_likely_is_said_with_its_own_cell(desk: Refde
     assert [claim.text for claim in answer.claims] == [answer.content[c.start : c.end - 4] for c in answer.claims]
 
 
+def test_what_the_question_says_itself_is_no_answer(desk: Refdesk) -> None:
+    answer = desk.ask_sync("What height did gauge 0418 record on Tuesday?", document="readings.csv")
+    assert answer.short != "0418" and "305" in answer.content
+
+
 def test_the_cell_is_marked_on_its_page(desk: Refdesk) -> None:
     answer = desk.ask_sync("What were the harbour fees in 2018?")
     (figure,) = answer.figures

@@ -180,7 +180,7 @@ class _Asked:
         around = context_words(candidate)
         held = table.views[0].vocabulary
         question = AskedWords(self.text, around=frozenset(stem for stem in around if stem not in held))
-        plans = table.plans(question)
+        plans = [plan for plan in table.plans(question) if not self._is_said(plan)]
         if self.number >= NUMBER:  # then no words answer
             plans = [plan for plan in plans if not plan.texts or any(map(str.isdigit, "".join(plan.texts)))]
         if not plans:
@@ -195,6 +195,11 @@ class _Asked:
             TablePlan(candidate, table, question, plans[at], row, self._named_period(candidate, table, plans[at]))
             for at, row in zip(best.tolist(), features, strict=True)
         ]
+
+    def _is_said(self, plan: CellPlan) -> bool:
+        """Does it give back what the question says itself? "What did gauge 0418 record?" does not ask for 0418."""
+        said = self.text.lower()
+        return plan.operation == "value" and bool(plan.texts) and all(text.lower() in said for text in plan.texts)
 
     def _named_period(self, candidate: FoundTable, table: TableViews, plan: CellPlan) -> str:
         """The head of the column that is of the time asked for; "" where there is none, or more than one is read."""
