@@ -78,8 +78,14 @@ def test_standing_out_raises_the_probability() -> None:
 
 
 def test_what_a_reader_says_decides() -> None:
-    level = {"best": 0.6, "gap": 0.1, "cosine": 0.5, "unnamed": 0.0, "answered": 0.0, "relevant": 1.0}
+    level = {"best": 0.6, "gap": 0.1, "cosine": 0.5, "unnamed": 0.0, "answered": 0.0, "relevant": 1.0, "row": 0.0}
     assert probability(level | {"answered": 3.0}) > 0.7 > probability(level) > probability(level | {"answered": -3.0})
+
+
+def test_of_a_row_words_decide() -> None:
+    level = {"best": 0.6, "gap": 0.1, "cosine": 0.5, "unnamed": 0.0, "answered": -3.0, "relevant": 1.0, "row": 1.0}
+    assert probability(level) == probability(level | {"answered": 3.0})
+    assert probability(level | {"best": 0.9}) > probability(level)
 
 
 def test_what_was_looked_at_counts_beside_the_hits(desk: Refdesk) -> None:

@@ -329,20 +329,17 @@ def _vector(one: ScoredSentence, vectors: Mapping[int, Any]) -> Any:
 
 
 def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
-    """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many.
-
-    The best one is quoted also where it opens its passage, for it answers.
-    """
+    """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many."""
     placed: list[ScoredSentence] = []
     for one in chosen:
         needs_context = read(one.text).begins_with_pronoun
         before = _before(one) if needs_context else None
-        if needs_context and before is None and placed:
+        if needs_context and before is None and len(chosen) > 1:
             continue
         new = [next_one for next_one in (before, one) if next_one and next_one.text not in [o.text for o in placed]]
         if not placed or len(placed) + len(new) <= most:
             placed += new[-most:]
-    return placed
+    return placed or list(chosen[:1])
 
 
 def _before(one: ScoredSentence) -> ScoredSentence | None:

@@ -25,6 +25,7 @@ from refdesk.answer import (
 from refdesk.ask.answer_type import read
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
+from refdesk.ask.paraphrase import meaning
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of
 from refdesk.ask.plans import CellPlan, described
 from refdesk.ask.sentences import NUMBER, asking_part
@@ -251,7 +252,7 @@ def likelier_answer(
     What the text told is never called sure where a table may give another number.
     """
     best = tables.best
-    if best is None or query.number < NUMBER:
+    if best is None or query.number < NUMBER or not meaning(query.fullest).asks:  # yes or no is no number
         return told
     least = max(told.confidence.score * _says_number(told, query), LEAST) if told.is_answered else SHOWN
     if best.chance >= least:
