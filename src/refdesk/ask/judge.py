@@ -32,6 +32,7 @@ from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import conflicts
 from refdesk.ask.generate import failed_models
+from refdesk.ask.paraphrase import meaning
 from refdesk.ask.sentences import (
     CALIBRATION,
     COSINE,
@@ -56,6 +57,7 @@ LOOKED_AT = 20  # hits that are judged
 BESIDE = 7  # next best passages that the best one is compared with
 USUAL = 0.25  # evidence of a passage about something else, where there is none to compare with
 LEXICAL = 0.3  # share of a passage's BM25 over its ceiling; plateau .2-.6
+ODDS = 2.0  # two of three questions put to a library have their answer in it; `found` was fitted at even odds
 CEILING = 2.2  # BM25 can give each term no more than k1 + 1 = 2.2 of its idf
 
 
@@ -83,7 +85,8 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     if not len(table.cosine) or not len(table.weights):
         return Relevance(0.0, {}, typed(query, question_words(query.fullest).words))
     found = features(query, hits, table, retrieved.idf)
-    if retrieved.readings:
+    # It has learned from questions for one thing. Whether a passage tells why, or what there is of it, words decide.
+    if retrieved.readings and query.intent == "factual" and meaning(query.fullest).asks:
         found["answered"] = max(one.answered for one in retrieved.readings.values())
         found["relevant"] = max(one.relevant for one in retrieved.readings.values())
     missing = _missing(query, table)
@@ -98,7 +101,10 @@ def probability(found: Mapping[str, float]) -> float:
 
     Whether a row of a table answers it has not learned: where one is nearest, its words and vector decide.
     """
-    return _learned("read_found" if "answered" in found and not found["row"] else "found", found)
+    if "answered" in found:
+        return _learned("found" if found["row"] else "read_found", found)
+    even = _learned("found", found)
+    return ODDS * even / (ODDS * even + 1.0 - even)
 
 
 def features(query: Query, hits: Sequence[Hit], table: SentenceTable, idf: Mapping[str, float]) -> dict[str, float]:
