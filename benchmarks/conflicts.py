@@ -58,7 +58,8 @@ def counted(desk: Refdesk) -> list[Figure]:
     found = []
     answered = conflicting = 0
     for name, asked in questions(desk).items():
-        answers = [answer for answer in map(desk.ask_sync, asked) if answer.is_answered]
+        given = [desk.ask_sync(question, cache=False) for question in asked]
+        answers = [answer for answer in given if answer.is_answered]
         clashing = [answer for answer in answers if answer.sufficiency.has_conflicts]
         for answer in clashing:
             show(answer)
