@@ -106,6 +106,8 @@ def judge_plans(text: str, found: Sequence[TablePlan], reader: Reader) -> list[f
 
 def _with_period(text: str, when: str) -> str:
     spans = spoken_periods(text)
+    if not spans:
+        return text.lower()
     start, end = min(span[0] for span in spans), max(span[1] for span in spans)
     return f"{text[:start]}{when}{text[end:]}".lower()
 

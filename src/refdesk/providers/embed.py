@@ -77,13 +77,9 @@ class OnnxEmbedder:
 
     def _token_states(self, ids: list[int]) -> NDArray[np.float32]:
         """The last hidden states of [CLS], the tokens and [SEP]."""
-        session = self._load()
         row = np.array([[OPENING, *ids, CLOSING]], dtype=np.int64)
-        try:
-            output = session.run(None, {"input_ids": row, "attention_mask": np.ones_like(row)})
-        except Exception as error:  # onnxruntime's errors share no base class
-            raise ModelError(f"The embedding model failed on a text of {len(ids)} tokens: {error}") from error
-        states: NDArray[np.float32] = output[0][0]
+        states: NDArray[np.float32]
+        (states,) = run_model(self._load(), "embedding model", input_ids=row, attention_mask=np.ones_like(row))
         return states
 
     def _load(self) -> Any:
@@ -110,6 +106,24 @@ def one_thread_session(model: bytes | str) -> Any:
     options.enable_mem_pattern = False  # a plan is kept for each length of text, 254 of them
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run_model(session: Any, name: str, **inputs: NDArray[Any]) -> list[NDArray[np.float32]]:
+    """What a session gives for one text, without the batch around it; `name` is for the message where it fails."""
+    try:
+        outputs = session.run(None, inputs)
+    except Exception as error:  # onnxruntime's errors share no base class
+        length = inputs["input_ids"].shape[1]
+        raise ModelError(f"The {name} failed on a text of {length} tokens: {error}") from error
+    return [output[0] for output in outputs]
+
+
+def run_pair(session: Any, name: str, first: Sequence[int], second: Sequence[int]) -> list[NDArray[np.float32]]:
+    """The same for two texts that are read together."""
+    ids = np.array([[OPENING, *first, CLOSING, *second, CLOSING]], dtype=np.int64)
+    types = (np.arange(ids.shape[1]) >= len(first) + 2).astype(np.int64)[None]
+    mask = np.ones(ids.shape, dtype=np.float32)
+    return run_model(session, name, input_ids=ids, token_types=types, attention_mask=mask)
 
 
 def _sentence_vectors(

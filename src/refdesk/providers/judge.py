@@ -12,10 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from refdesk.errors import ModelError
-from refdesk.providers.embed import CLOSING, OPENING, one_thread_session
+from refdesk.providers.embed import one_thread_session, run_pair
 from refdesk.providers.tokens import ASSETS, JUDGE_FILE, READER_FILE, ShippedTokenizer, read_asset
 
 LENGTH, QUESTION, CLAIM, TITLE = 256, 48, 96, 20  # tokens of a pair, and of its parts, as in training
@@ -53,15 +50,7 @@ class OnnxJudge:
         return self._judged(said, [*above, *text])
 
     def _judged(self, first: Sequence[int], second: Sequence[int]) -> PairLogits:
-        ids = np.array([[OPENING, *first, CLOSING, *second, CLOSING]], dtype=np.int64)
-        types = (np.arange(ids.shape[1]) >= len(first) + 2).astype(np.int64)[None]
-        mask = np.ones(ids.shape, dtype=np.float32)
-        session = self._load()
-        try:
-            outputs = session.run(None, {"input_ids": ids, "token_types": types, "attention_mask": mask})
-        except Exception as error:  # onnxruntime's errors share no base class
-            raise ModelError(f"The judge failed on a text of {ids.shape[1]} tokens: {error}") from error
-        return PairLogits(*outputs[0][0].tolist())
+        return PairLogits(*run_pair(self._load(), "judge", first, second)[0].tolist())
 
     def _load(self) -> Any:
         with _loading:

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.errors import ModelError
-from refdesk.providers.embed import CLOSING, OPENING, one_thread_session
+from refdesk.providers.embed import one_thread_session, run_pair
 from refdesk.providers.judge import OnnxJudge
 from refdesk.providers.tokens import ASSETS, READER_FILE, ShippedTokenizer, read_asset
 from refdesk.types import Chunk, FoundSpan, Reading
@@ -44,25 +43,11 @@ class OnnxReader:
         asked, _ = self._tokenizer.encode(question, QUESTION)
         above, _ = self._tokenizer.encode(chunk.context, TITLE)
         text, places = self._tokenizer.encode(chunk.text, LENGTH - 3 - len(asked) - len(above))
-        ids = [OPENING, *asked, CLOSING, *above, *text, CLOSING]
         begin = len(asked) + 2 + len(above)
-        judged, starts, ends = self._run(ids, len(asked) + 2)
+        judged, starts, ends = run_pair(self._load(), "reader", asked, [*above, *text])
         window = slice(begin, begin + len(text))
         spans = _spans(starts[window], ends[window], places, chunk)
-        return Reading(float(judged[0]), float(judged[1]), spans, len(ids))
-
-    def _run(self, ids: list[int], second: int) -> list[Floats]:
-        """Judgements, starts and ends of one pair; the second text begins at token `second`."""
-        row = np.array([ids], dtype=np.int64)
-        types = (np.arange(len(ids)) >= second).astype(np.int64)[None]
-        mask = np.ones((1, len(ids)), dtype=np.float32)
-        try:
-            outputs = self._load().run(None, {"input_ids": row, "token_types": types, "attention_mask": mask})
-        except ModelError:
-            raise
-        except Exception as error:  # onnxruntime's errors share no base class
-            raise ModelError(f"The reader failed on a text of {len(ids)} tokens: {error}") from error
-        return [one[0] for one in outputs]
+        return Reading(float(judged[0]), float(judged[1]), spans, len(starts))
 
     def _load(self) -> Any:
         with _loading:
