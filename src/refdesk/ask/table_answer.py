@@ -48,6 +48,7 @@ LEAST = 0.2  # chance of a figure that is shown where the text gives something l
 MANY = 4  # tables
 CITED = "Of the {used:,} cells that this is computed from, the first {most} are cited."
 CHOSEN = "Which cells answer was decided by {model}; they were read and computed without it."
+AMBIGUOUS = "another reading of the question is almost as likely"
 ALSO = "Also possible: {label}: {value}"
 
 MOST_CAPTION = 60  # letters of a caption that tells two tables apart
@@ -305,7 +306,7 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
         citations=citations,
         sources=sources(citations, told.documents),
         related_documents=related(retrieved, citations),
-        confidence=Confidence(score, level(score), "read from the cells of one table"),
+        confidence=Confidence(score, level(score), AMBIGUOUS if other else "read from the cells of one table"),
         sufficiency=Sufficiency(True, score),
         notes=(*answer.notes, *_notes(found, what)),
         strategy=plan.strategy,
