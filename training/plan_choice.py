@@ -27,8 +27,19 @@ import numpy as np
 from benchmarks.table_questions import page
 from numpy.typing import NDArray
 
+from refdesk.ask.asked_forms import newest_columns
 from refdesk.ask.classify import asks_for_number
-from refdesk.ask.plan_choice import FILE, FoundTable, TablePlan, choice, judge_plans, plans_over, shortlist, vocabulary
+from refdesk.ask.plan_choice import (
+    FILE,
+    FoundTable,
+    TablePlan,
+    beside,
+    choice,
+    judge_plans,
+    plans_over,
+    shortlist,
+    vocabulary,
+)
 from refdesk.ask.table_view import AskedWords
 from refdesk.cells import StoredCell, StoredTable
 from refdesk.ingest.tables import tables_of
@@ -43,12 +54,8 @@ from refdesk.text import ASSETS
 from refdesk.types import Document
 from training.plans import Asked, is_answer, tatqa_question
 
-# What the judge says beside the features. Of one table it tells plans apart, and learned here it weighs more than them;
-# of the many tables of a report that have the same rows it knows nothing. Within a plateau from .4 to .7 on questions
-# made as below from the statements of 20 of the 40 filings; nothing else was chosen on them.
-JUDGE = 0.6
 SEED = 11
-MADE = 4  # questions from a table, at most
+MADE = 6  # questions from a table, at most
 LONGEST_LABEL = 8  # words of a row that is asked for
 FORMS = (
     "What was {company}'s {row} {when}?",
@@ -63,6 +70,26 @@ CHANGES = (
     "What was the percentage change in {company}'s {row} from {first} to {last}?",
     "What was the change in {row} from {first} to {last} for {company}?",
 )
+# What people put around a question. It says where to look or how to answer, and names nothing that a table must hold.
+BEFORE = (
+    "Going by the {place}, ",
+    "Using only what is shown in the {place}, ",
+    "According to the {place}, ",
+    "As an analyst who reads the {place}, ",
+)
+AFTER = (
+    " as reported in the latest {report}",
+    " as disclosed in its {report}",
+    " according to the {place}",
+    ", as stated in the most recent {report}",
+    " (in millions)",
+    ", and what were the reasons",
+    ", and how does this compare with others",
+)
+PLACES = ("statements", "report", "notes", "table", "consolidated statements", "financial statements")
+REPORTS = ("annual report", "filing", "quarterly report", "form B-12", "form 7-R", "release")
+SURROUNDED, UNTIMED, ABSENT = 0.4, 0.25, 0.2  # shares: with words around, without a time, with the table taken away
+OTHERS = 0.3  # of the other tables are from a report of another company
 Made = tuple[str, tuple[str, ...], float | None]  # question, texts that answer it, or the number that does
 SYLLABLES = ("ka", "lo", "mer", "tan", "vi", "sol", "ber", "ni", "dor", "pa", "rell", "us", "gra", "fen", "ost", "il")
 TABLES = 6
@@ -99,16 +126,15 @@ def main() -> None:
     groups = [one.group(one.plans, np.array([plan.features for plan in one.plans], dtype=float)) for one in planned]
     learned = learn([group for group in groups if not group.is_held_back])
     print("features, held back:", report(learned, [group for group in groups if group.is_held_back]))
-    weights, file = learn(groups), ASSETS / FILE
-    np.savez(file, plans=weights.astype(np.float32), judged=np.zeros(3, np.float32))
+    file = ASSETS / FILE
+    np.savez(file, plans=learned.astype(np.float32), judged=np.zeros(4, np.float32))
     choice.cache_clear()
     judged = [judge(one, OnnxReader()) for one in planned if one.asked.is_held_back]
     last = learn(judged)
     print("with the judge, held back:", np.round(last, 2), report(last, judged))
     for shown in SHOWN:
         print(shown, thresholds(last, judged, shown))
-    both = np.array([last[0], JUDGE * last[0], last[1]], dtype=np.float32)
-    np.savez(file, plans=weights.astype(np.float32), judged=both)
+    np.savez(file, plans=learn(groups).astype(np.float32), judged=last.astype(np.float32))
 
 
 def questions(contexts: list[dict[str, Any]]) -> Iterator[Planned]:
@@ -133,17 +159,26 @@ def questions(contexts: list[dict[str, Any]]) -> Iterator[Planned]:
             asked = Asked("made", text, (), "", None, answers, computed, number % 8 == 6)
             number_chance = asks_for_number(embedder.embed_query(text), embedder)
             report = Document("", f"{company} annual report", "", "", "ready")
-            candidates = [replace(one, document=report) for one in found(text, own, tables, idf)]
+            rival = Document("", f"{''.join(dice.sample(SYLLABLES, 3)).title()} annual report", "", "", "ready")
+            candidates = [
+                replace(one, document=rival if one.table is not own and dice.random() < OTHERS else report)
+                for one in found(text, own, tables, idf)
+            ]
+            if dice.random() < ABSENT:
+                candidates = [one for one in candidates if one.table is not own]
             if plans := plans_over(text, candidates, idf, number_chance):
                 yield Planned(asked, own, plans)
 
 
 def made_questions(table: StoredTable, company: str, dice: random.Random) -> Iterator[Made]:
     """A few cells by the names of their rows and by their periods as people spell them."""
-    cells = labelled(table)
+    cells, newest = labelled(table), newest_columns(table)
     for label, cell in dice.sample(cells, min(MADE, len(cells))):
         if when := spelled(period_from(cell.period), dice):
-            yield dice.choice(FORMS).format(company=company, row=label, when=when), (cell.text,), None
+            is_newest = cell.column in newest and len(newest) == 1
+            when = "" if is_newest and dice.random() < UNTIMED else when
+            asked = dice.choice(FORMS).format(company=company, row=label, when=when).replace(" ?", "?")
+            yield surrounded(asked, dice), (cell.text,), None
 
 
 def made_changes(table: StoredTable, company: str, dice: random.Random) -> Iterator[Made]:
@@ -161,7 +196,17 @@ def made_changes(table: StoredTable, company: str, dice: random.Random) -> Itera
             change = other.number - one.number
             if "percent" in form:
                 change = 100 * change / one.number
-            yield form.format(company=company, row=label, first=first, last=last), (), change
+            yield surrounded(form.format(company=company, row=label, first=first, last=last), dice), (), change
+
+
+def surrounded(text: str, dice: random.Random) -> str:
+    """With words around it as people put them, now and then."""
+    if dice.random() >= SURROUNDED:
+        return text
+    names = {"place": dice.choice(PLACES), "report": dice.choice(REPORTS)}
+    if dice.random() < 0.5:
+        return dice.choice(BEFORE).format(**names) + text[0].lower() + text[1:]
+    return text.rstrip("?") + dice.choice(AFTER).format(**names) + "?"
 
 
 def labelled(table: StoredTable) -> list[tuple[str, StoredCell]]:
@@ -211,8 +256,8 @@ def found(question: str, own: StoredTable, tables: dict[int, StoredTable], idf: 
 
 def judge(planned: Planned, judging: OnnxReader) -> Group:
     plans, scores = shortlist(planned.plans)
-    logits = judge_plans(planned.asked.question, plans, judging)
-    return planned.group(plans, (scores + JUDGE * np.array(logits))[:, None])
+    logits = judge_plans(plans, judging)
+    return planned.group(plans, beside(scores, logits))
 
 
 def learn(groups: Sequence[Group], steps: int = 400) -> Floats:

@@ -118,7 +118,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = doubted(relevance, retrieved, settings)
     if (tables.best and tables.is_sure) or doubt == "missing":
-        if tables.best and tables.is_sure:
+        if tables.best and (tables.is_sure or tables.is_likely):
             answer = await in_thread(figure_answer, answer, plan, retrieved, tables.best, library)
             yield Sources(answer.citations)
         else:

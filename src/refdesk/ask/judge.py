@@ -30,7 +30,7 @@ from refdesk.answer import (
 from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
-from refdesk.ask.figures import conflicts
+from refdesk.ask.figures import CURRENCIES, conflicts
 from refdesk.ask.generate import failed_models
 from refdesk.ask.paraphrase import meaning
 from refdesk.ask.sentences import (
@@ -91,7 +91,8 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
         found["relevant"] = max(one.relevant for one in retrieved.readings.values())
     missing = _missing(query, table)
     asked = question_words(asking_part(query.fullest)).sentence.names
-    names = [word for word in missing if (terms(word) or [""])[0] in asked]
+    # What money it is asked in is no thing that must be named: reports write "$".
+    names = [word for word in missing if (terms(word) or [""])[0] in asked and word not in CURRENCIES]
     opening = query.fullest.split()[0].strip("\"'“„«([")
     return Relevance(probability(found), found, missing, tuple(one for one in names if one != opening))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
@@ -17,9 +17,10 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.ask.asked_forms import AskedForm, asked_forms
 from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import CellPlan, TableViews, stated
-from refdesk.ask.sentences import NUMBER
+from refdesk.ask.sentences import NUMBER, question_words
 from refdesk.ask.sheet_view import sheet_view
 from refdesk.ask.table_view import AskedWords, View
 from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
@@ -35,6 +36,7 @@ UNKNOWN_IDF = 6.0  # of a word that no idf is known of
 MOST_PLANS = 10  # of one table that are compared with those of others
 THEN = 0.25  # for a table that has a column of the time asked for, beside the share of words and the search's score
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
+LONGEST_QUANTITY = 30  # letters of a cell that a number may stand among
 MOST_READ = 24  # cells of a plan whose periods and units are looked at
 NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
@@ -60,7 +62,7 @@ class TablePlan:
     question: AskedWords
     plan: CellPlan
     features: NDArray[np.float32]
-    when: str = ""  # the time that is asked for, as the table names it
+    asked: str = ""  # the question as the judge gets it: times as the table names them, else in one spelling
     chance: float = 0.0  # that it answers
     by: str = ""  # the model that chose its cells, where one did
     other: TablePlan | None = None  # nearly as likely, and gives something else
@@ -77,8 +79,8 @@ def best_plan(
     found, scores = shortlist(plans_over(text, candidates, idf, number))
     if not found:
         return None
-    if judged := judge_plans(text, found, reader):
-        scores = np.stack([scores, judged], axis=1) @ choice("judged")[:-1] + choice("judged")[-1]
+    if judged := judge_plans(found, reader):
+        scores = beside(scores, judged) @ choice("judged")[:-1] + choice("judged")[-1]
     odds = np.exp(scores - max(scores.max(), 0.0))
     none = math.exp(-max(scores.max(), 0.0))  # no table answers: a score of 0
     chances = odds / (odds.sum() + none)
@@ -91,25 +93,25 @@ def best_plan(
     return replace(found[first], chance=float(chances[first]), other=other)
 
 
-def judge_plans(text: str, found: Sequence[TablePlan], reader: Reader) -> list[float]:
+def beside(scores: NDArray[np.float64], judged: Sequence[float]) -> NDArray[np.float64]:
+    """The log-odds of plans with what the judge says: of each against the best, and of the best.
+
+    A question with many words around it makes the judge doubt every plan; which of them it doubts least still tells.
+    """
+    logits = np.array(judged)
+    return np.stack([scores, logits - logits.max(), np.full(len(logits), logits.max())], axis=1)
+
+
+def judge_plans(found: Sequence[TablePlan], reader: Reader) -> list[float]:
     """What the reader says of each plan.
 
     It has learned from questions that name a time as the table does, so it gets them so: "in the third quarter of 2022"
     is asked of the column "Three Months Ended June 25, 2022" by that name.
     """
     judged: list[float] = []
-    for when, plans in itertools.groupby(found, key=lambda plan: plan.when):
-        question = _with_period(text, when) if when else alike(text.lower())
-        judged += reader.judge_plans(question, [plan.stated for plan in plans])
+    for asked, plans in itertools.groupby(found, key=lambda plan: plan.asked):
+        judged += reader.judge_plans(asked, [plan.stated for plan in plans])
     return judged
-
-
-def _with_period(text: str, when: str) -> str:
-    spans = spoken_periods(text)
-    if not spans:
-        return text.lower()
-    start, end = min(span[0] for span in spans), max(span[1] for span in spans)
-    return f"{text[:start]}{when}{text[end:]}".lower()
 
 
 def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.float64]]:
@@ -147,9 +149,20 @@ def likeliest_tables(text: str, candidates: Iterable[FoundTable], idf: Mapping[s
 def plans_over(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float) -> list[TablePlan]:
     """The best plans of every table that may answer; `number` is the chance that the question asks for one."""
     asked = _Asked(text, idf, number)
-    ranked = sorted(candidates, key=asked.worth, reverse=True)[:MOST_TABLES]
+    ranked = sorted(_of_what_is_named(text, candidates), key=asked.worth, reverse=True)[:MOST_TABLES]
+    asked.named = asked.weights.keys() & {stem for one in ranked for stem in document_words(one.document)}
     most = max((candidate.score for candidate in ranked), default=0.0) or 1.0
     return [plan for candidate in ranked for plan in asked.plans(candidate, candidate.score / most)]
+
+
+def _of_what_is_named(text: str, candidates: Iterable[FoundTable]) -> list[FoundTable]:
+    """Those that hold most of the names in the question: another company's table has the same rows, and no answer."""
+    names = question_words(text).sentence.names
+    held = [
+        (sum(name in context_words(one) or name in vocabulary(one.table) for name in names), one) for one in candidates
+    ]
+    most = max((count for count, _ in held), default=0)
+    return [one for count, one in held if count == most]
 
 
 class _Asked:
@@ -164,6 +177,7 @@ class _Asked:
         self.of_when = frozenset(stem for start, end in spoken_periods(text) for stem in terms(text[start:end]))
         self.asks_of_day = bool(self.when.end and not self.when.months) or _AT_END.search(text) is not None
         self.says_percent = unit_of(text) == "%"
+        self.named: Set[str] = frozenset()  # what it says of any document that is looked at: the company, the year
 
     def share(self, stems: Iterable[str]) -> float:
         """Of the question's weight, that of these words."""
@@ -179,22 +193,32 @@ class _Asked:
         table = table_of(candidate.table)
         if not table.views:
             return []
-        around = context_words(candidate)
+        return [
+            plan
+            for form in asked_forms(self.text, candidate.table, report_period(candidate.document))
+            for plan in self._of_form(candidate, relative, form)
+        ]
+
+    def _of_form(self, candidate: FoundTable, relative: float, form: AskedForm) -> list[TablePlan]:
+        table, around = table_of(candidate.table), context_words(candidate)
         held = table.views[0].vocabulary
-        question = AskedWords(self.text, around=frozenset(stem for stem in around if stem not in held))
+        question = AskedWords(form.text, around=frozenset(stem for stem in around if stem not in held))
         plans = [plan for plan in table.plans(question) if not self._is_said(plan)]
+        if form.is_assumed and form.columns:  # these are read, and nothing is computed over them
+            plans = [plan for plan in plans if _columns(table, plan) <= form.columns and plan.operation == "value"]
         if self.number >= NUMBER:  # then no words answer
-            plans = [plan for plan in plans if not plan.texts or any(map(str.isdigit, "".join(plan.texts)))]
+            plans = [plan for plan in plans if all(map(_is_quantity, plan.texts))]
         if not plans:
             return []
         scores = weights().scores(describe(question, table, plans))
         best = np.argsort(-scores[:-1])[:MOST_PLANS]
+        asked = form.text.lower() if form.columns else alike(form.text.lower())
         features = [
-            self._features(candidate, table, question, plans[at], around, relative, (scores[at], scores[-1]))
+            self._features(candidate, table, question, plans[at], around, relative, (scores[at], scores[-1]), form)
             for at in best.tolist()
         ]
         return [
-            TablePlan(candidate, table, question, plans[at], row, self._named_period(candidate, table, plans[at]))
+            TablePlan(candidate, table, question, plans[at], row, asked)
             for at, row in zip(best.tolist(), features, strict=True)
         ]
 
@@ -202,14 +226,6 @@ class _Asked:
         """Does it give back what the question says itself? "What did gauge 0418 record?" does not ask for 0418."""
         said = self.text.lower()
         return plan.operation == "value" and bool(plan.texts) and all(text.lower() in said for text in plan.texts)
-
-    def _named_period(self, candidate: FoundTable, table: TableViews, plan: CellPlan) -> str:
-        """The head of the column that is of the time asked for; "" where there is none, or more than one is read."""
-        used = _used(candidate, table, plan)
-        if not self.when.year or len(used) != 1 or not _period(used[0].period).is_of(self.when):
-            return ""
-        path = candidate.table.heads[used[0].column].path
-        return " ".join(path) if read_period(" ".join(path)) else ""
 
     def _features(
         self,
@@ -220,13 +236,19 @@ class _Asked:
         around: frozenset[str],
         relative: float,
         scores: Pair,
+        form: AskedForm,
     ) -> NDArray[np.float32]:
         """`scores`: its own and that of `none`."""
         score, none = scores
-        held = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1}
+        held = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1 and stem in self.weights}
+        said = self.weights.keys() | question.bits.keys()
         used = _used(candidate, table, plan)
-        when = [period for cell in used if (period := _period(cell.period)).year]
-        is_then = bool(when) and self._asks_of(when)
+        timed = [cell for cell in used if _period(cell.period).year]
+        when = [_period(cell.period) for cell in timed]
+        if form.columns is None or form.is_assumed:
+            is_then = bool(when) and self._asks_of(when)
+        else:
+            is_then = bool(when) and {cell.column for cell in timed} <= form.columns
         if is_then:
             held |= self.of_when & self.weights.keys()
         caption = CLAUSE.split(candidate.table.caption)[-1]
@@ -242,15 +264,15 @@ class _Asked:
                 self.share(stem for stem in around if stem in self.weights and stem not in held),
                 self.share(missing),
                 max((self.weights[stem] for stem in missing), default=0.0) / UNKNOWN_IDF,
-                self._unsaid(labels),
-                self._unsaid(sections),
-                self._unsaid(column),
+                _unsaid(labels, said),
+                _unsaid(sections, said),
+                _unsaid(column, said),
                 plan.kind == "computed",
                 plan.operation == "value" and plan.kind == "number",
                 plan.operation == "count",
                 len(plan.texts) > 1,
                 plan.selections[0].kind in ("equal", "both", "any"),
-                _twins(table.views[plan.turned], plan) * self._unsaid(sections),
+                _twins(table.views[plan.turned], plan) * _unsaid(sections, said),
                 self.number * (plan.kind in ("number", "computed")),
                 self.number * (plan.kind == "text"),
                 is_then,
@@ -261,6 +283,8 @@ class _Asked:
                 self.asks_of_day and any(one.end and not one.months for one in when),
                 is_percent and not self.says_percent,
                 is_percent and self.says_percent,
+                form.is_assumed,
+                self.share(stem for stem in self.named - around if stem not in held),
             ],
             dtype=np.float32,
         )
@@ -271,10 +295,21 @@ class _Asked:
             return all(one.is_of(self.when) for one in when)
         return bool(self.years) and {one.year for one in when} <= self.years
 
-    def _unsaid(self, stems: frozenset[str]) -> float:
-        """Share of these words that the question does not say."""
-        own = [stem for stem in stems if stem not in QUERY_STOP_WORDS]
-        return sum(stem not in self.weights for stem in own) / len(own) if own else 0.0
+
+def _unsaid(stems: frozenset[str], said: Set[str]) -> float:
+    """Share of these words that the question does not say."""
+    own = [stem for stem in stems if stem not in QUERY_STOP_WORDS]
+    return sum(stem not in said for stem in own) / len(own) if own else 0.0
+
+
+def _is_quantity(text: str) -> bool:
+    """A number, a day, or a few words about a number: "12 months"."""
+    return any(map(str.isdigit, text)) and (cell_number(text) is not None or len(text) <= LONGEST_QUANTITY)
+
+
+def _columns(table: TableViews, plan: CellPlan) -> frozenset[int]:
+    """Those of the stored table that a plan reads."""
+    return frozenset(place_of(table.grid, plan, row, column)[1] for row, column in plan.cells[:MOST_READ])
 
 
 def _used(candidate: FoundTable, table: TableViews, plan: CellPlan) -> list[StoredCell]:
@@ -315,8 +350,16 @@ def _vocabulary(table: StoredTable) -> frozenset[str]:
 
 def context_words(candidate: FoundTable) -> frozenset[str]:
     """What is said around the table: the document's name and title, the headings and the text above it."""
-    document = candidate.document
-    return _context_words(f"{document.name.replace('_', ' ')} {document.title} {candidate.table.caption}")
+    return document_words(candidate.document) | _context_words(candidate.table.caption)
+
+
+def document_words(document: Document) -> frozenset[str]:
+    return _context_words(f"{document.name.replace('_', ' ')} {document.title}")
+
+
+def report_period(document: Document) -> TablePeriod:
+    """The time that its name, else its title, says it is of."""
+    return read_period(document.name.replace("_", " ")) or read_period(document.title)
 
 
 @lru_cache(maxsize=1024)

@@ -23,6 +23,7 @@ from refdesk.answer import (
     Sufficiency,
 )
 from refdesk.ask.answer_type import read
+from refdesk.ask.asked_forms import asking_clause
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.paraphrase import meaning
@@ -35,6 +36,7 @@ from refdesk.cells import StoredCell
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.tables import Grid, shown_value, touches
+from refdesk.terms import period_of
 from refdesk.types import Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
@@ -42,6 +44,7 @@ MOST_CHUNKS = 24  # whose tables are looked at
 # table are then answered rightly, and .05 of those to the text by a table; of the questions made from filings (decision
 # 0011) .93 of the figures are right.
 SHOWN = 0.5
+INSTEAD = 0.35  # of a refusal, where a number is asked for: half of such figures are right there
 SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
 LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely
@@ -237,6 +240,7 @@ class TablesRead(NamedTuple):
     best: TablePlan | None = None
     is_sure: bool = False
     candidates: Sequence[FoundTable] = ()
+    is_likely: bool = False  # more so than that nothing answers
 
 
 def likelier_answer(
@@ -253,10 +257,11 @@ def likelier_answer(
     What the text told is never called sure where a table may give another number.
     """
     best = tables.best
-    if best is None or query.number < NUMBER or not meaning(query.fullest).asks:  # yes or no is no number
+    asks = meaning(asking_clause(query.fullest)).asks  # yes or no is no number
+    if best is None or query.number < NUMBER or not asks:
         return told
-    least = max(told.confidence.score * _says_number(told, query), LEAST) if told.is_answered else SHOWN
-    if best.chance >= least:
+    least = max(told.confidence.score * _says_number(told, query), LEAST) if told.is_answered else INSTEAD
+    if best.chance + (best.other.chance if best.other else 0.0) >= least:  # both readings are said
         return figure_answer(begun, plan, retrieved, best, library)
     agrees = any(text and text in told.content for text in best.plan.texts)
     if told.confidence.level != "high" or best.chance < WORTH_DOUBT or agrees:
@@ -265,9 +270,13 @@ def likelier_answer(
 
 
 def _says_number(answer: Answer, query: Query) -> bool:
-    """Does it hold a number that the question does not say itself?"""
-    asked = read(query.fullest).numbers
-    return any(read(claim.text).numbers - asked for claim in answer.claims)
+    """Does it hold a number that the question does not say itself, and not of another year?"""
+    asked, years = read(query.fullest).numbers, period_of(query.fullest).years
+    return any(
+        read(claim.text).numbers - asked
+        and not (years and (own := period_of(claim.text).years) and own.isdisjoint(years))
+        for claim in answer.claims
+    )
 
 
 def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablesRead:
@@ -275,9 +284,10 @@ def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, read
     found = best_plan(asking_part(query.fullest), candidates, retrieved.idf, query.number, reader)
     among_many = len(candidates) >= MANY
     is_sure = found is not None and found.chance >= SHOWN
+    is_likely = found is not None and found.chance >= INSTEAD and query.number >= NUMBER
     if found is not None and among_many:
         found = replace(found, chance=min(found.chance, SUREST_AMONG_MANY))
-    return TablesRead(found, is_sure, candidates)
+    return TablesRead(found, is_sure, candidates, is_likely)
 
 
 def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:

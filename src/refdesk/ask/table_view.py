@@ -30,6 +30,7 @@ NUMBER_WORDS = {
     word: float(number) for number, word in enumerate(word_list("words", "number words")[:21]) if number > 1
 }
 YEAR = re.compile(r"(?:19|20)\d\d")
+CODE = re.compile(r"\b(?:\d+-[a-z]{1,2}|[a-z]+-\d+)\b", re.IGNORECASE)
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
@@ -49,13 +50,17 @@ class AskedWords:
         """`around`: stems that what stands around the table says; a table need not hold them."""
         self.text = text
         self.words = words(text)
-        self.stems = [terms(word)[0] if terms(word) else word for word in self.words]
+        self.stems = [_stem(word) for word in self.words]
         self.bits: dict[str, int] = {}
         for word, stem in zip(self.words, self.stems, strict=True):
             if word not in QUERY_STOP_WORDS and stem not in around:
                 self.bits.setdefault(stem, len(self.bits))
+        # "10-Q" is a name: neither "10" nor "q" alone is said of anything, and it is no number to compare with.
+        codes = [match.span() for match in CODE.finditer(text)]
+        parts = [{*map(_stem, words(text[start:end]))} & self.bits.keys() for start, end in codes]
+        self.codes = [sum(1 << self.bits[stem] for stem in own) for own in parts if own]
         self.place = {stem: place for place, stem in reversed(list(enumerate(self.stems)))}
-        dates = period_spans(text)  # the day of a date is no number that anything is compared with
+        dates = [*period_spans(text), *codes]  # the day of a date is no number that anything is compared with
         found = [
             float(match.group().replace(",", ""))
             for match in _DIGITS.finditer(text)
@@ -75,7 +80,16 @@ class AskedWords:
             if bit is not None:
                 mask |= 1 << bit
                 hits += 1
+        for code in self.codes:
+            if 0 < mask & code < code:
+                hits -= (mask & code).bit_count()
+                mask &= ~code
         return mask, hits / total if total else 0.0
+
+
+def _stem(word: str) -> str:
+    found = terms(word)
+    return found[0] if found else word
 
 
 def is_scale(head: str) -> bool:
