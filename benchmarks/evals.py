@@ -22,6 +22,7 @@ PARTS = (
     ("quotes", "Is what is quoted the document's text?"),
     ("answers", "Answers without a model: what they hold and what is refused, as the program ships"),
     ("filing_answers", "Answers about company reports"),
+    ("filing_figures", "Numbers asked of company reports"),
     ("conflicts", "Sources that are said to disagree"),
     ("calibration", "Is the confidence what it says?"),
     ("number_questions", "Is a number asked for?"),
