@@ -28,10 +28,11 @@ from refdesk.prompts import ONE_WORD
 from refdesk.providers.chain import ChainedLLM, reset_breaker
 from refdesk.providers.extras import OnnxReranker
 from refdesk.providers.llm import AnthropicLLM, OpenAILLM, WireLLM
+from refdesk.providers.local import GgufLLM
 from refdesk.providers.wire import Endpoint, close_client, get
 from refdesk.settings import Settings
 
-WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM}
+WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM, "gguf": GgufLLM}
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 CHECK_S, LIST_S = 30.0, 10.0
 NO_LIST = frozenset({404, 405, 410, 501})  # servers that answer questions and keep no list
@@ -299,6 +300,8 @@ async def _listed(model: WireLLM) -> list[str] | None:
 async def _get(model: WireLLM, path: str = "") -> bytes | None:
     """The list of models, or what stands below it; None when there is no such thing."""
     endpoint = model.endpoint
+    if model.info.provider == "gguf":
+        return None  # a file is its own model
     status, body = await get(endpoint, model.models_path + path, model.headers())
     if status == 200:
         return body
