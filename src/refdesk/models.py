@@ -168,7 +168,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("kimi", r"kimi|moonshot", 131_072, 0.6, 0.95, tier="large"),
     Family("glm", r"\bglm", 131_072, 0.3, 0.95, 8_000),
 )
-# Of a model in a file: its memory is taken when it is loaded, about 30 kB a token for 1.5 billion parameters. The longest
+# Of a model in a file: its memory is taken when it is loaded, 30 kB a token for 1.5 billion parameters. The longest
 # prompt of a model of up to 9 billion has 5,000 tokens of passages.
 FILE_WINDOW = 8_192
 UNKNOWN = Family("unknown", "", 32_000, 0.3, 0.9, 8_000)
@@ -215,6 +215,7 @@ def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
     billions = head.billions if head else size_in_billions(model)
     is_cloud = low.endswith("-cloud")  # Ollama's name for what it runs elsewhere
     window = (provider.is_local and not is_cloud and family.local_window) or family.window
+    tier = _tier(billions) or family.tier or ("small" if provider.is_local else "medium")
     if head:
         window = min(head.window or family.window, FILE_WINDOW)
     return ModelInfo(
@@ -222,10 +223,10 @@ def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
         model=model,
         family=family.name,
         context_window=window,
-        temperature=family.temperature,
+        temperature=0.0 if tier == "tiny" else family.temperature,  # it is to copy, and chance makes it invent
         top_p=family.top_p,
         billions=billions,
-        tier=_tier(billions) or family.tier or ("small" if provider.is_local else "medium"),
+        tier=tier,
         is_local=provider.is_local and not is_cloud,
         keeps_sampling=family.keeps_sampling,
         thinks=family.thinks,

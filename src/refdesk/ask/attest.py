@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from refdesk.types import Chunk
 
 # --- which sentences of an answer claim something, and which markers does each carry? -------------------------------
 MARKER = re.compile(r"\[(\d{1,4})\]")
+_ANY_MARKER = re.compile(r"\[(-?\d{1,4})\]")  # also those that are only being put in
 _MARKERS = re.compile(r"(?<![^\S\n])(?:[^\S\n]*+\[\d{1,4}\])+")
 _LEADING = re.compile(r"(?:\[\d{1,4}\]\s*)+[.;,]?")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
@@ -217,12 +219,20 @@ def attest(
     embed: Embed,
     tables: Tables | None = None,
 ) -> Attested:
-    """Every claim of the content with its verdict, and the citations of all markers in it; marker i + 1 is order[i]."""
+    """Every claim of the content with its verdict, and the citations of all markers in it; marker i + 1 is order[i].
+
+    A sentence without a marker, or with that of a passage that does not prove it, gets the marker of the one that does.
+    """
+    embed = cache(embed)  # a sentence that gets a marker is looked at twice
     content = _owned_markers(content, len(order))
     sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
+    found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
+    if proofs := {one: judged.lines[0][0] for one, judged in found if _lacks_marker(one, judged, sheet)}:
+        content, order = with_markers(content, order, proofs)
+        sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
+        found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
     claims = []
-    for statement in statements(content):
-        judged = _judge(statement, sheet)
+    for statement, judged in found:
         placed = _cite(statement, judged, sheet)
         claims.append(
             Claim(
@@ -240,6 +250,40 @@ def attest(
         if all(citation.marker != marker for citation in sheet.citations):
             sheet.cite_best(marker, query.standalone)
     return Attested(content, tuple(claims), tuple(sheet.citations), tuple(order))
+
+
+def _lacks_marker(statement: ClaimText, judged: Judged, sheet: Sheet) -> bool:
+    """It is proved, by a passage that it does not cite."""
+    return judged.verdict == "supported" and judged.lines[0][0] not in sheet.cited(statement.markers)
+
+
+def with_markers(content: str, order: Sequence[int], proofs: Mapping[ClaimText, int]) -> tuple[str, tuple[int, ...]]:
+    """The content with the marker of its passage at the end of each of these claims, in place of those it has.
+
+    >>> with_markers("The anchor weighs 350 kg.", (), {ClaimText("The anchor weighs 350 kg.", 0, 25, ()): 2})
+    ('The anchor weighs 350 kg. [1]', (2,))
+
+    Markers are numbered by first use, and one that nothing carries any more is gone: so all are written anew.
+    """
+    placed = dict(enumerate(order, 1))
+    numbers = {passage: -place for place, passage in enumerate(dict.fromkeys(proofs.values()), 1)}  # not yet markers
+    for one, proof in sorted(proofs.items(), key=lambda item: -item[0].start):
+        said = content[one.start : one.end]
+        for match in reversed(list(_MARKERS.finditer(outside_code(said)))):
+            said = said[: match.start()] + said[match.end() :]
+        said = said.rstrip()
+        closing = " |" if said.startswith("|") and said.endswith("|") else ""
+        said = said.removesuffix("|").rstrip() if closing else said
+        content = f"{content[: one.start]}{said} [{numbers[proof]}]{closing}{content[one.end :]}"
+    placed |= {number: passage for passage, number in numbers.items()}
+    used: dict[int, int] = {}
+    visible = outside_code(content)
+    parts, position = [], 0
+    for match in _ANY_MARKER.finditer(visible):
+        if (passage := placed.get(int(match[1]))) is not None:  # else the text of a link, or what a document has
+            parts += [content[position : match.start()], f"[{used.setdefault(passage, len(used) + 1)}]"]
+            position = match.end()
+    return "".join([*parts, content[position:]]), tuple(used)
 
 
 def attest_quotes(
@@ -417,19 +461,16 @@ def _judge(statement: ClaimText, sheet: Sheet) -> Judged:
     others = [number for number in sheet.passages if number not in own]
     if found := sheet.literal(statement.text, own):
         return Judged("supported", 1.0, "", (found,))
-    if not own and (found := sheet.literal(statement.text, others)):
-        return Judged("supported", 1.0, _elsewhere(sheet, found[0], own), (found,))
+    if found := sheet.literal(statement.text, others):
+        return Judged("supported", 1.0, "", (found,))
     vector = sheet.embed(statement.text)
     judged = _by_cells(statement.text, own, sheet, _against(statement.text, own, sheet, vector))
     if judged.verdict in ("supported", "contradicted") or not others:
         return judged
     beside = _against(statement.text, others, sheet, vector)
-    if beside.verdict != "supported" or beside.score <= judged.score:
-        return judged
-    note = _elsewhere(sheet, beside.lines[0][0], own)
-    if own:
-        return replace(judged, verdict="partly", score=max(judged.score, 0.5 * beside.score), note=note)
-    return replace(beside, note=note)
+    if beside.verdict == "contradicted" and not own:
+        return beside  # a wrong number is one, cited or not
+    return beside if beside.verdict == "supported" and beside.score > judged.score else judged
 
 
 def _by_cells(text: str, passages: Sequence[int], sheet: Sheet, judged: Judged) -> Judged:
@@ -460,11 +501,6 @@ def _against(
     return judge_claim(found)
 
 
-def _elsewhere(sheet: Sheet, number: int, own: Sequence[int]) -> str:
-    name = sheet.passages[number].document.name
-    return f"proved by {name}, which it does not cite" if own else f"carries no citation; {name} proves it"
-
-
 def _cite(statement: ClaimText, judged: Judged, sheet: Sheet) -> tuple[int, ...]:
     """The citations of a claim: under each marker the sentences that were found, at least one."""
     placed: list[int] = []
@@ -476,10 +512,6 @@ def _cite(statement: ClaimText, judged: Judged, sheet: Sheet) -> tuple[int, ...]
                 alone = _against(statement.text, [number], sheet, sheet.embed(statement.text))
                 own, score = list(alone.lines[:1]), min(alone.score, score)
             placed += [sheet.cite(marker, line, score) for line in own]
-    if not statement.markers and judged.verdict == "supported":
-        for line in judged.lines:
-            if line[0] in sheet.order:
-                placed.append(sheet.cite(sheet.order.index(line[0]) + 1, line, judged.score))
     return tuple(dict.fromkeys(placed))
 
 

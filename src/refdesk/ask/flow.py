@@ -13,16 +13,19 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
+from refdesk.ask.below import with_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
-from refdesk.ask.draft import Draft
-from refdesk.ask.generate import NOTHING, general, unproved, write
+from refdesk.ask.draft import Draft, drafted
+from refdesk.ask.extract import extract
+from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
     Relevance,
@@ -36,6 +39,7 @@ from refdesk.ask.judge import (
     say,
 )
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
@@ -146,6 +150,16 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Thinking("attest", "Checking every sentence")
     proofs = (context, retrieved.sentence_vectors, desk.embedder.embed_query)
     attested, cited_tables = await _attested(query, draft, proofs, library, trace)
+    if budget.tier == "tiny" and attested.claims and not draft.quotes:
+        plan = replace(plan, reconcile=True)  # so small a model often makes things up: what is unproved goes
+        if not any(claim.verdict == "supported" or (doubt and claim.verdict == "partly") for claim in attested.claims):
+            draft.notes.append(NOT_PROVED.format(model=draft.model))
+            async with aclosing(quote_instead(draft, query, retrieved, settings, doubt)) as quoted:
+                async for event in quoted:
+                    yield event
+            attested, cited_tables = await _attested(query, draft, proofs, library, trace)
+        else:
+            attested = await in_thread(_with_evidence, query, attested, proofs, retrieved, settings, cited_tables)
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
@@ -242,6 +256,24 @@ async def _attested(
             stage.gave(tables=len({table.id for found in tables.values() for table in found}))
     attested = await run(trace, "attest", attest, query, content, draft.order, *proofs, tables)
     return with_fragment(attested) if draft.is_cut else attested, tables
+
+
+def _with_evidence(
+    query: Query,
+    attested: Attested,
+    proofs: tuple[Any, ...],
+    retrieved: Retrieved,
+    settings: Settings,
+    cited_tables: Tables,
+) -> Attested:
+    """The same answer, with the sentences that the reader chose below it."""
+    context, vectors, embed = proofs
+    quotes = extract(query, context, retrieved, settings)
+    text = numbered_by_passage(attested.content, attested.order)
+    if (both := with_quotes(text, quotes)) == text:
+        return attested
+    draft = drafted(both, context)
+    return attest(query, draft.content, draft.order, context, vectors, embed, cited_tables)
 
 
 async def _assembled(

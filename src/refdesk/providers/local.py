@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from refdesk.errors import ProviderRefused, UsageError
+from refdesk.errors import ExtraMissing, ProviderRefused
 from refdesk.gguf import read_head
 from refdesk.ports import Piece, Request
 from refdesk.providers.llm import OpenAILLM
@@ -88,10 +88,10 @@ _finding = threading.Lock()
 
 
 def loaded_file(path: Path, window: int) -> GgufFile:
-    """The file as this process has it, not loaded yet; a `UsageError` when it cannot be used at all."""
+    """The file as this process has it, not loaded yet; raises when it cannot be used at all."""
     read_head(path)
     if find_spec(PACKAGE) is None:
-        raise UsageError("a model in a GGUF file needs an extra package", hint=EXTRA)
+        raise ExtraMissing("a model in a GGUF file needs an extra package", hint=EXTRA)
     with _finding:
         key = (path, path.stat().st_mtime_ns, window)
         return _files.setdefault(key, GgufFile(path, window))
