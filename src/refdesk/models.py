@@ -210,7 +210,7 @@ def _head(path: str) -> GgufHead | None:
 @lru_cache(maxsize=256)
 def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
     """By the name of the model; what the head of its file says goes before."""
-    low = (head.name or Path(model).name).lower() if head else model.lower()
+    low = (head.name or Path(model).name).lower().replace(" ", "-") if head else model.lower()
     family = next((one for one in FAMILIES if re.search(one.pattern, low)), UNKNOWN)
     billions = head.billions if head else size_in_billions(model)
     is_cloud = low.endswith("-cloud")  # Ollama's name for what it runs elsewhere
@@ -223,7 +223,7 @@ def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
         model=model,
         family=family.name,
         context_window=window,
-        temperature=0.0 if tier == "tiny" else family.temperature,  # it is to copy, and chance makes it invent
+        temperature=0.0 if head and tier == "tiny" else family.temperature,  # it is to copy, and chance makes it invent
         top_p=family.top_p,
         billions=billions,
         tier=tier,

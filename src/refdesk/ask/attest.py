@@ -253,8 +253,9 @@ def attest(
 
 
 def _lacks_marker(statement: ClaimText, judged: Judged, sheet: Sheet) -> bool:
-    """It is proved, by a passage that it does not cite."""
-    return judged.verdict == "supported" and judged.lines[0][0] not in sheet.cited(statement.markers)
+    """It is proved, wholly or, where it cites nothing, in part, by a passage that it does not cite."""
+    proved = ("supported",) if statement.markers else ("supported", "partly")
+    return judged.verdict in proved and judged.lines[0][0] not in sheet.cited(statement.markers)
 
 
 def with_markers(content: str, order: Sequence[int], proofs: Mapping[ClaimText, int]) -> tuple[str, tuple[int, ...]]:
@@ -470,7 +471,8 @@ def _judge(statement: ClaimText, sheet: Sheet) -> Judged:
     beside = _against(statement.text, others, sheet, vector)
     if beside.verdict == "contradicted" and not own:
         return beside  # a wrong number is one, cited or not
-    return beside if beside.verdict == "supported" and beside.score > judged.score else judged
+    proves = beside.verdict == "supported" or (not own and beside.verdict == "partly")
+    return beside if proves and beside.score > judged.score else judged
 
 
 def _by_cells(text: str, passages: Sequence[int], sheet: Sheet, judged: Judged) -> Judged:
