@@ -9,8 +9,9 @@ import pytest
 
 from refdesk import Refdesk
 from refdesk.answer import Answer
-from refdesk.ask.attest import ClaimText, with_markers
+from refdesk.ask.attest import with_markers
 from refdesk.ask.below import HEAD
+from refdesk.ask.statements import ClaimText
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
 

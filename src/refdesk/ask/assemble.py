@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Context, Passage, Plan, Query, Retrieved
-from refdesk.ask.citations import joined_text, may_join, render, stands_alone
+from refdesk.ask.citations import BEST, joined_text, may_join, render, stands_alone
 from refdesk.ask.plan import Budget, system_message
 from refdesk.library import LibraryReader
 from refdesk.settings import Settings
@@ -22,7 +22,6 @@ from refdesk.terms import query_terms, terms
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.types import Chunk, Hit
 
-BEST = 3  # passages that a tiny model is given, and that any model is asked about once more
 BEST_TOKENS = 900  # of these: three chunks; a tiny model reads 50 tokens a second on two cores
 FEWEST = 3  # passages kept whole as long as shortening can make room
 MOST_CHUNKS = 8  # in one passage: a marker that stands for more points nowhere

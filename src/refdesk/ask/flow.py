@@ -149,21 +149,13 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
     yield Thinking("attest", "Checking every sentence")
     proofs = (context, retrieved.sentence_vectors, desk.embedder.embed_query)
-    attested, cited_tables = await _attested(query, draft, proofs, library, trace)
-    if budget.tier == "tiny" and attested.claims and not draft.quotes:
-        plan = replace(plan, reconcile=True)  # so small a model often makes things up: what is unproved goes
-        if not any(claim.verdict == "supported" or (doubt and claim.verdict == "partly") for claim in attested.claims):
-            draft.notes.append(NOT_PROVED.format(model=draft.model))
-            async with aclosing(quote_instead(draft, query, retrieved, settings, doubt)) as quoted:
-                async for event in quoted:
-                    yield event
-            attested, cited_tables = await _attested(query, draft, proofs, library, trace)
-        else:
-            attested = await in_thread(_with_evidence, query, attested, proofs, retrieved, settings, cited_tables)
+    plan, attested, cells, said = await _checked(query, plan, budget, draft, proofs, retrieved, desk, doubt, trace)
+    for event in said:
+        yield event
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
-        settled = await settle(query, plan, attested, *proofs, models, trace, cited_tables)
+        settled = await settle(query, plan, attested, *proofs, models, trace, cells)
         stage.gave(status=settled.verification.status)
     if settled.attested.content != draft.content:
         yield Replace(settled.attested.content, settled.verification.status)
@@ -258,22 +250,42 @@ async def _attested(
     return with_fragment(attested) if draft.is_cut else attested, tables
 
 
-def _with_evidence(
+async def _checked(
     query: Query,
-    attested: Attested,
+    plan: Plan,
+    budget: Budget,
+    draft: Draft,
     proofs: tuple[Any, ...],
     retrieved: Retrieved,
-    settings: Settings,
-    cited_tables: Tables,
+    desk: AskPorts,
+    doubt: str,
+    trace: Trace,
+) -> tuple[Plan, Attested, Tables, list[Event]]:
+    """The draft with its proofs. So small a model often makes things up: of it, what is unproved goes.
+
+    Where nothing is left the documents are quoted instead; else what the reader chose stands below.
+    """
+    attested, tables = await _attested(query, draft, proofs, desk.library, trace)
+    if budget.tier != "tiny" or draft.quotes or not attested.claims:
+        return plan, attested, tables, []
+    plan, said = replace(plan, reconcile=True), list[Event]()
+    if any(one.verdict == "supported" or (doubt and one.verdict == "partly") for one in attested.claims):
+        attested = await in_thread(_with_quotes, query, attested, proofs, retrieved, desk.settings, tables)
+    else:
+        draft.notes.append(NOT_PROVED.format(model=draft.model))
+        said = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
+        attested, tables = await _attested(query, draft, proofs, desk.library, trace)
+    return plan, attested, tables, said
+
+
+def _with_quotes(
+    query: Query, attested: Attested, proofs: tuple[Any, ...], retrieved: Retrieved, settings: Settings, tables: Tables
 ) -> Attested:
-    """The same answer, with the sentences that the reader chose below it."""
     context, vectors, embed = proofs
-    quotes = extract(query, context, retrieved, settings)
     text = numbered_by_passage(attested.content, attested.order)
-    if (both := with_quotes(text, quotes)) == text:
-        return attested
+    both = with_quotes(text, extract(query, context, retrieved, settings))
     draft = drafted(both, context)
-    return attest(query, draft.content, draft.order, context, vectors, embed, cited_tables)
+    return attested if both == text else attest(query, draft.content, draft.order, context, vectors, embed, tables)
 
 
 async def _assembled(

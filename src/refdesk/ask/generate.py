@@ -8,12 +8,11 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from refdesk.answer import Answer, Confidence, Context, FailedModel, Plan, Query, Retrieved, Turn, Usage
-from refdesk.ask.assemble import BEST
-from refdesk.ask.attest import is_refusal, statements
-from refdesk.ask.citations import render
+from refdesk.ask.citations import BEST, render
 from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
 from refdesk.ask.plan import Budget, make_request, prompt_tokens, recent, with_sampling
+from refdesk.ask.statements import is_refusal, statements
 from refdesk.errors import (
     ProviderEmpty,
     ProviderError,
@@ -227,9 +226,10 @@ async def _asked(
                 async for piece in pieces:
                     if shown := draft.take(piece):
                         yield shown
-        except ProviderEmpty:
+        except ProviderEmpty as error:
             if is_plain:
                 raise
+            draft.usage += error.spent or Usage()
         if shown := draft.finish():
             yield shown
         is_trusted = bool(doubt) and tier not in ("tiny", "small")
