@@ -124,7 +124,7 @@ def test_thorough_takes_out_what_nothing_proves(asker: Asker, server: WireServer
 def test_a_model_that_says_so_is_believed_where_the_reader_finds_nothing_either(
     asker: Asker, server: WireServer
 ) -> None:
-    server.say(NOT_IN_DOCUMENTS)
+    server.answer_by(lambda request: NOT_IN_DOCUMENTS)  # also as the router, where it is no answer
     answer = asker.ask(DOUBTFUL, roles={"model": "writer-70b"})
     assert not answer.is_answered and answer.content == NOT_IN_DOCUMENTS and not answer.citations
 

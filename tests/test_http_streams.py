@@ -34,7 +34,7 @@ def model() -> Iterator[WireServer]:
 
 @pytest.fixture
 def server(own_folder: Path, model: WireServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    for name, value in model.openai_env("tiny-1b").items():
+    for name, value in model.openai_env("writer-8b").items():
         monkeypatch.setenv(name, value)
     with Refdesk(own_folder) as desk, serving(desk) as found:
         yield found
