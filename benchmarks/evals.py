@@ -21,6 +21,7 @@ PARTS = (
     ("hostile", "Citations that no passage owns"),
     ("quotes", "Is what is quoted the document's text?"),
     ("answers", "Answers without a model: what they hold and what is refused, as the program ships"),
+    ("with_model", "Answers with a small model, where REFDESK_GGUF names its file"),
     ("filing_answers", "Answers about company reports"),
     ("filing_figures", "Numbers asked of company reports"),
     ("conflicts", "Sources that are said to disagree"),

@@ -31,6 +31,7 @@ HELPERS = {
     "models",
     "arguments",
     "disk",
+    "gguf",
 }
 PORTS = {"ports", "store_ports", "library"}  # `library`: what reads a library through them
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}

@@ -18,6 +18,7 @@ from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, NOT_IN_DOCUMENTS
 from wire_server import Recorded, WireServer
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
+DOUBTFUL = "Which colour is the housing of the CM-2 current meter?"
 FAST = {"llm.tries": 1}
 
 
@@ -94,8 +95,8 @@ def test_anthropic_speaks_its_own_format(asker: Asker, server: WireServer) -> No
 def test_fabricated_citations_never_come_out(asker: Asker, server: WireServer) -> None:
     server.say("The anchor weighs 350 kg [99]. See [Source 42] and [Imaginary Manual > Chapter 7] [DOC:x | CHUNK:9].")
     answer = asker.ask()
-    assert "[" not in answer.content
-    assert answer.citations == ()
+    assert re.findall(r"\[[^\]]*\]", answer.content) == ["[1]"], "that of the passage which proves the first sentence"
+    assert [one.quote for one in answer.citations] == ["The anchor is a cast iron sinker of 350 kg."]
 
 
 def test_a_wrong_number_is_marked(asker: Asker, server: WireServer) -> None:
@@ -120,9 +121,11 @@ def test_thorough_takes_out_what_nothing_proves(asker: Asker, server: WireServer
     assert done.answer.verification.status == "reconciled"
 
 
-def test_a_model_that_says_so_is_believed_that_it_is_not_there(asker: Asker, server: WireServer) -> None:
-    server.say(NOT_IN_DOCUMENTS)
-    answer = asker.ask()
+def test_a_model_that_says_so_is_believed_where_the_reader_finds_nothing_either(
+    asker: Asker, server: WireServer
+) -> None:
+    server.answer_by(lambda request: NOT_IN_DOCUMENTS)  # also as the router, where it is no answer
+    answer = asker.ask(DOUBTFUL, roles={"model": "writer-70b"})
     assert not answer.is_answered and answer.content == NOT_IN_DOCUMENTS and not answer.citations
 
 

@@ -94,16 +94,19 @@ def test_what_no_passage_says_is_unsupported_and_still_quotes_its_passage(harbou
     assert [(one.marker, one.document_id) for one in found.citations] == [(1, "d1")]
 
 
-def test_the_wrong_passage_is_named(harbour: Callable[[str], Attested]) -> None:
-    found = only(harbour("The gauge drifted by 3 mm [1]."))
-    assert (found.verdict, found.note) == ("partly", "proved by d2.pdf, which it does not cite")
+def test_the_marker_of_the_wrong_passage_gives_way_to_that_of_the_right_one(harbour: Callable[[str], Attested]) -> None:
+    found = harbour("The gauge drifted by 3 mm [1].")
+    assert (found.content, found.order) == ("The gauge drifted by 3 mm. [1]", (2,))
+    assert (only(found).verdict, only(found).note) == ("supported", "")
+    assert [(one.marker, one.document_name) for one in found.citations] == [(1, "d2.pdf")]
 
 
 def test_a_claim_without_a_marker(harbour: Callable[[str], Attested]) -> None:
     found = harbour("The sky is blue. The harbour has nine pilots.")
-    assert [(one.verdict, one.note) for one in found.claims] == [
-        ("unsupported", "carries no citation"),
-        ("supported", "carries no citation; d1.pdf proves it"),
+    assert found.content == "The sky is blue. The harbour has nine pilots. [1]"
+    assert [(one.verdict, one.markers, one.note) for one in found.claims] == [
+        ("unsupported", (), "carries no citation"),
+        ("supported", (1,), ""),
     ]
     assert [one.quote for one in found.citations] == ["The harbour has nine pilots."]
 
@@ -146,7 +149,7 @@ def test_a_passage_that_proves_nothing_scores_low_beside_one_that_does(harbour: 
 
 def test_markers_beyond_the_order_and_those_in_code(harbour: Callable[[str], Attested]) -> None:
     found = harbour("The harbour has nine pilots [7]. Use `a[9]` [1].")
-    assert found.content == "The harbour has nine pilots. Use `a[9]` [1]."
+    assert found.content == "The harbour has nine pilots. [1] Use `a[9]` [1]."
     assert {one.marker for one in found.citations} == {1}
 
 

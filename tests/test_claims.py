@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.ask.attest import is_refusal, statements
 from refdesk.ask.citations import code_ranges
+from refdesk.ask.statements import is_refusal, statements
 from refdesk.ask.support import denied, names, opposites
 
 

@@ -82,8 +82,10 @@ def broken_twice(wire: WireServer) -> None:
             id="garbage",
         ),
         pytest.param(broken_twice, "it broke off", "provider_interrupted", 0, id="cut"),
-        pytest.param(lambda wire: wire.say(""), "it wrote nothing", "provider_empty", 0, id="empty"),
-        pytest.param(lambda wire: wire.say("<think>Hm."), "it wrote nothing", "provider_empty", 0, id="thoughts_alone"),
+        pytest.param(lambda wire: wire.say("", times=2), "it wrote nothing", "provider_empty", 0, id="empty"),
+        pytest.param(
+            lambda wire: wire.say("<think>Hm.", times=2), "it wrote nothing", "provider_empty", 0, id="thoughts_alone"
+        ),
     ],
 )
 def test_reader_and_log_are_told(

@@ -17,7 +17,7 @@ from refdesk.ask.generate import generate
 from refdesk.ask.plan import Budget, make_request, recent
 from refdesk.models import model_info
 from refdesk.ports import Piece
-from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
+from refdesk.prompts import NOT_IN_DOCUMENTS, REASONING_TAG, SUGGESTED_QUESTIONS
 from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
@@ -106,8 +106,10 @@ def test_sampling_suits_the_model_unless_it_is_set() -> None:
     assert request("ollama:llama3.2", **{"answer.temperature": 0.0}).temperature == 0.0
 
 
-def test_tiny_models_quote_first_and_reasoning_is_hidden() -> None:
-    assert "word for word" in request("ollama:llama3.2").system
+def test_tiny_models_get_one_example_and_reasoning_is_hidden() -> None:
+    system = request("ollama:llama3.2").system
+    assert system.count("Example:") == 1 and len(system) < len(request("openai:gpt-4o").system) / 2
+    assert NOT_IN_DOCUMENTS not in system, "it would say so of passages that do answer"
     assert f"<{REASONING_TAG}>" not in request("openai:gpt-4o").system
     assert "step by step" in request("openai:gpt-4o", replace(PLAN, reasoning=True)).system
 

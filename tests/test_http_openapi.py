@@ -225,10 +225,12 @@ def connecting(described: Described) -> None:
         model.models = ["tiny-1b"]
         entered = {"provider": "openai", "base_url": f"{model.url}/v1", "api_key": "sk-of-this-test-1234"}
         assert call("POST", "/api/models/list", json=entered) == {"models": ["tiny-1b"], "is_listed": True}
+        model.say("It weighs 350 kg. [1]")
         connected = call("POST", "/api/models/connect", json=entered | {"model": "tiny-1b"})
         assert connected["answer"] == "openai:tiny-1b" and call("GET", "/api/models") == connected
-        model.say("Ready")
-        assert call("POST", "/api/models/test", json={"model": "openai:tiny-1b"})["reply"] == "Ready"
+        model.say("It weighs 350 kg. [1]")
+        trial = call("POST", "/api/models/test", json={"model": "openai:tiny-1b"})
+        assert trial["reply"] == "It weighs 350 kg. [1]" and trial["answers"] and trial["cites"]
         model.fail(401)
         call("POST", "/api/models/test", 502, json={"model": "openai:tiny-1b"})
         stopping(described, model)

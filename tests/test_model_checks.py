@@ -127,6 +127,11 @@ def test_a_model_is_connected(server: Server, desk: Refdesk, model: WireServer) 
     wrong = server.post("/api/models/connect", json=body | {"api_key": "sk-wrong", "model": "test-model"})
     assert wrong.status_code == 400 and "refused the API key" in wrong.json()["message"]
     assert not (desk.folder / "providers.json").exists() and desk.settings.llm_answer == ""
+    model.say("I am a helpful assistant.")
+    idle = server.post("/api/models/connect", json=body | {"model": "test-model"})
+    assert idle.status_code == 400 and "did not answer from the passage it was given" in idle.json()["message"]
+    assert desk.settings.llm_answer == "", "saved only if it works"
+    model.say("The anchor weighs 350 kg. [1]")
     made = server.post("/api/models/connect", json=body | {"model": "test-model"})
     assert made.status_code == 200 and made.json()["answer"] == "openai:test-model"
     shown = next(one for one in made.json()["providers"] if one["name"] == "openai")

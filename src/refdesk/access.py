@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from refdesk.arguments import checked_collection, names, one_of
 from refdesk.ask.flow import Asking
 from refdesk.config import IN_SETTINGS, Config, Entered
-from refdesk.errors import NotFound, RefdeskError, UsageError
+from refdesk.errors import NotFound, ProviderError, RefdeskError, UsageError
 from refdesk.library import LibraryReader
 from refdesk.models import PROVIDERS, Provider
-from refdesk.ports import Embedder, Models
+from refdesk.ports import Embedder, ModelRole, Models
 from refdesk.records import LOCAL, ROLES, Action, Caller, Key
 from refdesk.settings import PRESETS, Settings, specs
 from refdesk.store_ports import (
@@ -129,6 +129,7 @@ def _caller(key: Key) -> Caller:
 # What a desk is made of, and what an admin of the whole library may do with it
 
 SHOWN_OF_KEY = 4
+SHOWN_OF_REPLY = 120
 LONG_KEY = 16  # characters; of a shorter one, four are too many to show
 SPEC = ("name", "section", "default", "help", "allowed", "minimum", "maximum", "per_request")
 
@@ -136,7 +137,7 @@ SPEC = ("name", "section", "default", "help", "allowed", "minimum", "maximum", "
 class ModelCatalogue(Protocol):
     """The models of a library: named in its settings, connected and forgotten."""
 
-    def answering(self, settings: Settings) -> str: ...
+    def by_role(self, settings: Settings) -> dict[ModelRole, list[str]]: ...
 
     def of(self, settings: Settings) -> Models: ...
 
@@ -179,6 +180,14 @@ class Parts:
     settings: Callable[[], Settings]
     models: ModelCatalogue
     compact: Callable[[], object]
+
+
+class Connection(NamedTuple):
+    """A model that may be connected; `trial` is what it said to the question, None where it was not asked."""
+
+    name: str
+    trial: dict[str, Any] | None
+    save: Callable[[], None]  # writes to the disk
 
 
 class AdminDesk:
@@ -277,11 +286,13 @@ class AdminDesk:
         return self.parts.models.of(self.settings).role("answer") is not None
 
     def model_state(self) -> dict[str, Any]:
-        """Which model answers, the providers as they would be called now, and what cannot be used."""
+        """Which models are named, the providers as they would be called now, and what cannot be used."""
         self.require("settings")
         settings = self.settings
+        named = self.parts.models.by_role(settings)
         return {
-            "answer": self.parts.models.answering(settings),
+            "answer": named.get("answer", [""])[0],
+            "roles": named,
             "enabled": settings.llm_enabled,
             "providers": [self._shown(provider) for provider in PROVIDERS.values()],
             "problems": list(self.parts.models.of(settings).problems),
@@ -302,27 +313,60 @@ class AdminDesk:
         base_url: str | None = None,
         api_key: str | None = None,
         *,
+        role: ModelRole = "answer",
         check: bool = True,
-    ) -> Callable[[], None]:
-        """Checks a provider's address and key, and a model; gives what saves them, which writes to the disk."""
+    ) -> Connection:
+        """Checks a provider's address and key, and puts a question to the model; what came of it, and how to save it.
+
+        A `UsageError` when they cannot be used, or when the answer is not from the passage that was given.
+        """
         self._require_models()
         found, model = _provider(provider), model.strip()
         entered = self._entered(found, base_url, api_key)
         await self.parts.models.check(found, model, entered, online=check)
+        name = f"{found.name}:{model}" if model else ""
+        trial = await self._tried(name, entered) if name and check else None
 
         def save() -> None:
             self.parts.models.enter(found, entered)
-            if model:
-                self.change_settings({"llm.answer": f"{found.name}:{model}"})
+            if name:
+                self.change_settings({f"llm.{role}": name})
 
-        return save
+        return Connection(name, trial, save)
+
+    async def _tried(self, name: str, entered: Entered) -> dict[str, Any]:
+        try:
+            trial = await self.parts.models.test(name, await asyncio.to_thread(self.parts.settings), entered)
+        except ProviderError as error:
+            raise UsageError(str(error), hint=error.hint) from error
+        if not trial["answers"]:
+            said = trial["reply"][:SHOWN_OF_REPLY] or "nothing"
+            raise UsageError(
+                f"{name} did not answer from the passage it was given: “{said}”", hint="try a larger model"
+            )
+        return trial
+
+    def disconnect_model(self, role: ModelRole = "answer") -> tuple[str, str]:
+        """No model has this role any more: (who had it, who has it all the same, by the environment or refdesk.toml).
+
+        The address and key of its provider are forgotten where no other model of it is named.
+        """
+        self.require("settings")
+        before = self.parts.models.by_role(self.settings)
+        self.change_settings({}, reset=[f"llm.{role}"])
+        after = self.parts.models.by_role(self.settings)
+        gone, left = (named.get(role, [""])[0] for named in (before, after))
+        provider = gone.partition(":")[0]
+        if gone and all(name.partition(":")[0] != provider for names in after.values() for name in names):
+            self.parts.models.enter(_provider(provider), Entered())
+        return gone, left
 
     def forget_provider(self, name: str) -> None:
         self.require("settings")
         self.parts.models.enter(_provider(name), Entered())
 
     async def test_model(self, name: str, base_url: str | None = None, api_key: str | None = None) -> dict[str, Any]:
-        """Asks it for one word. If it answers, it is used again even after failures."""
+        """Puts a question about a passage to it. If it answers, it is used again even after failures."""
         self.require("settings")
         provider = PROVIDERS.get(name.partition(":")[0].strip())
         entered = self._entered(provider, base_url, api_key) if provider else None

@@ -2,7 +2,7 @@
 
     model_info("groq:llama-3.1-8b-instant") -> provider groq, family llama-3.1, 8 billion, small, window 131,072
 
-Nothing here calls anyone. Prices are those that `genai-prices` carries in its package.
+Nothing here calls anyone; of a GGUF file, its head is read. Prices are those that `genai-prices` has in its package.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 from refdesk.errors import UsageError
+from refdesk.gguf import GgufHead, read_head
 
 Tier = Literal["tiny", "small", "medium", "large"]
-Wire = Literal["openai", "anthropic"]
+Wire = Literal["openai", "anthropic", "gguf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class Provider:
     is_local: bool = False
     wire: Wire = "openai"
     price_name: str = ""  # in genai-prices, where it is called otherwise
+
+    @property
+    def is_file(self) -> bool:
+        """Its models are files on this machine: there is no address and no key."""
+        return self.wire == "gguf"
 
     @property
     def needs_key(self) -> bool:
@@ -76,6 +83,7 @@ PROVIDERS: Mapping[str, Provider] = {
         _local("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY"),
         _local("llamacpp", "http://127.0.0.1:8080/v1", "LLAMA_API_KEY"),
         _local("lmstudio", "http://127.0.0.1:1234/v1"),
+        Provider("gguf", "", is_local=True, wire="gguf"),  # the model is the path of a file, and runs in this process
     )
 }
 
@@ -160,6 +168,9 @@ FAMILIES: tuple[Family, ...] = (
     Family("kimi", r"kimi|moonshot", 131_072, 0.6, 0.95, tier="large"),
     Family("glm", r"\bglm", 131_072, 0.3, 0.95, 8_000),
 )
+# Of a model in a file: its memory is taken when it is loaded, 30 kB a token for 1.5 billion parameters. The longest
+# prompt of a model of up to 9 billion has 5,000 tokens of passages.
+FILE_WINDOW = 8_192
 UNKNOWN = Family("unknown", "", 32_000, 0.3, 0.9, 8_000)
 # Names that tell a size where none is written: (pattern, billions), checked before the tier of the family.
 SIZES_BY_WORD = (
@@ -179,7 +190,6 @@ SIZES_BY_WORD = (
 TIERS: tuple[tuple[float, Tier], ...] = ((3.0, "tiny"), (9.0, "small"), (34.0, "medium"))  # seed 001 step 8; else large
 
 
-@lru_cache(maxsize=256)
 def model_info(name: str) -> ModelInfo:
     """Of any `provider:model`, known or not; an unknown one is taken for small where it runs at home, else medium.
 
@@ -187,19 +197,36 @@ def model_info(name: str) -> ModelInfo:
     'medium'
     """
     provider, model = split_name(name)
-    low = model.lower()
+    return _info(provider, model, _head(model) if provider.is_file else None)
+
+
+def _head(path: str) -> GgufHead | None:
+    try:
+        return read_head(Path(path).expanduser().absolute())
+    except UsageError:
+        return None  # said where the model is made; until then its name tells what it can
+
+
+@lru_cache(maxsize=256)
+def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
+    """By the name of the model; what the head of its file says goes before."""
+    low = (head.name or Path(model).name).lower().replace(" ", "-") if head else model.lower()
     family = next((one for one in FAMILIES if re.search(one.pattern, low)), UNKNOWN)
-    billions = size_in_billions(model)
+    billions = head.billions if head else size_in_billions(model)
     is_cloud = low.endswith("-cloud")  # Ollama's name for what it runs elsewhere
+    window = (provider.is_local and not is_cloud and family.local_window) or family.window
+    tier = _tier(billions) or family.tier or ("small" if provider.is_local else "medium")
+    if head:
+        window = min(head.window or family.window, FILE_WINDOW)
     return ModelInfo(
         provider=provider.name,
         model=model,
         family=family.name,
-        context_window=(provider.is_local and not is_cloud and family.local_window) or family.window,
-        temperature=family.temperature,
+        context_window=window,
+        temperature=0.0 if head and tier == "tiny" else family.temperature,  # it is to copy, and chance makes it invent
         top_p=family.top_p,
         billions=billions,
-        tier=_tier(billions) or family.tier or ("small" if provider.is_local else "medium"),
+        tier=tier,
         is_local=provider.is_local and not is_cloud,
         keeps_sampling=family.keeps_sampling,
         thinks=family.thinks,

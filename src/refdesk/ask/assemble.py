@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Context, Passage, Plan, Query, Retrieved
-from refdesk.ask.citations import joined_text, may_join, render, stands_alone
+from refdesk.ask.citations import BEST, joined_text, may_join, render, stands_alone
 from refdesk.ask.plan import Budget, system_message
 from refdesk.library import LibraryReader
 from refdesk.settings import Settings
@@ -22,6 +22,7 @@ from refdesk.terms import query_terms, terms
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.types import Chunk, Hit
 
+BEST_TOKENS = 900  # of these: three chunks; a tiny model reads 50 tokens a second on two cores
 FEWEST = 3  # passages kept whole as long as shortening can make room
 MOST_CHUNKS = 8  # in one passage: a marker that stands for more points nowhere
 HEADER_TOKENS = 24  # number, title, heading path and page
@@ -53,8 +54,11 @@ def assemble(
     most = max_context_chars or settings.max_context_chars or None
     system = system_message(plan, budget, settings, most) if plan.use_llm else ""
     room = Room(budget.passages, None if most is None else most - len(system.encode()))
+    hits = retrieved.hits
+    if plan.use_llm and budget.tier == "tiny":
+        hits, room = hits[:BEST], replace(room, tokens=min(room.tokens, BEST_TOKENS))
     tokens = room.tokens if room.bytes is None else min(room.tokens, room.bytes // CHARACTERS_PER_TOKEN)
-    runs = grow(retrieved.hits, _around(retrieved, library, settings.neighbours), tokens)
+    runs = grow(hits, _around(retrieved, library, settings.neighbours), tokens)
     passages = _numbered([_passage(run, hit) for hit, run in runs])
     kept = _fit(passages, query, retrieved, settings, plan, room)
     text = _within(render(kept, query.standalone, settings.context_format, for_model=plan.use_llm), query, room)

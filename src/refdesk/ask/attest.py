@@ -12,164 +12,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Citation, Claim, Context, Passage, Query, Verdict
-from refdesk.ask.citations import closes_fence, code_ranges, outside_code
+from refdesk.ask.citations import code_ranges, outside_code
 from refdesk.ask.claim_cells import NumberCheck, Tables, check_numbers
 from refdesk.ask.draft import PlacedQuote
+from refdesk.ask.statements import MARKER, MARKERS, ClaimText, statements
 from refdesk.ask.support import Judged, SourceSentence, cosines, is_negated, judge_claim, read_claim, support
-from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.terms import terms
-from refdesk.text import Range, fold, sentences
+from refdesk.text import Range, fold
 from refdesk.types import Chunk
-
-# --- which sentences of an answer claim something, and which markers does each carry? -------------------------------
-MARKER = re.compile(r"\[(\d{1,4})\]")
-_MARKERS = re.compile(r"(?<![^\S\n])(?:[^\S\n]*+\[\d{1,4}\])+")
-_LEADING = re.compile(r"(?:\[\d{1,4}\]\s*)+[.;,]?")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
-_ITEM = re.compile(r"[ \t]*(?:>[ \t]*)*(?:[-*+•‣◦▪–·]|\(?\d{1,3}[.)]|[a-zA-Z][.)])[ \t]+|[ \t]*>[ \t]*")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s*(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__)\s*+(?::\s*+)?$|\s*[-*_=]{3,}\s*$")
-_TABLE_LINE = re.compile(r"(?=[^\n]*--)[ \t:|-]+$")
-_EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|`")
-_LINK = re.compile(r"!?\[([^\]\n]{0,600})\]\([^)\n]{0,600}\)")
-_SMALL_TALK = re.compile(
-    r"(?:here (?:is|are)|here's|below (?:is|are)|the following|based on|according to|in summary|in short|overall"
-    r"|to summari[sz]e|i hope|let me know|feel free|hope this|sure|certainly|hello|hi|dear|thanks|thank you"
-    r"|of course|in conclusion|as follows|note that|key points|please|if you)\b",
-    re.IGNORECASE,
-)
-_TEXTS = (
-    r"(?:documents?|passages?|sources?|context|texts?|excerpts?"
-    r"|(?:provided |given |available )?(?:information|material|files?))"
-)
-_NOT = r"(?:\s+not|n['’]t)"
-_REFUSAL = re.compile(
-    rf"{re.escape(NOT_IN_DOCUMENTS.rstrip(' .'))}"
-    rf"|(?:unfortunately,?\s+)?(?:the|these|those|your)\s+(?:\w+\s+){{0,2}}{_TEXTS}\s+(?:\w+\s+){{0,3}}?"
-    rf"(?:(?:do|does|did|is|are){_NOT}|cannot|never|lacks?)\b"
-    rf"|(?:unfortunately,?\s+)?(?:none of the|no)\s+(?:\w+\s+){{0,2}}{_TEXTS}\b"
-    rf"|(?:i|we)\s+(?:could{_NOT}|can{_NOT}|cannot|can['’]t|did{_NOT}|do{_NOT}|was unable to|am unable to)"
-    r"\s+(?:find|answer|determine|have|know|see)"
-    rf"|.{{0,80}}\b(?:is|are|was|were){_NOT}\s+(?:\w+\s+)?"
-    r"(?:mentioned|stated|specified|given|provided|covered|said|found|described)"
-    rf"\s+(?:\w+\s+){{0,3}}{_TEXTS}",
-    re.IGNORECASE,
-)  # "The provided passages do not mention the crew.", "I could not find …", "… is not stated in the documents"
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimText:
-    """A claim before it is checked: characters `start..end` of the content, its markers within."""
-
-    text: str  # without markers, bullets and emphasis
-    start: int
-    end: int
-    markers: tuple[int, ...]
-
-
-def statements(content: str) -> list[ClaimText]:
-    """The claims of a content in order."""
-    found: list[ClaimText] = []
-    visible = outside_code(content)
-    for start, end, is_row in _blocks(content):
-        ranges = [(start, end)] if is_row else _sentences(content, start, end)
-        for low, high in ranges:
-            text = _bare(content[low:high], visible[low:high])
-            markers = tuple(dict.fromkeys(int(one) for one in MARKER.findall(visible[low:high])))
-            if _claims_something(text, bool(markers)):
-                found.append(ClaimText(text, low, high, markers))
-    return found
-
-
-def is_refusal(text: str) -> bool:
-    """An honest "the documents do not say", which needs no proof."""
-    return _REFUSAL.match(text.strip()) is not None
-
-
-def _blocks(content: str) -> Iterator[tuple[int, int, bool]]:
-    """Paragraphs, list items and table rows, as (start, end, is it a row?); code and headings left out."""
-    fence, opened = "", None
-    position = 0
-    lines = content.split("\n")
-    for number, line in enumerate(lines):
-        start, position = position, position + len(line) + 1
-        border = _FENCE.match(line)
-        if fence or border:
-            if opened is not None:
-                yield opened, start, False
-                opened = None
-            if border and not fence:
-                fence = border[1]
-            elif closes_fence(line, fence):
-                fence = ""
-            continue
-        item = _ITEM.match(line)
-        is_row = line.count("|") > 1 and line.strip().startswith("|")
-        breaks = not line.strip() or item or is_row or _HEADING.match(line) or _TABLE_LINE.match(line)
-        if breaks and opened is not None:
-            yield opened, start, False
-            opened = None
-        following = lines[number + 1] if number + 1 < len(lines) else ""
-        if is_row and not _TABLE_LINE.match(line) and not _TABLE_LINE.match(following):
-            yield start + len(line) - len(line.lstrip()), start + len(line.rstrip()), True
-        elif item and not _HEADING.match(line[item.end() :]):
-            opened = start + item.end()
-        elif not breaks and opened is None:
-            opened = start
-    if opened is not None:
-        yield opened, len(content), False
-
-
-def _sentences(content: str, start: int, end: int) -> list[Range]:
-    """Sentences of a block; markers that stand after the full stop stay with the sentence before them."""
-    found: list[Range] = []
-    for low, high in sentences(content[start:end]):
-        low, high = start + low, start + high
-        leading = _LEADING.match(content, low, high)
-        if leading and found:
-            stop = len(content[: leading.end()].rstrip())
-            found[-1] = (found[-1][0], stop)
-            low = leading.end() + len(content[leading.end() : high]) - len(content[leading.end() : high].lstrip())
-        if high > low:
-            found.append((low, high))
-    return found
-
-
-def _bare(text: str, visible: str) -> str:
-    """The words alone; brackets in code are words."""
-    for match in reversed(list(_MARKERS.finditer(visible))):
-        text = text[: match.start()] + text[match.end() :]
-    text = _EMPHASIS.sub("", _LINK.sub(r"\1", text))
-    if text.lstrip().startswith("|"):
-        text = " | ".join(cell.strip() for cell in text.strip().strip("|").split("|"))
-    text = " ".join(text.split())
-    return re.sub(r"(?<!\s)\s+([.,;:!?])", r"\1", text)
-
-
-def _claims_something(text: str, has_markers: bool) -> bool:
-    words = re.findall(r"\w+", text)
-    if len(words) < 2 and not has_markers:
-        return False
-    if not words or text.endswith("?") or is_refusal(text):
-        return False
-    if has_markers:
-        return True
-    if text.endswith(":"):
-        return len(words) > 20
-    return not (_SMALL_TALK.match(text) and len(words) < 12 and not any(word[0].isdigit() for word in words))
-
 
 # What remains of an answer when the sentences that nothing proves are taken out?
 
 REFUTED: tuple[Verdict, ...] = ("unsupported", "contradicted")
 CONTRADICTED: tuple[Verdict, ...] = ("contradicted",)
+_ANY_MARKER = re.compile(r"\[(-?\d{1,4})\]")  # also those that are only being put in
 _EMPTY_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]*$\n?", re.MULTILINE)
 _BLANKS = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}")
@@ -217,12 +82,20 @@ def attest(
     embed: Embed,
     tables: Tables | None = None,
 ) -> Attested:
-    """Every claim of the content with its verdict, and the citations of all markers in it; marker i + 1 is order[i]."""
+    """Every claim of the content with its verdict, and the citations of all markers in it; marker i + 1 is order[i].
+
+    A sentence without a marker, or with that of a passage that does not prove it, gets the marker of the one that does.
+    """
+    embed = cache(embed)  # a sentence that gets a marker is looked at twice
     content = _owned_markers(content, len(order))
     sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
+    found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
+    if proofs := {one: judged.lines[0][0] for one, judged in found if _lacks_marker(one, judged, sheet)}:
+        content, order = with_markers(content, order, proofs)
+        sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
+        found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
     claims = []
-    for statement in statements(content):
-        judged = _judge(statement, sheet)
+    for statement, judged in found:
         placed = _cite(statement, judged, sheet)
         claims.append(
             Claim(
@@ -240,6 +113,40 @@ def attest(
         if all(citation.marker != marker for citation in sheet.citations):
             sheet.cite_best(marker, query.standalone)
     return Attested(content, tuple(claims), tuple(sheet.citations), tuple(order))
+
+
+def _lacks_marker(statement: ClaimText, judged: Judged, sheet: Sheet) -> bool:
+    """It is proved, by a passage that it does not cite; proved in part is said of too much to cite anything for it."""
+    return judged.verdict == "supported" and judged.lines[0][0] not in sheet.cited(statement.markers)
+
+
+def with_markers(content: str, order: Sequence[int], proofs: Mapping[ClaimText, int]) -> tuple[str, tuple[int, ...]]:
+    """The content with the marker of its passage at the end of each of these claims, in place of those it has.
+
+    >>> with_markers("The anchor weighs 350 kg.", (), {ClaimText("The anchor weighs 350 kg.", 0, 25, ()): 2})
+    ('The anchor weighs 350 kg. [1]', (2,))
+
+    Markers are numbered by first use, and one that nothing carries any more is gone: so all are written anew.
+    """
+    placed = dict(enumerate(order, 1))
+    numbers = {passage: -place for place, passage in enumerate(dict.fromkeys(proofs.values()), 1)}  # not yet markers
+    for one, proof in sorted(proofs.items(), key=lambda item: -item[0].start):
+        said = content[one.start : one.end]
+        for match in reversed(list(MARKERS.finditer(outside_code(said)))):
+            said = said[: match.start()] + said[match.end() :]
+        said = said.rstrip()
+        closing = " |" if said.startswith("|") and said.endswith("|") else ""
+        said = said.removesuffix("|").rstrip() if closing else said
+        content = f"{content[: one.start]}{said} [{numbers[proof]}]{closing}{content[one.end :]}"
+    placed |= {number: passage for passage, number in numbers.items()}
+    used: dict[int, int] = {}
+    visible = outside_code(content)
+    parts, position = [], 0
+    for match in _ANY_MARKER.finditer(visible):
+        if (passage := placed.get(int(match[1]))) is not None:  # else the text of a link, or what a document has
+            parts += [content[position : match.start()], f"[{used.setdefault(passage, len(used) + 1)}]"]
+            position = match.end()
+    return "".join([*parts, content[position:]]), tuple(used)
 
 
 def attest_quotes(
@@ -417,19 +324,16 @@ def _judge(statement: ClaimText, sheet: Sheet) -> Judged:
     others = [number for number in sheet.passages if number not in own]
     if found := sheet.literal(statement.text, own):
         return Judged("supported", 1.0, "", (found,))
-    if not own and (found := sheet.literal(statement.text, others)):
-        return Judged("supported", 1.0, _elsewhere(sheet, found[0], own), (found,))
+    if found := sheet.literal(statement.text, others):
+        return Judged("supported", 1.0, "", (found,))
     vector = sheet.embed(statement.text)
     judged = _by_cells(statement.text, own, sheet, _against(statement.text, own, sheet, vector))
     if judged.verdict in ("supported", "contradicted") or not others:
         return judged
     beside = _against(statement.text, others, sheet, vector)
-    if beside.verdict != "supported" or beside.score <= judged.score:
-        return judged
-    note = _elsewhere(sheet, beside.lines[0][0], own)
-    if own:
-        return replace(judged, verdict="partly", score=max(judged.score, 0.5 * beside.score), note=note)
-    return replace(beside, note=note)
+    if beside.verdict == "contradicted" and not own:
+        return beside  # a wrong number is one, cited or not
+    return beside if beside.verdict == "supported" and beside.score > judged.score else judged
 
 
 def _by_cells(text: str, passages: Sequence[int], sheet: Sheet, judged: Judged) -> Judged:
@@ -460,11 +364,6 @@ def _against(
     return judge_claim(found)
 
 
-def _elsewhere(sheet: Sheet, number: int, own: Sequence[int]) -> str:
-    name = sheet.passages[number].document.name
-    return f"proved by {name}, which it does not cite" if own else f"carries no citation; {name} proves it"
-
-
 def _cite(statement: ClaimText, judged: Judged, sheet: Sheet) -> tuple[int, ...]:
     """The citations of a claim: under each marker the sentences that were found, at least one."""
     placed: list[int] = []
@@ -476,10 +375,6 @@ def _cite(statement: ClaimText, judged: Judged, sheet: Sheet) -> tuple[int, ...]
                 alone = _against(statement.text, [number], sheet, sheet.embed(statement.text))
                 own, score = list(alone.lines[:1]), min(alone.score, score)
             placed += [sheet.cite(marker, line, score) for line in own]
-    if not statement.markers and judged.verdict == "supported":
-        for line in judged.lines:
-            if line[0] in sheet.order:
-                placed.append(sheet.cite(sheet.order.index(line[0]) + 1, line, judged.score))
     return tuple(dict.fromkeys(placed))
 
 

@@ -458,6 +458,7 @@ def joined_text(chunks: Sequence[Chunk]) -> str:
 
 
 PATH = " › "
+BEST = 3  # passages that a tiny model is given, and that any model is asked about once more
 LONGEST_LABEL = 160  # characters of a title or heading path; the rest says nothing a model needs
 IMAGE_URL = "/api/images/{image}"  # where a figure is served; the content hash names it
 

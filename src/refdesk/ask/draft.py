@@ -360,6 +360,14 @@ class Draft:
             self._markers = MarkerStream(self.context)
         return self._show(self._markers.feed(self._trim.feed(piece.text)))
 
+    def start_over(self, writer: str, why: str) -> Replace | None:
+        """Another text instead of what was written so far."""
+        was_shown = bool(self._shown)
+        self.notes = [note for note in self.notes if note != self._cut]
+        self._begin()
+        self.model = writer
+        return Replace("", why) if was_shown else None
+
     def say(self, text: str) -> Content | None:
         """A sentence of ours before the quotes; no marker is looked for in it."""
         return self._show(text)

@@ -13,16 +13,19 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours
 from refdesk.ask.attest import Attested, attest, attest_quotes
+from refdesk.ask.below import with_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
-from refdesk.ask.draft import Draft
-from refdesk.ask.generate import NOTHING, general, unproved, write
+from refdesk.ask.draft import Draft, drafted
+from refdesk.ask.extract import extract
+from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
     Relevance,
@@ -36,6 +39,7 @@ from refdesk.ask.judge import (
     say,
 )
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
@@ -145,11 +149,13 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
     yield Thinking("attest", "Checking every sentence")
     proofs = (context, retrieved.sentence_vectors, desk.embedder.embed_query)
-    attested, cited_tables = await _attested(query, draft, proofs, library, trace)
+    plan, attested, cells, said = await _checked(query, plan, budget, draft, proofs, retrieved, desk, doubt, trace)
+    for event in said:
+        yield event
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
-        settled = await settle(query, plan, attested, *proofs, models, trace, cited_tables)
+        settled = await settle(query, plan, attested, *proofs, models, trace, cells)
         stage.gave(status=settled.verification.status)
     if settled.attested.content != draft.content:
         yield Replace(settled.attested.content, settled.verification.status)
@@ -242,6 +248,44 @@ async def _attested(
             stage.gave(tables=len({table.id for found in tables.values() for table in found}))
     attested = await run(trace, "attest", attest, query, content, draft.order, *proofs, tables)
     return with_fragment(attested) if draft.is_cut else attested, tables
+
+
+async def _checked(
+    query: Query,
+    plan: Plan,
+    budget: Budget,
+    draft: Draft,
+    proofs: tuple[Any, ...],
+    retrieved: Retrieved,
+    desk: AskPorts,
+    doubt: str,
+    trace: Trace,
+) -> tuple[Plan, Attested, Tables, list[Event]]:
+    """The draft with its proofs. So small a model often makes things up: of it, what is unproved goes.
+
+    Where nothing is left the documents are quoted instead; else what the reader chose stands below.
+    """
+    attested, tables = await _attested(query, draft, proofs, desk.library, trace)
+    if budget.tier != "tiny" or draft.quotes or not attested.claims:
+        return plan, attested, tables, []
+    plan, said = replace(plan, reconcile=True), list[Event]()
+    if any(one.verdict == "supported" or (doubt and one.verdict == "partly") for one in attested.claims):
+        attested = await in_thread(_with_quotes, query, attested, proofs, retrieved, desk.settings, tables)
+    else:
+        draft.notes.append(NOT_PROVED.format(model=draft.model))
+        said = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
+        attested, tables = await _attested(query, draft, proofs, desk.library, trace)
+    return plan, attested, tables, said
+
+
+def _with_quotes(
+    query: Query, attested: Attested, proofs: tuple[Any, ...], retrieved: Retrieved, settings: Settings, tables: Tables
+) -> Attested:
+    context, vectors, embed = proofs
+    text = numbered_by_passage(attested.content, attested.order)
+    both = with_quotes(text, extract(query, context, retrieved, settings))
+    draft = drafted(both, context)
+    return attested if both == text else attest(query, draft.content, draft.order, context, vectors, embed, tables)
 
 
 async def _assembled(

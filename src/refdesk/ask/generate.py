@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from refdesk.answer import Answer, Confidence, Context, FailedModel, Plan, Query, Retrieved, Turn, Usage
+from refdesk.ask.citations import BEST, render
 from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
 from refdesk.ask.plan import Budget, make_request, prompt_tokens, recent, with_sampling
+from refdesk.ask.statements import is_refusal, statements
 from refdesk.errors import (
     ProviderEmpty,
     ProviderError,
@@ -20,9 +22,9 @@ from refdesk.errors import (
     UsageError,
 )
 from refdesk.events import Event
-from refdesk.models import model_info
+from refdesk.models import Tier, model_info
 from refdesk.ports import LLM, Models, Piece, Request
-from refdesk.prompts import GENERAL_SYSTEM, NOT_IN_DOCUMENTS
+from refdesk.prompts import GENERAL_SYSTEM, NOT_IN_DOCUMENTS, PLAIN
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread
 
@@ -38,13 +40,23 @@ async def generate(
     *,
     budget: Budget | None = None,
     max_context_chars: int | None = None,
+    is_plain: bool = False,
 ) -> AsyncGenerator[Piece, None]:
     """The pieces as the model writes them, markers and sentinel still in them; the last carries the usage."""
     info = model_info(llm.name)
     budget = budget or Budget.for_model(info, settings)
     request = make_request(plan, context, memory_turns, info, budget, settings, max_context_chars)
+    if is_plain:
+        request = plain_request(query, context, request)
     async for piece in _streamed(llm, request, trace):
         yield piece
+
+
+def plain_request(query: Query, context: Context, request: Request) -> Request:
+    """The best passages and the question alone, without rules and without what was said before."""
+    frame = render(context.passages[:BEST], "", "numbered", for_model=True)
+    message = PLAIN.format(passages=frame.removesuffix("Question: ").rstrip(), question=query.standalone)
+    return replace(request, system="", messages=(Turn("user", message),), temperature=0.0)
 
 
 async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[Piece, None]:
@@ -148,6 +160,9 @@ def _unavailable(status: int) -> str:
 NEAREST = f"{NOT_IN_DOCUMENTS} The nearest they come to it:\n\n"
 NEAREST_SENTENCES = 2
 TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was looked at."
+NOT_FOUND = "{model} did not find the answer in the passages; the sentences are quoted from the documents instead."
+NOT_PROVED = "{model} wrote nothing that the documents prove; the sentences are quoted from them instead."
+ONCE_MORE = "the model is asked once more"
 
 
 async def write(
@@ -171,27 +186,70 @@ async def write(
             trace.skip("model", "no passage fits into the context")
     elif llm is not None and plan.use_llm:
         draft.model = llm.name
-        pieces = generate(
-            query, plan, draft.context, turns, llm, settings, trace, budget=budget, max_context_chars=most_characters
-        )
+        given = (query, plan, draft.context, turns, llm, settings, trace)
+
+        def asked(is_plain: bool) -> AsyncGenerator[Piece, None]:
+            return generate(*given, budget=budget, max_context_chars=most_characters, is_plain=is_plain)
+
         try:
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    if shown := draft.take(piece):
-                        yield shown
-            if shown := draft.finish():
-                yield shown
-            if draft.content:
+            async with aclosing(_asked(draft, asked, budget.tier, trace, doubt)) as events:
+                async for event in events:
+                    yield event
+            if not draft.content:
+                raise _silent(draft.model)
+            if doubt or not refuses(draft.content):
                 notify(draft, trace)
                 return
-            raise _silent(draft.model)
+            draft.notes.append(NOT_FOUND.format(model=draft.model))
         except ProviderError as error:
             draft.usage += error.spent or Usage()
             if error not in draft.failures:  # no chain has heard of it
                 error.model = error.model or llm.name
                 draft.failures.append(error)
             trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
-    if void := draft.take(Piece(model=EXTRACTIVE, restarted=True)):
+    async with aclosing(quote_instead(draft, query, retrieved, settings, doubt)) as events:
+        async for event in events:
+            yield event
+    notify(draft, trace)
+
+
+async def _asked(
+    draft: Draft, asked: Callable[[bool], AsyncGenerator[Piece, None]], tier: Tier, trace: Trace, doubt: str
+) -> AsyncGenerator[Event, None]:
+    """What the model writes; where that is nothing, or a refusal that is doubted, what it writes to the plain question.
+
+    A refusal is doubted where a reader has found the answer, and of models so small that they refuse at random.
+    """
+    for is_plain in (False, True):
+        try:
+            async with aclosing(asked(is_plain)) as pieces:
+                async for piece in pieces:
+                    if shown := draft.take(piece):
+                        yield shown
+        except ProviderEmpty as error:
+            if is_plain:
+                raise
+            draft.usage += error.spent or Usage()
+        if shown := draft.finish():
+            yield shown
+        is_trusted = bool(doubt) and tier not in ("tiny", "small")
+        if is_plain or (draft.content and (is_trusted or not refuses(draft.content))):
+            return
+        trace.skip("draft", "it refused" if draft.content else "it wrote nothing")
+        if void := draft.start_over(draft.model, ONCE_MORE):
+            yield void
+
+
+def refuses(content: str) -> bool:
+    """It says that the documents do not say it, and nothing else."""
+    return is_refusal(content) and not statements(content)
+
+
+async def quote_instead(
+    draft: Draft, query: Query, retrieved: Retrieved, settings: Settings, doubt: str = ""
+) -> AsyncGenerator[Event, None]:
+    """The sentences of the documents, in place of whatever the draft holds."""
+    if void := draft.start_over(EXTRACTIVE, "the sentences are quoted from the documents instead"):
         yield void
     most = NEAREST_SENTENCES if doubt == "near" else None
     quotes = await in_thread(extract, query, draft.context, retrieved, settings, most)
@@ -200,7 +258,6 @@ async def write(
     for quote in quotes:
         if shown := draft.quote(quote):
             yield shown
-    notify(draft, trace)
 
 
 def _silent(model: str) -> ProviderEmpty:

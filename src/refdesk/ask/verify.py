@@ -16,11 +16,12 @@ import orjson
 
 from refdesk.answer import Claim, Context, Plan, Query, Usage, Verdict, Verification
 from refdesk.answer import Turn as Message
-from refdesk.ask.attest import CONTRADICTED, MARKER, REFUTED, Attested, attest, remove_unsupported, statements
+from refdesk.ask.attest import CONTRADICTED, REFUTED, Attested, attest, remove_unsupported
 from refdesk.ask.citations import render
 from refdesk.ask.claim_cells import Tables
 from refdesk.ask.draft import drafted
 from refdesk.ask.markers import numbered_by_passage
+from refdesk.ask.statements import MARKER, statements
 from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.errors import RefdeskError
 from refdesk.ports import LLM, Models, Request

@@ -21,19 +21,21 @@ import orjson
 from refdesk.answer import Turn
 from refdesk.config import Config, Entered
 from refdesk.disk import explain, write_new
-from refdesk.errors import ProviderError, ProviderRefused, ProviderUnavailable, RefdeskError, UsageError
-from refdesk.models import Provider, split_name
+from refdesk.errors import ExtraMissing, ProviderError, ProviderRefused, ProviderUnavailable, RefdeskError, UsageError
+from refdesk.models import PROVIDERS, Provider, split_name
 from refdesk.ports import LLM, ModelRole, Request, Reranker
-from refdesk.prompts import ONE_WORD
+from refdesk.prompts import TRIAL, TRIAL_ANSWER, TRIAL_MARKER, answering_system
 from refdesk.providers.chain import ChainedLLM, reset_breaker
 from refdesk.providers.extras import OnnxReranker
 from refdesk.providers.llm import AnthropicLLM, OpenAILLM, WireLLM
+from refdesk.providers.local import GgufLLM
 from refdesk.providers.wire import Endpoint, close_client, get
 from refdesk.settings import Settings
 
-WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM}
+WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM, "gguf": GgufLLM}
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 CHECK_S, LIST_S = 30.0, 10.0
+LOAD_S = 180.0  # for the first word of a model on this machine, which may have to be loaded
 NO_LIST = frozenset({404, 405, 410, 501})  # servers that answer questions and keep no list
 SHOWN = 5  # models of a provider
 DEFAULTS = Settings()
@@ -67,25 +69,31 @@ class ModelDirectory:
                 self._reranker = (settings.reranker, OnnxReranker(settings.reranker))
             return self._reranker[1]
 
-    def answering(self, settings: Settings) -> str:
-        """The name of the model that writes the answers; empty where they are quoted from the documents."""
-        return models_by_role(self._config, settings).get("answer", [""])[0]
+    def by_role(self, settings: Settings) -> dict[ModelRole, list[str]]:
+        """The models that are named, those that stand in behind the answering one; a role without one is left out."""
+        named = models_by_role(self._config, settings)
+        return {role: found for role, names in named.items() if (found := [name for name in names if name])}
 
     async def test(self, name: str, settings: Settings, entered: Entered | None = None) -> dict[str, Any]:
-        """Asks a model for one word, once, breaker or not; what it says and how long that took.
+        """Asks a model a question about a passage, once, breaker or not; what it says and how long that took.
 
-        `entered` are address and key to try before they are saved. One that answers is no longer skipped.
+        `answers`: it says what the passage says. `cites`: it names the passage; where it does not, the marker is put in
+        when its answers are checked. `entered` are address and key to try before they are saved. One that answers is no
+        longer skipped.
         """
         if not settings.llm_enabled:
             raise UsageError("models are switched off", hint="set llm.enabled=true")
-        model = make_model(name, self._config, CHECK_S, entered)
+        provider, _ = split_name(name)
+        model = make_model(name, self._config, LOAD_S if provider.is_local else CHECK_S, entered)
         reply, began = "", time.perf_counter()
-        request = Request(ONE_WORD, (Turn("user", ONE_WORD),), max_tokens=64, role="test")
+        system = answering_system("factual", quote_first=model.info.tier == "tiny")
+        request = Request(system, (Turn("user", TRIAL),), max_tokens=200, role="test")
         async for piece in model.stream(request):
             reply += piece.text
         took = (time.perf_counter() - began) * 1000
         reset_breaker(model)
-        return {"model": model.name, "reply": reply.strip()[:200], "ms": round(took, 1)}
+        found = {"answers": TRIAL_ANSWER in reply, "cites": TRIAL_MARKER in reply}
+        return {"model": model.name, "reply": reply.strip()[:400], "ms": round(took, 1)} | found
 
     async def check_settings(self, values: Mapping[str, Any], settings: Settings, *, online: bool = True) -> None:
         """A `UsageError` in one sentence when a model that these settings name cannot be asked.
@@ -119,6 +127,8 @@ class ModelDirectory:
 
     async def listed(self, provider: Provider, entered: Entered | None = None) -> list[str] | None:
         """The models of a provider; None where it keeps no list. A `UsageError` when it cannot be asked."""
+        if provider.is_file:
+            return None
         placeholder = "any"  # a provider is asked in the name of a model; none is chosen yet
         try:
             return await _listed(make_model(f"{provider.name}:{placeholder}", self._config, LIST_S, entered))
@@ -127,6 +137,8 @@ class ModelDirectory:
 
     async def check(self, provider: Provider, model: str, entered: Entered, *, online: bool = True) -> None:
         """A `UsageError` when these cannot be used; without a model, whether the provider answers at all."""
+        if provider.is_file and not model:
+            return
         name = f"{provider.name}:{model or 'any'}"
         make_model(name, self._config, CHECK_S, entered)  # says what is missing or malformed
         if online and model:
@@ -203,6 +215,8 @@ def make_models(config: Config, settings: Settings) -> ChainedModels:
     for name in all_named(config, settings):
         try:
             made[name] = make_model(name, config, settings.llm_timeout_s, settings=settings)
+        except ExtraMissing as error:
+            problems[name] = error.sentence
         except UsageError as error:
             problems[name] = str(error)
     answer = names["answer"][0] if names else ""
@@ -299,6 +313,8 @@ async def _listed(model: WireLLM) -> list[str] | None:
 async def _get(model: WireLLM, path: str = "") -> bytes | None:
     """The list of models, or what stands below it; None when there is no such thing."""
     endpoint = model.endpoint
+    if PROVIDERS[model.info.provider].is_file:
+        return None
     status, body = await get(endpoint, model.models_path + path, model.headers())
     if status == 200:
         return body

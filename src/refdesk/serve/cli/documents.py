@@ -19,6 +19,7 @@ from refdesk.serve.cli import show
 from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app
 from refdesk.serve.cli.ask import ask, chat, run_demo
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
+from refdesk.serve.cli.model import model_app
 from refdesk.serve.cli.show import (
     AddProgress,
     AsJson,
@@ -114,6 +115,7 @@ app.command()(serve)
 app.command()(mcp)
 app.add_typer(settings_app, name="settings")
 app.add_typer(keys_app, name="keys")
+app.add_typer(model_app, name="model")
 
 DocumentName = Annotated[str, argument("DOCUMENT", "Its name or id, or the beginning of the id.")]
 

@@ -39,6 +39,7 @@ LISTED = {
     "demo": "Add the example documents and ask three questions about them.",
     "settings": "Show the settings of this library, or change them.",
     "keys": "Manage the keys to the library over the network.",
+    "model": "Connect a model that writes the answers.",
 }
 
 

@@ -147,9 +147,10 @@ async def list_models(desk: Desk, body: ProviderIn) -> Response:
 
 @settings_routes.post("/models/connect", **about("Connect a model", shapes.ModelState))
 async def connect(desk: Desk, body: ConnectIn) -> Response:
-    """Saves a provider's address and key, and a model, if the provider accepts the key and lists the model."""
-    save = await desk.connect_model(body.provider, body.model, body.base_url, body.api_key, check=body.check)
-    await asyncio.to_thread(save)
+    """Saves a provider's address and key, and a model, if it answers a question from a passage."""
+    entered = (body.provider, body.model, body.base_url, body.api_key)
+    connection = await desk.connect_model(*entered, role=body.role, check=body.check)
+    await asyncio.to_thread(connection.save)
     return await asyncio.to_thread(models, desk)
 
 
@@ -164,7 +165,7 @@ def forget(desk: Desk, name: str) -> Response:
 
 @settings_routes.post("/models/test", **about("Test a model", shapes.ModelReply, 502))
 async def test_model(desk: Desk, body: ModelIn) -> Response:
-    """Asks it for one word. If it answers, it is used again even after failures."""
+    """Puts a question about a passage to it. If it answers, it is used again even after failures."""
     return reply(await desk.test_model(body.model, body.base_url, body.api_key))
 
 

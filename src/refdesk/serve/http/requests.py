@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from refdesk.answer import Level, Mode, ResponseMode
 from refdesk.errors import UsageError
+from refdesk.ports import ModelRole
 from refdesk.types import KINDS, Method
 
 if TYPE_CHECKING:
@@ -256,10 +257,11 @@ class ProviderIn(ConnectionFields):
 
 
 class ConnectIn(ProviderIn):
-    """A provider's address and key, and which of its models writes the answers; empty: no change."""
+    """A provider's address and key, and which of its models does what; empty: no change."""
 
-    model: Annotated[str, Field(max_length=200)] = ""
-    check: bool = Field(True, description="False: save without asking the provider.")
+    model: Annotated[str, Field(max_length=1000)] = ""
+    role: ModelRole = "answer"
+    check: bool = Field(True, description="False: save without asking the provider and the model.")
 
 
 class KeyIn(Shape):

@@ -282,13 +282,21 @@ ProviderState = shape(
 )
 ModelState = shape(
     "ModelState",
-    {str: "answer", bool: "enabled", many(ProviderState): "providers", list[str]: "problems"},
-    "`problems` say which of the models named in the settings cannot be used, and why.",
+    {
+        **{str: "answer", dict[str, list[str]]: "roles", bool: "enabled"},
+        **{many(ProviderState): "providers", list[str]: "problems"},
+    },
+    "`roles`: the models by what they do, those that stand in behind the one that answers. `problems` say which of the"
+    " models named in the settings cannot be used, and why.",
 )
 ModelNames = shape(
     "ModelNames", {list[str]: "models", bool: "is_listed"}, "`is_listed` is false where the provider has no list."
 )
-ModelReply = shape("ModelReply", {str: "model reply", float: "ms"})
+ModelReply = shape(
+    "ModelReply",
+    {str: "model reply", float: "ms", bool: "answers cites"},
+    "`answers`: it says what the passage says; `cites`: it names the passage.",
+)
 KeyList = shape("KeyList", {list[Key]: "keys"})
 NewKey = shape("NewKey", {Key: "key", str: "secret"}, "The secret is shown here only.")
 ChangedKey = shape("ChangedKey", {Key: "key"})

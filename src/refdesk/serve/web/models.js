@@ -28,6 +28,9 @@ function status({ answer, enabled, problems }) {
   return h("p", "Answers are written by ", h("strong", answer), problems.length ? ", which cannot be used: sentences are quoted instead." : ".");
 }
 
+/** What came of the question that a model was asked about a passage. */
+export const trialText = ({ ms, answers, cites, reply }) => (answers ? `It answered in ${milliseconds(ms)}. ${cites ? "It cited the passage." : "It did not cite the passage: citations are added to its answers."}` : `It did not answer from the passage it was given, but said: “${reply.slice(0, 120)}”`);
+
 const keyHint = ({ key, key_from: from, needs_key: needs }) => (key ? `saved (${key})${from === "environment" ? " in the environment" : ""}` : needs ? "required" : "if it needs one");
 
 function form(place, state, provider, model, changed) {
@@ -38,7 +41,8 @@ function form(place, state, provider, model, changed) {
   const pick = h("select.field", { id: "provider", label: "Provider", onchange: () => show(place, state, changed, pick.value) }, options(state.providers.map(({ name }) => [name]), provider));
   const address = h("input.field", { id: "model-address", label: "Address", value: own, placeholder: one.default_base_url, spellcheck: "false", inputmode: "url" });
   const key = h("input.field", { id: "model-key", label: "API key", type: "password", autocomplete: "off", placeholder: keyHint(one) });
-  const name = h("input.field", { id: "model-name", label: "Model", value: model, list: "model-names", spellcheck: "false", autocomplete: "off", placeholder: "for example qwen2.5:14b" });
+  const isFile = provider === "gguf"; // the model is a file on the server: no address, no key, no list
+  const name = h("input.field", { id: "model-name", label: "Model", value: model, list: "model-names", spellcheck: "false", autocomplete: "off", placeholder: isFile ? "/path/to/model.gguf on the server" : "for example qwen2.5:14b" });
   const buttons = [];
   // What was not touched is not sent: the service then takes what it knows.
   const typed = () => ({ ...(address.value.trim() !== own ? { base_url: address.value.trim() } : {}), ...(key.value ? { api_key: key.value } : {}) });
@@ -61,7 +65,7 @@ function form(place, state, provider, model, changed) {
     await draw(place, changed, provider);
     await changed();
   };
-  const connect = button("Save", "Checking…", async () => {
+  const connect = button("Save", "Asking it one question…", async () => {
     try { await save(true); } catch (error) {
       note(`${failureOf(error).text} Nothing was saved. `, "bad", h("button.link", { onclick: () => busy(connect, "Saving…", () => save(false)) }, "Save anyway"));
     }
@@ -75,7 +79,7 @@ function form(place, state, provider, model, changed) {
   const test = button("Test", "Testing…", async () => {
     if (!name.value.trim()) { note("Enter a model first.", ""); name.focus(); return; }
     const found = await send("POST", "/api/models/test", { model: `${provider}:${name.value.trim()}`, ...typed() });
-    note(`It answered in ${milliseconds(found.ms)}.`, "good");
+    note(trialText(found), found.answers ? "good" : "bad");
   });
   const forget = one.key_from === "settings" || one.address_from === "settings" ? button("Forget address and key", "Removing…", async () => {
     await send("DELETE", url`/api/models/providers/${provider}`);
@@ -84,6 +88,6 @@ function form(place, state, provider, model, changed) {
   }) : null;
   const field = (label, hint, ...rest) => h("label.stack", h("span", h("strong", label), " ", h("span", hint)), ...rest);
   return h("form.connect", { onsubmit: (event) => { event.preventDefault(); connect.click(); } },
-    field("Provider", "", pick), field("Model", "", name, names), field("Address", "if not the provider’s own", address), field("API key", "stored on the server, never shown again", key),
-    h("div.row", connect, test, find, forget), said);
+    field("Provider", "", pick), field("Model", "", name, names), ...(isFile ? [] : [field("Address", "if not the provider’s own", address), field("API key", "stored on the server, never shown again", key)]),
+    h("div.row", connect, test, isFile ? null : find, forget), said);
 }

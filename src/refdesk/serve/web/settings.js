@@ -1,8 +1,8 @@
 // Every setting with its help, its default and a sign when it was changed; presets; models; keys.
 import { failureOf, get, may, send } from "./api.js";
-import { byId, calmly, emptyState, h, isLost, milliseconds, options, redraw, refocus, tell, toast } from "./dom.js";
+import { byId, calmly, emptyState, h, isLost, options, redraw, refocus, tell, toast } from "./dom.js";
 import { keysGroup } from "./keys.js";
-import { modelPanel } from "./models.js";
+import { modelPanel, trialText } from "./models.js";
 
 const SECTIONS = {
   rag: "Search", query: "Questions", answer: "Answers", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
@@ -102,7 +102,7 @@ function control(spec, id, put) {
   return box;
 }
 
-/** Asks the model that stands in the box for one word; what came of it stays beside the button. */
+/** Puts a question to the model that stands in the box; what came of it stays beside the button. */
 function tester(spec) {
   const said = h("span.small", { role: "status" });
   const note = (text, kind) => { said.textContent = text; said.className = `small ${kind}`; };
@@ -113,7 +113,7 @@ function tester(spec) {
     note("Testing…", "");
     try {
       const found = await send("POST", "/api/models/test", { model });
-      note(`It answered in ${milliseconds(found.ms)}.`, "good");
+      note(trialText(found), found.answers ? "good" : "bad");
     } catch (error) { note(failureOf(error).text, "bad"); }
     button.disabled = false;
     if (isLost()) button.focus();
