@@ -3,9 +3,9 @@
 python -m benchmarks.filing_figures
 
 The questions of financebench and kgrag_10q whose known answer is a number: of financebench all whose answer holds one,
-of kgrag those whose answer holds a single amount or percentage (years and dates aside). Right is an answer that says that
-number at three digits, whatever its scale ("1,577 million" for "$1,577"), beside whatever else it says.
-Nothing was learned from these reports or questions.
+of kgrag those whose answer holds a single amount or percentage (years and dates aside). Right is an answer that says
+that number at three digits, whatever its scale ("1,577 million" for "$1,577"), beside whatever else it says. Nothing
+was learned from these reports or questions.
 """
 
 from __future__ import annotations
