@@ -253,3 +253,36 @@ def test_a_very_wide_table_is_read_soon() -> None:
     sparse = [["", *("x" if at % 3 == 2 else "" for at in range(1, 200)), "y"], names[:201], values[:201]]
     (table,) = tables(sparse, header_rows=2)
     assert table.heads[2].path[-1] == "name 2"
+
+
+STACKED = [
+    ["", "2022", "2021"],
+    ["Domestic", "$ 4,931", "$ 4,204"],
+    ["Total", "$ 6,680", "$ 5,367"],
+    ["The provisions for income taxes were:", "", ""],
+    ["", "Six Months Ended June 30,", ""],
+    ["", "2023", "2022"],
+    ["Current", "718", "616"],
+    ["Matures in", "2031", "2032"],
+]
+
+
+def test_a_second_head_begins_a_table_of_its_own() -> None:
+    upper, lower = tables(STACKED, above=["Taxes (in millions)"])
+    assert [head.measure.period for head in upper.heads] == ["", "2022", "2021"]
+    assert (upper.row_count, upper.cells[-1].text) == (3, "$ 5,367")
+    assert [head.measure.period for head in lower.heads] == ["", "P6M/2023-06-30", "P6M/2022-06-30"]
+    assert lower.caption.endswith("The provisions for income taxes were:")
+    current = next(one for one in lower.cells if one.text == "718")
+    assert (current.scale, current.period) == ("million", "P6M/2023-06-30")
+    assert lower.start > upper.end and lower.cells[-1].text == "2032", "a row of years with a name of its own is data"
+
+
+def test_rows_of_years_are_no_heads() -> None:
+    careers = [["Country", "Club", "From", "To", "Games"], ["Spain", "Elche", "1998", "1999", "31"]]
+    careers += [
+        ["", "Murcia", "1999", "2000", ""],
+        ["", "2000", "2001", "Xerez", ""],
+        ["Italy", "Bari", "2001", "2002", "9"],
+    ]
+    assert len(tables(careers)) == 1

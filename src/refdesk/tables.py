@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.cells import Path, StoredTable
+from refdesk.periods import label_period, spoken_periods
 from refdesk.types import Chunk
 
 Rows = Sequence[Sequence[str]]
@@ -36,6 +38,7 @@ _OFF_MIDDLE = 0.35  # of a column's width that a head may stand off the middle o
 _BETWEEN = 0.1  # of a column from the middle between two
 _DAY = re.compile(r"\b\d{1,2},?$")
 _YEAR = re.compile(r"^\D{0,12}(?:19|20)\d\d\D*$")
+_NAMES_YEAR = re.compile(r"(?:19|20)\d\d(?!\d)")
 _DATE = re.compile(
     r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?"
 )
@@ -191,8 +194,32 @@ def head_rows(rows: Rows) -> int:
         if any(is_value(cell) or (row[0] and cell in DASHES) for cell in row[1:]):
             return max(number, 0) if number else (1 if len(rows) > 1 and not row[0] else 0)
         if row[0] and number and not any(row[1:]) and any(any(above[1:]) for above in rows[:number]):
-            return number  # the first section begins
+            following = rows[number + 1] if number + 1 < len(rows) else [""]
+            if not heads_anew(following[0], following[1:]):
+                return number  # the first section begins
     return 1
+
+
+def heads_anew(label: str, cells: Sequence[str], years: frozenset[int] = frozenset()) -> bool:
+    """Do these name the columns below them, though they stand below other rows of the table?
+
+    They are times one after another, beside nothing that is a value: "Years ended | 2022 | 2021 | Change". Years beside
+    a name of their own, such as "Matures in", do so where they are the `years` of the head above.
+
+    >>> heads_anew("(Millions)", ["2022", "2021", "2020"]), heads_anew("Matures in", ["2031", "2032"])
+    (True, False)
+    """
+    filled = [without_marks(cell) for cell in cells if cell]
+    if len(filled) < 2 or not any(map(_NAMES_YEAR.search, filled)):
+        return False
+    times = [time for cell in filled if (time := label_period(cell)).year]
+    if len(times) < 2 or 2 * len(times) < len(filled) or any(map(is_value, filled)):
+        return False
+    named = [time.year for time in times]
+    follow = all(after == named[0] or abs(after - before) <= 1 for before, after in itertools.pairwise(named))
+    if not follow or len({*map(str, times)}) < 2:
+        return False
+    return not label or {*named} == years or bool(named_scale(label) or spoken_periods(label))
 
 
 def column_paths(

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
 from refdesk.parsers.build import CELL, is_number
 from refdesk.periods import TablePeriod, label_period, period_from, read_period
-from refdesk.tables import cell_number, column_paths, head_rows, named_scale, unit_of, without_marks
+from refdesk.tables import (
+    cell_number,
+    column_paths,
+    head_rows,
+    heads_anew,
+    is_value,
+    named_scale,
+    unit_of,
+    without_marks,
+)
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import sentences
 from refdesk.types import Block, Chunk, Geometry, Page, Parsed, lines_of
@@ -123,10 +132,62 @@ def _parts(parsed: Parsed) -> Iterator[_TablePart]:
             above = [*(above if len(text) <= SHORT and not follows else ()), text]
             follows = False
         else:
-            part = _part(parsed.text, block, " ".join(filter(None, (heading, *above))))
-            if part is not None:
-                yield replace(part, follows=follows, has_heading=has_heading)
-                follows, has_heading = True, False
+            for own, between in _under_heads(parsed.text, block):
+                part = _part(parsed.text, own, " ".join(filter(None, (heading, *above, *between))))
+                if part is not None:
+                    yield replace(part, follows=follows and not between, has_heading=has_heading)
+                    follows, has_heading = True, False
+
+
+def _under_heads(text: str, block: Block) -> Iterator[tuple[Block, Sequence[str]]]:
+    """The tables of a block, each with what the lines above its head say: one below another may be drawn as one.
+
+    ["", "2022", "2021"], ["Cash", "5", "4"], ["Taxes were:", "", ""], ["", "2022", "2021", "2020"], ["Current", …]
+    """
+    cells = block.cells
+    if cells is None or not len(cells) or len(cells) > MOST_CELLS:  # a sheet of records has one head
+        yield block, ()
+        return
+    count, width = (cells[:, :2] + cells[:, 2:4]).max(axis=0).tolist()
+    rows = _texts(text, cells, count, width)
+    first, between = 0, list[str]()
+    for last, head in _second_heads(rows):
+        yield _rows_of(block, cells, first, last), between
+        between = [" ".join(filter(None, dict.fromkeys(row))) for row in rows[last:head]]
+        first = head
+    yield (_rows_of(block, cells, first, count) if first else block), between
+
+
+def _second_heads(rows: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
+    """Where a table ends above another one, and where the head of that begins."""
+    values = [any(is_value(cell) for cell in row[1:]) for row in rows]
+    years: frozenset[int] = frozenset()
+    last = 0  # the first row below the last values
+    for number, row in enumerate(rows):
+        if not any(values[:number]):
+            years |= {time.year for cell in row[1:] if (time := label_period(cell)).year}
+        elif heads_anew(row[0], row[1:], years) and _has_values_below(rows, values, number):
+            head = number
+            while head > last and not rows[head - 1][0] and any(rows[head - 1]):
+                head -= 1
+            yield last, head
+        last = number + 1 if values[number] else last
+
+
+def _has_values_below(rows: Sequence[Sequence[str]], values: Sequence[bool], number: int) -> bool:
+    """Below most of the times in this row: years that are themselves what the rows are about have more years there."""
+    below = next((rows[at] for at in range(number + 1, len(rows)) if values[at]), None)
+    times = [column for column, cell in enumerate(rows[number]) if column and label_period(cell).year]
+    return below is not None and 2 * sum(is_value(below[column]) for column in times) >= len(times)
+
+
+def _rows_of(block: Block, cells: Cells, first: int, last: int) -> Block:
+    """The part of a block that these rows are."""
+    own = cells[(cells[:, 0] >= first) & (cells[:, 0] < last)].copy()
+    own[:, 0] -= first
+    own[:, 2] = np.minimum(own[:, 2], last - first - own[:, 0])
+    header = block.header if not first else None
+    return replace(block, start=int(own[:, 4].min()), end=int(own[:, 5].max()), header=header, cells=own)
 
 
 def _part(text: str, block: Block, caption: str) -> _TablePart | None:
