@@ -286,3 +286,74 @@ def test_rows_of_years_are_no_heads() -> None:
         ["Italy", "Bari", "2001", "2002", "9"],
     ]
     assert len(tables(careers)) == 1
+
+
+NOTES = "Notes to the Financial Statements (Dollars in millions, except per share and warehouse count data)"
+
+
+def test_what_a_part_of_a_document_states_holds_for_its_money() -> None:
+    builder = Builder()
+    builder.heading("Item 8", 2)
+    builder.block("text", NOTES)
+    builder.heading("Note 1", 3)
+    builder.table(
+        [
+            ["", "2022", "2021"],
+            ["Units granted", "4,527,189", "595,122"],
+            ["Warehouse expenses", "$ 665", "$ 619"],
+            ["Dividends", "$ 3.16", "$ 2.80"],
+            ["Rate", "4.5 %", "4 %"],
+        ]
+    )
+    builder.heading("Item 9", 2)
+    builder.table([["", "2022"], ["Fees", "$ 12"]])
+    notes, fees = tables_of(builder.build("html"))
+    assert [(one.text, one.scale) for one in notes.cells if one.column == 1 and one.row] == [
+        ("4,527,189", ""), ("$ 665", "million"), ("$ 3.16", ""), ("4.5 %", ""),
+    ]  # fmt: skip
+    assert notes.scale == "million" and {one.scale for one in fees.cells} == {""}
+
+
+def test_the_caption_of_a_table_holds_for_no_other() -> None:
+    builder = Builder()
+    builder.heading("Sales", 1)
+    builder.block("text", "Sales by region were (in millions):")
+    builder.table([["", "2022"], ["North", "$ 5"]])
+    builder.heading("Fees", 1)
+    builder.table([["", "2022"], ["Audit", "$ 12"]])
+    sales, fees = tables_of(builder.build("html"))
+    assert (sales.scale, fees.scale) == ("million", "")
+
+
+@pytest.mark.parametrize(
+    ("caption", "label", "scale"),
+    [
+        pytest.param("(net income in millions and shares in thousands)", "Diluted shares", "thousand", id="two"),
+        pytest.param("(net income in millions and shares in thousands)", "Net income", "million", id="the_first"),
+        pytest.param(
+            "(In millions, except number of shares, which are reflected in thousands)", "Shares", "thousand", id="which"
+        ),
+        pytest.param("(In millions, except lease term)", "Lease liabilities", "million", id="not_the_thing"),
+        pytest.param("(In millions, except lease term)", "Lease term", "", id="the_thing"),
+        pytest.param("", "Shares (in millions)", "million", id="of_the_row"),
+        pytest.param("Sales ($MM)", "Net income", "million", id="mm"),
+        pytest.param("in 000s", "Net income", "thousand", id="zeros"),
+    ],
+)
+def test_the_scale_of_a_row(caption: str, label: str, scale: str) -> None:
+    rows = [["", "2022", "2021"], ["Lease term", "12", "13"], ["Net income", "8", "9"], [label, "467", "460"]]
+    (table,) = tables(rows, above=[caption])
+    assert table.cells[-1].scale == scale
+
+
+def test_the_scale_of_one_column_is_not_that_of_the_others() -> None:
+    (table,) = tables([["", "Units (in 000s)", "Fair value"], ["Granted", "1,982", "$ 369.15"]])
+    assert [one.scale for one in table.cells[-2:]] == ["thousand", ""]
+
+
+def test_a_line_that_says_the_scale_belongs_to_the_head() -> None:
+    (table,) = tables([["", "2022", "2021"], ["(Dollars in Millions)", "", ""], ["Sales", "$ 5", "4"]])
+    assert (table.head_rows, table.scale) == (2, "million")
+    assert [head.measure.period for head in table.heads] == ["", "2022", "2021"]
+    (table,) = tables([["(MILLIONS)", "2021", "2020", "21/20"], ["Sales", "5", "4", "25"]])
+    assert table.head_rows == 1 and table.heads[3].path == ("21/20",)

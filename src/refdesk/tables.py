@@ -38,18 +38,19 @@ _OFF_MIDDLE = 0.35  # of a column's width that a head may stand off the middle o
 _BETWEEN = 0.1  # of a column from the middle between two
 _DAY = re.compile(r"\b\d{1,2},?$")
 _YEAR = re.compile(r"^\D{0,12}(?:19|20)\d\d\D*$")
+_YEARS = re.compile(r"\s*(?:(?:19|20)?(\d\d))\s?/\s?(?:(?:19|20)?(\d\d))\s*")
 _NAMES_YEAR = re.compile(r"(?:19|20)\d\d(?!\d)")
 _DATE = re.compile(
     r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?"
 )
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b|\b(\d{1,2})/(\d{1,2})/(\d{4})\b")
 # "in millions", "$m", "€ million", "£000", "USD ‘000", "(in thousands)"
-_SCALE = re.compile(
+SCALE_PATTERN = (
     r"(?<!\d )(?<!\d)\b(?P<word>thousand|million|billion|trillion)s?\b"
-    r"|(?P<thousands>['’‘]000|[$€£]\s?000)\b|[$€£](?P<letter>k|m|mn|bn|b)\b",
-    re.I,
+    r"|(?P<thousands>['’‘]000|[$€£]\s?000|\b000['’]?s)\b|[$€£](?P<letter>k|mm?|mn|mio|mln|bn|b)\b"
 )
-_SCALE_LETTERS = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "b": "billion"}
+_SCALE = re.compile(SCALE_PATTERN, re.I)
+_SCALE_LETTERS = {"k": "thousand", "m": "million", "b": "billion"}
 _MONEY = re.compile(r"US\s?\$|[$€£¥]|\b(?:USD|EUR|GBP|CHF|JPY)\b|\bdollars?\b|\beuros?\b", re.I)
 SCALES = {"": 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 
@@ -65,7 +66,12 @@ def named_scale(text: str) -> str:
         return ""
     if match["word"]:
         return match["word"].lower()
-    return "thousand" if match["thousands"] else _SCALE_LETTERS[match["letter"].lower()]
+    return "thousand" if match["thousands"] else _SCALE_LETTERS[match["letter"][0].lower()]
+
+
+def is_scale(head: str) -> bool:
+    """Nothing but what is counted: "(dollars in millions, except per share amounts)"."""
+    return bool(named_scale(head)) and not any(map(str.isdigit, head))
 
 
 def without_marks(text: str) -> str:
@@ -108,10 +114,17 @@ def cell_date(text: str) -> float | None:
     return None
 
 
+def is_years(text: str) -> bool:
+    """Two years beside one another, over a column of changes: "21/20"."""
+    match = _YEARS.fullmatch(text)
+    return match is not None and abs(int(match[1]) - int(match[2])) == 1
+
+
 def is_value(text: str) -> bool:
     """A number that is no year: what stands below a head and not in it."""
     text = without_marks(text)
-    return cell_number(text) is not None and not _YEAR.match(text) and cell_date(text) is None
+    is_head = _YEAR.match(text) or is_years(text) or _SCALE.fullmatch(text.strip(" ()"))
+    return cell_number(text) is not None and not is_head and cell_date(text) is None
 
 
 def unit_of(text: str) -> str:
@@ -193,7 +206,8 @@ def head_rows(rows: Rows) -> int:
     for number, row in enumerate(rows[: MOST_HEAD_ROWS + 1]):
         if any(is_value(cell) or (row[0] and cell in DASHES) for cell in row[1:]):
             return max(number, 0) if number else (1 if len(rows) > 1 and not row[0] else 0)
-        if row[0] and number and not any(row[1:]) and any(any(above[1:]) for above in rows[:number]):
+        is_label = row[0] and number and not any(row[1:]) and any(any(above[1:]) for above in rows[:number])
+        if is_label and not is_scale(row[0]):
             following = rows[number + 1] if number + 1 < len(rows) else [""]
             if not heads_anew(following[0], following[1:]):
                 return number  # the first section begins
@@ -231,10 +245,11 @@ def column_paths(
     the texts of each row, by their first columns, where their middles are on the page: 1.5 is between columns 1 and 2.
     """
     spread: list[list[str]] = []
+    last = max((number for number, row in enumerate(head) if any(row[1:])), default=0)
     for number, row in enumerate(head):
         cells = [without_marks(cell) for cell in row]
         over = cells if is_placed else _in_place(cells, width)
-        is_last = number == len(head) - 1
+        is_last = number == last
         if any(over[1:]) and (not is_last or sum(map(bool, over[1:])) == 1):
             over = _spanning(over, () if is_last else head[number + 1], middles[number] if middles else None)
         spread.append(over)

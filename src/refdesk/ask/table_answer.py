@@ -30,11 +30,11 @@ from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, pl
 from refdesk.ask.plans import CellPlan, described
 from refdesk.ask.sentences import NUMBER, asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_view import View, is_scale
+from refdesk.ask.table_view import View
 from refdesk.cells import StoredCell
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
-from refdesk.tables import Grid, shown_value, touches
+from refdesk.tables import Grid, is_scale, shown_value, touches
 from refdesk.types import Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at

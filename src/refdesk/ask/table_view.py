@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.tables import Grid, cell_date, cell_number, named_scale
+from refdesk.tables import Grid, cell_date, cell_number, is_scale
 from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
 from refdesk.text import word_list
 
@@ -76,10 +76,6 @@ class AskedWords:
                 mask |= 1 << bit
                 hits += 1
         return mask, hits / total if total else 0.0
-
-
-def is_scale(head: str) -> bool:
-    return bool(named_scale(head)) and not any(map(str.isdigit, head))
 
 
 class View:

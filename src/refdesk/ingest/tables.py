@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
+from refdesk.ingest.table_scale import StandingScale, scale_of_all, stated_scale, stated_scales, stems
 from refdesk.parsers.build import CELL, is_number
 from refdesk.periods import TablePeriod, label_period, period_from, read_period
 from refdesk.tables import (
@@ -23,7 +24,6 @@ from refdesk.tables import (
     unit_of,
     without_marks,
 )
-from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import sentences
 from refdesk.types import Block, Chunk, Geometry, Page, Parsed, lines_of
 
@@ -32,8 +32,7 @@ SHORT = 120  # characters of a block that is a line of a caption: a name, a peri
 MOST_HEAD = 20  # rows that are looked at for a head
 _CLAUSE = re.compile(r"[.;:]\s")
 _PER = re.compile(r"\bper\b(?!\s?cent)", re.IGNORECASE)
-_EXCEPT = re.compile(r"\bexcept\b(?:\s+for)?([^).;:]+)", re.IGNORECASE)
-_PER_SOMETHING = re.compile(r"\bper\s+\w+", re.IGNORECASE)
+_CENTS = re.compile(r"\.\d\d\b")
 
 Cells = NDArray[np.int32]  # rows of (row, column, rows, columns, start, end), see `types.Cell`
 
@@ -44,6 +43,7 @@ class _TablePart:
 
     block: Block
     caption: str
+    standing: str  # what its part of the document states of money, where the table itself states nothing
     cells: Cells
     row_count: int
     width: int
@@ -59,7 +59,7 @@ class _TableRow:
 
     unit: str = ""
     period: TablePeriod = field(default_factory=TablePeriod)
-    has_scale: bool = True
+    scale: str | None = None  # None: that of its column
     is_per: bool = False  # "per share": a number with decimals, or of money, is not in thousands
     has_money: bool = True
     section: int = 0
@@ -124,16 +124,21 @@ def _parts(parsed: Parsed) -> Iterator[_TablePart]:
     heading = ""
     above: list[str] = []
     follows = has_heading = False
+    standing = StandingScale()
     for block in parsed.blocks:
         text = parsed.text[block.start : block.end]
         if block.kind == "heading":
             heading, above, follows, has_heading = text, [], False, True
+            standing.heading(text, block.level)
         elif block.kind != "table":
             above = [*(above if len(text) <= SHORT and not follows else ()), text]
             follows = False
+            standing.text(text)
         else:
+            standing.table()
             for own, between in _under_heads(parsed.text, block):
-                part = _part(parsed.text, own, " ".join(filter(None, (heading, *above, *between))))
+                caption = " ".join(filter(None, (heading, *above, *between)))
+                part = _part(parsed.text, own, caption, standing.said)
                 if part is not None:
                     yield replace(part, follows=follows and not between, has_heading=has_heading)
                     follows, has_heading = True, False
@@ -190,7 +195,7 @@ def _rows_of(block: Block, cells: Cells, first: int, last: int) -> Block:
     return replace(block, start=int(own[:, 4].min()), end=int(own[:, 5].max()), header=header, cells=own)
 
 
-def _part(text: str, block: Block, caption: str) -> _TablePart | None:
+def _part(text: str, block: Block, caption: str, standing: str) -> _TablePart | None:
     cells = _split(text, block) if block.cells is None else block.cells
     if not len(cells):
         return None
@@ -204,9 +209,10 @@ def _part(text: str, block: Block, caption: str) -> _TablePart | None:
         below = cells[cells[:, 4] >= block.header[1]]
         head = max(head, int(below[:, 0].min()) if len(below) else 0)
     above = _last_sentences(caption)
-    return _TablePart(
-        block, above, cells, count, width, head, tuple(map(tuple, top[:head])), follows=False, has_heading=True
-    )
+    said = tuple(map(tuple, top[:head]))
+    if stated_scale(caption) and not named_scale(above):  # in the beginning of a long sentence
+        standing = caption
+    return _TablePart(block, above, standing, cells, count, width, head, said, follows=False, has_heading=True)
 
 
 def _last_sentences(text: str) -> str:
@@ -270,12 +276,14 @@ def _table(
     """`before`: the table of which this is the rest; its head is this one's too."""
     text, first = parsed.text, parts[0]
     cells, row_count = _joined(parts)
+    said = " ".join([first.caption, *(cell for row in first.head for cell in row)])
+    scale = scale_of_all(first.caption, first.head)
+    standing = "" if scale else named_scale(first.standing)
     if before is not None:
         heads, scale = before.heads, before.scale
     else:
-        scale = named_scale(" ".join([first.caption, *(cell for row in first.head for cell in row)]))
         heads = tuple(_head(path, scale, _CLAUSE.split(first.caption)[-1]) for path in _paths(parsed, first))
-    rows = _rows(text, cells, row_count, first)
+    rows = _rows(text, cells, row_count, first, first.standing if standing else said, is_own=not standing)
     money = unit_of(first.caption)
     above = read_period(_CLAUSE.split(first.caption)[-1])
     columns = tuple(
@@ -285,10 +293,12 @@ def _table(
             first.head_rows,
             head.measure,
             rows,
-            Measure("" if money == "%" else money, period=str(above)),
+            Measure("" if money == "%" else money, "" if _PER.search(" ".join(head.path)) else standing, str(above)),
         )
         for head, own in zip(heads, _by_column(cells, first.width), strict=True)
     )
+    if not scale and any(measure.scale == standing for column in columns for measure in column.measures):
+        scale = standing
     return StoredTable(
         number=number,
         page=page,
@@ -360,35 +370,32 @@ def _head(path: tuple[str, ...], scale: str, above: str) -> ColumnHead:
     return ColumnHead(path, Measure(unit_of(said), own, str(period)))
 
 
-def _rows(text: str, cells: Cells, count: int, first: _TablePart) -> list[_TableRow]:
-    """What the label of each row says, the rows of the head included."""
+def _rows(text: str, cells: Cells, count: int, first: _TablePart, said: str, *, is_own: bool) -> list[_TableRow]:
+    """What the label of each row says, the rows of the head included; `said` is what is stated of the whole table."""
     found = [_TableRow()] * count
     if len(cells) > MOST_CELLS:  # a sheet: what its rows are, and of which time, has columns of its own
         return found
     filled = np.bincount(cells[:, 0], minlength=count)
-    excepted = " ".join(_EXCEPT.findall(" ".join((first.caption, *(cell for row in first.head for cell in row)))))
-    unscaled, no_money = _stems(_PER_SOMETHING.sub(" ", excepted)), _stems(excepted)
+    labels = cells[(cells[:, 1] == 0) & (cells[:, 0] >= first.head_rows)].tolist()
+    stated = stated_scales(said, (text[start:end] for *_, start, end in labels), is_own=is_own)
     section, number = _TableRow(), 0
-    for row, _, rows, _, start, end in cells[(cells[:, 1] == 0) & (cells[:, 0] >= first.head_rows)].tolist():
+    for row, _, rows, _, start, end in labels:
         label = without_marks(text[start:end])
-        stems = _stems(label) if excepted else frozenset()
+        own_stems = stems(label) if stated else frozenset()
+        scale = stated_scale(label) or stated.scale(own_stems)
         own = _TableRow(
             unit_of(label),
             label_period(label).within(section.period),
-            has_scale=section.has_scale and not stems & unscaled,
+            scale=section.scale if scale is None else scale,
             is_per=section.is_per or bool(_PER.search(label)),
-            has_money=section.has_money and not stems & no_money,
-            section=0 if excepted else number,
+            has_money=section.has_money and stated.has_money(own_stems),
+            section=0 if stated else number,
         )
         if filled[row] == 1 and first.width > 2:
             number += 1
-            own = section = replace(own, section=0 if excepted else number, period=label_period(label))
+            own = section = replace(own, section=0 if stated else number, period=label_period(label))
         found[row : row + rows] = [own] * rows
     return found
-
-
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(terms(" ".join(word for word in words(text) if word not in QUERY_STOP_WORDS)))
 
 
 @lru_cache(maxsize=4096)
@@ -429,7 +436,11 @@ def _measures(
     rows: Sequence[_TableRow],
     above: Measure,
 ) -> Iterator[Measure]:
-    """What each number of a column counts; money is mostly said at the first of a section."""
+    """What each number of a column counts; money is mostly said at the first of a section.
+
+    `above.scale` is what holds for the part of the document: for money, from its first sign in the column on, but for
+    prices.
+    """
     units = [unit_of(one) for one in shown]
     period = period_from(own.period)
     sign = ("", -1)  # of money, and the section in which it stands
@@ -440,5 +451,8 @@ def _measures(
         is_rate = label.is_per and (unit or "." in shown[code])
         inherited = sign[0] if sign[1] == label.section else above.unit
         unit = unit or own.unit or label.unit or (inherited if label.has_money else "")
-        scale = own.scale if label.has_scale and unit != "%" and not is_rate else ""
+        scale = label.scale if label.scale is not None else own.scale
+        if label.scale is None and sign[0] and not _CENTS.search(shown[code]):
+            scale = own.scale or above.scale
+        scale = "" if unit == "%" or is_rate else scale
         yield Measure(unit, scale, _said_together(period, label.period) or above.period)
