@@ -88,6 +88,30 @@ def test_a_cell_is_the_answer(desk: Refdesk) -> None:
     assert answer.is_answered and [claim.verdict for claim in answer.claims] == ["supported"]
 
 
+BACKLOG = """# Backlog
+
+(Dollars in millions)
+
+| | 2022 | 2021 |
+|---|---|---|
+| Commercial airplanes | $329,824 | $296,882 |
+| Total backlog | $404,381 | $377,499 |
+| By contract: | | |
+| Contractual backlog | $381,977 | $356,362 |
+| Total backlog | $404,381 | $377,499 |
+"""
+
+
+def test_a_figure_that_two_rows_give_is_shown_as_one(tmp_path: Path) -> None:
+    (tmp_path / "backlog.md").write_text(BACKLOG, encoding="utf-8")
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add(tmp_path / "backlog.md")
+        answer = desk.ask_sync("What was the total backlog in 2022?")
+        contractual = desk.ask_sync("What was the contractual backlog in 2021?")
+    assert answer.content.startswith("Total backlog, 2022: $404,381 million [1]")
+    assert contractual.content.startswith("Contractual backlog, 2021: $356,362 million"), "no other row is called so"
+
+
 def test_every_cell_that_was_used_is_cited_to_the_letter(desk: Refdesk) -> None:
     answer = desk.ask_sync("What was the change in net sales from 2018 to 2019?")
     (figure,) = answer.figures

@@ -31,7 +31,7 @@ from refdesk.ask.plans import CellPlan, described
 from refdesk.ask.sentences import NUMBER, asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_view import View
-from refdesk.cells import StoredCell
+from refdesk.cells import Path, StoredCell
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.tables import Grid, is_scale, shown_value, touches
@@ -89,7 +89,8 @@ def reading(found: TablePlan) -> FigureText:
     scale = _shared({measure.scale for measure in measures})
     operation = plan.operation
     if plan.texts:
-        is_number = len(plan.texts) == 1 and len(numbers) == 1 and operation in ("value", "largest", "smallest")
+        same = {(cell.number, cell.unit, cell.scale) for cell in numbers}  # a total may stand in two rows of a table
+        is_number = len(plan.texts) == len(same) == 1 and operation in ("value", "largest", "smallest")
         value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
         number = numbers[0].number if is_number else plan.number
         return FigureText(_label(found), value, number, unit, scale, operation, "", places, used)
@@ -130,17 +131,28 @@ def _shared(found: Iterable[str]) -> str:
 def _label(found: TablePlan) -> str:
     """What was read: the row and the column as the table names them; what was computed, in words."""
     plan, grid = found.plan, found.grid.grid
-    if plan.operation == "value" and len(plan.cells) == 1 and plan.selections[0].kind in ("equal", "both", "any"):
-        row, column = plan.cells[0]
-        if plan.turned:
-            row, column = column - 1, row + 1
+    if plan.operation == "value" and plan.selections[0].kind in ("equal", "both", "any"):
+        places = [(column - 1, row + 1) if plan.turned else (row, column) for row, column in plan.cells]
+        row, column = places[0]
         by = 0 if plan.turned else plan.selections[0].by  # the column by whose words the row was found names it
-        if row >= 0 and column > 0 and by != column:
-            name = (grid.texts[row][by],) if by > 0 else grid.rows[row]
+        is_one = all(other == column and _same_name(grid, one, row) for one, other in places)
+        if is_one and row >= 0 and column > 0 and by != column:
+            name = (grid.texts[row][by],) if by > 0 else _row_name(found, row)
             head = [part for part in grid.columns[column] if not is_scale(part)]
             return ", ".join(filter(None, (_joined(name), _joined(head))))
     said = described(plan, found.grid, found.question, for_people=True)
     return said[:1].upper() + said[1:]
+
+
+def _same_name(grid: Grid, one: int, other: int) -> bool:
+    return one == other or (min(one, other) >= 0 and grid.rows[one][-1:] == grid.rows[other][-1:])
+
+
+def _row_name(found: TablePlan, row: int) -> Path:
+    """The label of a row; its section too where several rows have that label, or where the question speaks of it."""
+    path, view = found.grid.grid.rows[row], found.grid.views[0]
+    asks_of_section = found.question.match(view.sections[row])[0] & ~found.question.match(view.cells[row][0])[0]
+    return path if asks_of_section or view.twins(row) > 1 else path[-1:]
 
 
 def _joined(path: Sequence[str]) -> str:
