@@ -357,3 +357,8 @@ def test_a_line_that_says_the_scale_belongs_to_the_head() -> None:
     assert [head.measure.period for head in table.heads] == ["", "2022", "2021"]
     (table,) = tables([["(MILLIONS)", "2021", "2020", "21/20"], ["Sales", "5", "4", "25"]])
     assert table.head_rows == 1 and table.heads[3].path == ("21/20",)
+
+
+def test_a_head_of_lines_that_ends_in_a_label() -> None:
+    paths = column_paths([["2019", "2018", ""], ["(in millions)", "", ""], ["Sales", "", ""]], 3)
+    assert [path[0] for path in paths] == ["(in millions)", "2019", "2018"]

@@ -244,14 +244,14 @@ def column_paths(
     `is_placed`: the parser has kept empty cells, so that each text is in the column it stands over. `middles` says of
     the texts of each row, by their first columns, where their middles are on the page: 1.5 is between columns 1 and 2.
     """
+    plain = [[without_marks(cell) for cell in row] for row in head]
+    placed = plain if is_placed else [_in_place(row, width) for row in plain]
+    last = max((number for number, row in enumerate(placed) if any(row[1:])), default=0)
     spread: list[list[str]] = []
-    last = max((number for number, row in enumerate(head) if any(row[1:])), default=0)
-    for number, row in enumerate(head):
-        cells = [without_marks(cell) for cell in row]
-        over = cells if is_placed else _in_place(cells, width)
-        is_last = number == last
-        if any(over[1:]) and (not is_last or sum(map(bool, over[1:])) == 1):
-            over = _spanning(over, () if is_last else head[number + 1], middles[number] if middles else None)
+    for number, over in enumerate(placed):
+        if any(over[1:]) and (number < last or sum(map(bool, over[1:])) == 1):
+            below = head[number + 1] if number < last else ()
+            over = _spanning(over, below, middles[number] if middles else None)
         spread.append(over)
     return tuple(tuple(dict.fromkeys(row[column] for row in spread if row[column])) for column in range(width))
 
@@ -326,7 +326,13 @@ def _in_place(row: Sequence[str], width: int) -> list[str]:
     """A row of the head over its columns: where fewer cells than columns were read, they stand over the last ones."""
     cells = list(row)
     last = max((column for column, cell in enumerate(cells) if cell), default=-1)
-    if width > 2 and cells[0] and all(cells[: last + 1]) and last < width - 1:
+    if (
+        width > 2
+        and cells[0]
+        and all(cells[: last + 1])
+        and last < width - 1
+        and not (last == 0 and is_scale(cells[0]))
+    ):
         return [""] * (width - 1 - last) + cells[: last + 1]
     return cells
 

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plans import CellPlan, TableViews, stated
+from refdesk.ask.plan_words import CellPlan
+from refdesk.ask.plans import TableViews, stated
 from refdesk.ask.sentences import NUMBER
 from refdesk.ask.sheet_view import sheet_view
-from refdesk.ask.table_view import AskedWords, View
+from refdesk.ask.table_view import AskedWords, Places, View
 from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
 from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
@@ -184,7 +185,9 @@ class _Asked:
         question = AskedWords(self.text, around=frozenset(stem for stem in around if stem not in held))
         plans = [plan for plan in table.plans(question) if not self._is_said(plan)]
         if self.number >= NUMBER:  # then no words answer
-            plans = [plan for plan in plans if not plan.texts or any(map(str.isdigit, "".join(plan.texts)))]
+            plans = [
+                plan for plan in plans if plan.grouped or not plan.texts or any(map(str.isdigit, "".join(plan.texts)))
+            ]
         if not plans:
             return []
         scores = weights().scores(describe(question, table, plans))
@@ -232,7 +235,7 @@ class _Asked:
         caption = CLAUSE.split(candidate.table.caption)[-1]
         is_percent = unit_of(caption) == "%" or any(cell.unit == "%" for cell in used)
         missing = [stem for stem in self.stems if stem not in held and stem not in around]
-        labels, sections, column = _names(table.views[plan.turned], plan)
+        labels, sections, column = _names(table.view_of(plan), plan)
         return np.array(
             [
                 score,
@@ -250,7 +253,7 @@ class _Asked:
                 plan.operation == "count",
                 len(plan.texts) > 1,
                 plan.selections[0].kind in ("equal", "both", "any"),
-                _twins(table.views[plan.turned], plan) * self._unsaid(sections),
+                _twins(table.view_of(plan), plan) * self._unsaid(sections),
                 self.number * (plan.kind in ("number", "computed")),
                 self.number * (plan.kind == "text"),
                 is_then,
@@ -279,7 +282,7 @@ class _Asked:
 
 def _used(candidate: FoundTable, table: TableViews, plan: CellPlan) -> list[StoredCell]:
     """The numbers that a plan reads, as they are kept."""
-    places = [place_of(table.grid, plan, row, column) for row, column in plan.cells[:MOST_READ]]
+    places = [place_of(table.grid, plan, row, column) for row, column in read_cells(plan)[:MOST_READ]]
     return [cell for cell in candidate.table.at(places) if cell.number is not None]
 
 
@@ -342,6 +345,11 @@ def choice(name: str) -> NDArray[np.float32]:
     with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file, np.load(file) as kept:
         learned: NDArray[np.float32] = kept[name]
     return learned
+
+
+def read_cells(plan: CellPlan) -> Places:
+    """The cells of the table, or of the turned one, that a plan reads."""
+    return plan.cells if plan.grouped is None else tuple(plan.grouped.used(plan.cells, plan.selections[0].by))
 
 
 def place_of(grid: Grid, plan: CellPlan, row: int, column: int) -> tuple[int, int]:

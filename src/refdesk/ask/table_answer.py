@@ -24,10 +24,12 @@ from refdesk.answer import (
 )
 from refdesk.ask.answer_type import read
 from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.group_view import GroupedView
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.paraphrase import meaning
-from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of
-from refdesk.ask.plans import CellPlan, described
+from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
+from refdesk.ask.plan_words import CellPlan
+from refdesk.ask.plans import described
 from refdesk.ask.sentences import NUMBER, asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_view import View
@@ -79,10 +81,10 @@ class FigureText:
 def reading(found: TablePlan) -> FigureText:
     plan, stored = found.plan, found.candidate.table
     grid = found.grid.grid
-    read = plan.cells or _counted(plan, found.grid.views[plan.turned])
+    read = read_cells(plan) or _counted(plan, found.grid.view_of(plan))
     places = tuple(dict.fromkeys(place_of(grid, plan, row, column) for row, column in read[:MOST_LOOKED_AT]))
     numbers = [cell for cell in stored.at(places) if cell.number is not None]
-    used = len(plan.cells) or len(plan.selections[0].rows)
+    used = len(read) if plan.cells else len(plan.selections[0].rows)
     counted = [stored.columns[column].of_rows(rows).counted() for column, rows in _by_column(grid, plan, places)]
     measures = {measure for own, _ in counted for measure in own}
     unit = _shared({measure.unit for measure in measures})
@@ -93,7 +95,10 @@ def reading(found: TablePlan) -> FigureText:
         is_number = len(plan.texts) == len(same) == 1 and operation in ("value", "largest", "smallest")
         value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
         number = numbers[0].number if is_number else plan.number
-        return FigureText(_label(found), value, number, unit, scale, operation, "", places, used)
+        formula = ""
+        if plan.grouped is not None:
+            value, formula = _of_groups(plan, plan.grouped, unit, scale)
+        return FigureText(_label(found), value, number, unit, scale, operation, formula, places, used)
     number = plan.number or 0.0
     if operation in ("growth", "share"):
         unit, scale = "%", ""
@@ -104,6 +109,16 @@ def reading(found: TablePlan) -> FigureText:
         decimals = max(decimals, 2)
     value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
     return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places, used)
+
+
+def _of_groups(plan: CellPlan, view: GroupedView, unit: str, scale: str) -> tuple[str, str]:
+    """What groups give, and what each was compared by: "North", "North: total Amount 1,250; South: …"."""
+    if plan.column > 0:
+        return "; ".join(shown_value(text, unit, scale) for text in plan.texts), ""
+    by = plan.selections[0].by
+    head = " ".join(view.grid.columns[by]) if by > 0 else ""
+    amounts = [(view.texts[row][0], shown_value(view.texts[row][by], unit, scale)) for row, _ in plan.cells]
+    return "; ".join(plan.texts), "; ".join(f"{text}: {head} {amount}" for text, amount in amounts) if head else ""
 
 
 def _counted(plan: CellPlan, view: View) -> list[tuple[int, int]]:
@@ -131,7 +146,7 @@ def _shared(found: Iterable[str]) -> str:
 def _label(found: TablePlan) -> str:
     """What was read: the row and the column as the table names them; what was computed, in words."""
     plan, grid = found.plan, found.grid.grid
-    if plan.operation == "value" and plan.selections[0].kind in ("equal", "both", "any"):
+    if plan.grouped is None and plan.operation == "value" and plan.selections[0].kind in ("equal", "both", "any"):
         places = [(column - 1, row + 1) if plan.turned else (row, column) for row, column in plan.cells]
         row, column = places[0]
         by = 0 if plan.turned else plan.selections[0].by  # the column by whose words the row was found names it
@@ -161,7 +176,7 @@ def _joined(path: Sequence[str]) -> str:
 
 def _formula(found: TablePlan, value: str) -> str:
     plan = found.plan
-    texts = found.grid.views[plan.turned].texts
+    texts = found.grid.view_of(plan).texts
     numbers = [text for row, column in plan.cells[:MOST_ADDED] if (text := texts[row][column])]
     count = max(len(numbers), len(plan.cells) if len(plan.cells) > MOST_ADDED else 0)
     first, second = (numbers[::-1] if plan.backwards else numbers) if len(numbers) == 2 else ("", "")

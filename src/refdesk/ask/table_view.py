@@ -179,6 +179,14 @@ class View:
         """Different texts, nothing left out."""
         return len({self.texts[row][column] for row in rows} - {""})
 
+    def groups(self, rows: Rows, column: int) -> list[tuple[str, Rows]]:
+        """The rows that have each text of this column, in the order of the first of them."""
+        found: dict[str, list[int]] = {}
+        for row in rows:
+            if self.texts[row][column]:
+                found.setdefault(self.texts[row][column], []).append(row)
+        return [(text, tuple(own)) for text, own in found.items()]
+
     def added(self, rows: Rows, column: int) -> Added | None:
         """None of a single number."""
         cells = tuple((row, column) for row in rows if self.numbers[row][column] is not None)
