@@ -52,6 +52,7 @@ SCALE_PATTERN = (
 _SCALE = re.compile(SCALE_PATTERN, re.I)
 _SCALE_LETTERS = {"k": "thousand", "m": "million", "b": "billion"}
 _MONEY = re.compile(r"US\s?\$|[$€£¥]|\b(?:USD|EUR|GBP|CHF|JPY)\b|\bdollars?\b|\beuros?\b", re.I)
+_SIGNS = {"dollar": "$", "euro": "€"}
 SCALES = {"": 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 
 
@@ -128,15 +129,15 @@ def is_value(text: str) -> bool:
 
 
 def unit_of(text: str) -> str:
-    """`%`, a sign of money, or nothing.
+    """`%`, a sign of money, or nothing. What a caption calls dollars is what its cells call $.
 
-    >>> unit_of("4.00%"), unit_of("US$ 12"), unit_of("Shares")
-    ('%', 'US$', '')
+    >>> unit_of("4.00%"), unit_of("US$ 12"), unit_of("millions of dollars"), unit_of("Shares")
+    ('%', 'US$', '$', '')
     """
     if "%" in text or "percent" in text.lower():
         return "%"
     match = _MONEY.search(text)
-    return match.group() if match else ""
+    return _SIGNS.get(match.group().lower().removesuffix("s"), match.group()) if match else ""
 
 
 @dataclass(frozen=True)

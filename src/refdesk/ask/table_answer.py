@@ -343,7 +343,9 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
 
 
 def _with_caption(what: FigureText, found: TablePlan) -> FigureText:
-    caption = CLAUSE.split(found.candidate.table.caption)[-1].strip()[-MOST_CAPTION:]
+    caption = CLAUSE.split(found.candidate.table.caption)[-1].strip()
+    if len(caption) > MOST_CAPTION:  # its last words
+        caption = caption[-MOST_CAPTION:].partition(" ")[2]
     return replace(what, label=f"{what.label} ({caption})") if caption else what
 
 
