@@ -362,3 +362,17 @@ def test_a_line_that_says_the_scale_belongs_to_the_head() -> None:
 def test_a_head_of_lines_that_ends_in_a_label() -> None:
     paths = column_paths([["2019", "2018", ""], ["(in millions)", "", ""], ["Sales", "", ""]], 3)
     assert [path[0] for path in paths] == ["(in millions)", "2019", "2018"]
+
+
+def test_spans_of_time_name_columns() -> None:
+    due = [["(In thousands)", "Total", "2020", "2021-2022"], ["Capital leases", "65", "27", "38"]]
+    assert tables(due)[0].heads[3].path == ("2021-2022",)
+    assert head_rows([["", "Total", "1-3 years", "4–5"], ["Leases", "65", "27", "38"]]) == 1
+
+
+@pytest.mark.parametrize(("others", "scale"), [("1,204", ""), ("3120", "thousand")])
+def test_a_year_is_no_amount_where_amounts_are_written_otherwise(others: str, scale: str) -> None:
+    (table,) = tables(
+        [["(in thousands)", "2019"], ["Carryforwards", others], ["Last year of expiration", "2027"]], header_rows=1
+    )
+    assert table.cells[-1].scale == scale

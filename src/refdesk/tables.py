@@ -38,7 +38,8 @@ _OFF_MIDDLE = 0.35  # of a column's width that a head may stand off the middle o
 _BETWEEN = 0.1  # of a column from the middle between two
 _DAY = re.compile(r"\b\d{1,2},?$")
 _YEAR = re.compile(r"^\D{0,12}(?:19|20)\d\d\D*$")
-_YEARS = re.compile(r"\s*(?:(?:19|20)?(\d\d))\s?/\s?(?:(?:19|20)?(\d\d))\s*")
+# "21/20" over a column of changes, "2021-2022" and "1-3 years" over what falls due then
+_SPAN = re.compile(r"\s*(?:(\d\d)/(\d\d)|(?:19|20)\d\d\s?[-–/]\s?(?:19|20)?\d\d|\d{1,2}\s?[-–]\s?\d{1,2}\b[^\d]*)\s*")
 _NAMES_YEAR = re.compile(r"(?:19|20)\d\d(?!\d)")
 _DATE = re.compile(
     r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?"
@@ -115,16 +116,16 @@ def cell_date(text: str) -> float | None:
     return None
 
 
-def is_years(text: str) -> bool:
-    """Two years beside one another, over a column of changes: "21/20"."""
-    match = _YEARS.fullmatch(text)
-    return match is not None and abs(int(match[1]) - int(match[2])) == 1
+def is_span(text: str) -> bool:
+    """From one time to another, which names a column: "21/20", "2021-2022", "1-3 years"."""
+    match = _SPAN.fullmatch(text)
+    return match is not None and (not match[1] or abs(int(match[1]) - int(match[2])) == 1)
 
 
 def is_value(text: str) -> bool:
     """A number that is no year: what stands below a head and not in it."""
     text = without_marks(text)
-    is_head = _YEAR.match(text) or is_years(text) or _SCALE.fullmatch(text.strip(" ()"))
+    is_head = _YEAR.match(text) or is_span(text) or _SCALE.fullmatch(text.strip(" ()"))
     return cell_number(text) is not None and not is_head and cell_date(text) is None
 
 

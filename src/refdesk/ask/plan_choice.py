@@ -70,6 +70,16 @@ class TablePlan:
     def stated(self) -> str:
         return stated(self.plan, self.grid, self.question)
 
+    @property
+    def keeps_order(self) -> bool:
+        """Do its rows come as the question names them? "In 2018 and 2019" asks for that of 2018 first."""
+        view, place = self.grid.view_of(self.plan), self.question.place
+        named = [
+            [place[stem] for stem in view.cells[row][0] if stem in place] for row, _ in self.plan.cells[:MOST_READ]
+        ]
+        # A word of all of them does not tell them apart: the last of its words does.
+        return all(max(before, default=0) <= max(after, default=0) for before, after in itertools.pairwise(named))
+
 
 def best_plan(
     text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float, reader: Reader
@@ -126,16 +136,18 @@ def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.f
     odds: dict[object, float] = {}
     for at in np.argsort(-scores).tolist():
         key = result(found[at].plan)
-        best.setdefault(key, found[at])
+        if key not in best or (not best[key].keeps_order and found[at].keeps_order):
+            best[key] = found[at]
         odds[key] = odds.get(key, 0.0) + math.exp(min(scores[at], 50.0))
     chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_JUDGED]
     return [best[key] for key in chosen], np.log([odds[key] for key in chosen])
 
 
 def result(plan: CellPlan) -> object:
-    """What a plan gives, so that equal results are known as such."""
+    """What a plan gives, so that equal results are known as such, in whatever order."""
     if plan.texts:
-        return tuple(number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
+        given = (number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
+        return tuple(sorted(given, key=str))
     return round(plan.number or 0.0, 4)
 
 

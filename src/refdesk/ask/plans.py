@@ -185,6 +185,9 @@ class _Maker:
             if 0 < len(rows) < min(len(first.rows), len(second.rows)):
                 quality = min(first.quality, second.quality)
                 found.append(Selection(rows, "both", first.mask | second.mask, quality, first.by, first.by_quality))
+        if not self.view.turned and (totals := self.view.totals):
+            # "What was capital expenditure in 2018?" names a column; all of it stands in the row of the total.
+            found.insert(1, Selection((max(totals),), "equal", 0, 0.5, 0, self.qualities[0]))
         return found[:MOST_SETS]
 
     def _together(self) -> list[Selection]:

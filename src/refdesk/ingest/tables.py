@@ -32,6 +32,7 @@ SHORT = 120  # characters of a block that is a line of a caption: a name, a peri
 MOST_HEAD = 20  # rows that are looked at for a head
 _CLAUSE = re.compile(r"[.;:]\s")
 _PER = re.compile(r"\bper\b(?!\s?cent)", re.IGNORECASE)
+_FOUR_DIGITS, _YEAR = re.compile(r"\d{4,}"), re.compile(r"(?:19|20)\d\d")
 _CENTS = re.compile(r"\.\d\d\b")
 
 Cells = NDArray[np.int32]  # rows of (row, column, rows, columns, start, end), see `types.Cell`
@@ -442,10 +443,15 @@ def _measures(
     prices.
     """
     units = [unit_of(one) for one in shown]
+    bare = [one for one in shown if _FOUR_DIGITS.fullmatch(one)]
+    has_years = all(_YEAR.fullmatch(one) for one in bare)  # "expires in 2027": no thousands, and no dollars
     period = period_from(own.period)
     sign = ("", -1)  # of money, and the section in which it stands
     for row, code in zip(numbers.tolist(), codes.tolist(), strict=True):
         label, unit = rows[row], units[code]
+        if has_years and _YEAR.fullmatch(shown[code]):
+            yield Measure("", "", _said_together(period, label.period) or above.period)
+            continue
         if unit and unit != "%":
             sign = unit, label.section
         is_rate = label.is_per and (unit or "." in shown[code])
