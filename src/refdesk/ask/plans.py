@@ -303,6 +303,8 @@ class _Maker:
             for column in (0,) if only_label else self.columns:
                 if column == 0 == chosen.by and chosen.kind == "equal":
                     continue  # the question says it
+                if chosen.kind == "equal" and not chosen.mask and not self.masks[column] & ~self.question.of_time:
+                    continue  # of a total a column is asked for, by more than its time
                 cells = tuple((row, column) for row in chosen.rows if texts[row][column])
                 shown = tuple(texts[row][column] for row, _ in cells)
                 if shown and not (self.view.is_sheet and self._says(shown)):

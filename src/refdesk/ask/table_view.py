@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.periods import spoken_periods
 from refdesk.tables import Grid, cell_date, cell_number, is_scale
 from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
 from refdesk.text import word_list
@@ -54,6 +55,8 @@ class AskedWords:
         for word, stem in zip(self.words, self.stems, strict=True):
             if word not in QUERY_STOP_WORDS and stem not in around:
                 self.bits.setdefault(stem, len(self.bits))
+        times = [stem for start, end in spoken_periods(text) for stem in terms(text[start:end])]
+        self.of_time = sum(1 << bit for stem, bit in self.bits.items() if stem in times)  # words that say when
         self.place = {stem: place for place, stem in reversed(list(enumerate(self.stems)))}
         dates = period_spans(text)  # the day of a date is no number that anything is compared with
         found = [
