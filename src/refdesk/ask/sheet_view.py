@@ -201,6 +201,7 @@ class SheetView(View):
         self.is_year = [column.is_year for column in self._columns]
         self.kinds = ["date" if one.is_date else "number" if one.is_number else "text" for one in self._columns]
         self._is_total = self._columns[0].titled[self._columns[0].codes]
+        self.totals = {*np.flatnonzero(self._is_total).tolist()}
         self.vocabulary = _Words(self._columns, self.names)
 
     def _each(self, get: Callable[[int, int], T]) -> Sequence[Sequence[T]]:
