@@ -69,17 +69,17 @@ def asked(library: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, se
         (
             "Net sales grew 26.7 % to $1,452 million in 2019",
             "supported",
-            "(1,452 million dollars − 1,146 million dollars)",
+            "($1,452 million − $1,146 million)",
         ),
         ("Net sales grew 27 % in 2019 from $1,146 million", "supported", "/"),
         ("Operating income rose by $206 million in 2019", "supported", "−"),
         (
             "Net sales were $1,146 million in 2019",
             "contradicted",
-            "the cell of Net sales, 2019 says 1,452 million dollars",
+            "the cell of Net sales, 2019 says $1,452 million",
         ),
         ("Net sales grew 35 % in 2019", "contradicted", "26.7 %"),
-        ("Net sales were $1,700 million in 2019", "contradicted", "1,452 million dollars"),
+        ("Net sales were $1,700 million in 2019", "contradicted", "$1,452 million"),
         ("Net sales and operating income came to $9,300 million together in 2019", "unsupported", "no cell gives"),
     ],
 )

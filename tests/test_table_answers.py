@@ -88,6 +88,50 @@ def test_a_cell_is_the_answer(desk: Refdesk) -> None:
     assert answer.is_answered and [claim.verdict for claim in answer.claims] == ["supported"]
 
 
+BACKLOG = """# Backlog
+
+(Dollars in millions)
+
+| | 2022 | 2021 |
+|---|---|---|
+| Commercial airplanes | $329,824 | $296,882 |
+| Total backlog | $404,381 | $377,499 |
+| By contract: | | |
+| Contractual backlog | $381,977 | $356,362 |
+| Total backlog | $404,381 | $377,499 |
+"""
+
+
+def test_a_figure_that_two_rows_give_is_shown_as_one(tmp_path: Path) -> None:
+    (tmp_path / "backlog.md").write_text(BACKLOG, encoding="utf-8")
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add(tmp_path / "backlog.md")
+        answer = desk.ask_sync("What was the total backlog in 2022?")
+        contractual = desk.ask_sync("What was the contractual backlog in 2021?")
+    assert answer.content.startswith("Total backlog, 2022: $404,381 million [1]")
+    assert contractual.content.startswith("Contractual backlog, 2021: $356,362 million"), "no other row is called so"
+
+
+def test_a_column_without_a_row_is_asked_of_the_total(tmp_path: Path) -> None:
+    rows = (
+        "| | Assets | Capital expenditures |\n|---|---|---|\n| Safety | 5,100 | 454 |\n| Health care | 4,900 | 503 |\n"
+    )
+    text = f"# Segments in 2018\n\n(Millions)\n\n{rows}| Total company | 10,000 | 957 |\n"
+    (tmp_path / "segments.md").write_text(text, encoding="utf-8")
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add(tmp_path / "segments.md")
+        answer = desk.ask_sync("What was capital expenditure in 2018?")
+    assert answer.content.startswith("Total company, Capital expenditures: 957 million")
+
+
+@pytest.mark.parametrize(
+    ("years", "values"), [("2018 and 2019", "1,146; 1,452"), ("2019 and 2018", "1,452; 1,146")], ids=["up", "down"]
+)
+def test_several_cells_come_in_the_order_of_the_question(desk: Refdesk, years: str, values: str) -> None:
+    answer = desk.ask_sync(f"What were the respective net sales in {years}?")
+    assert answer.short == values, "both orders are one answer, whose chance is not halved"
+
+
 def test_every_cell_that_was_used_is_cited_to_the_letter(desk: Refdesk) -> None:
     answer = desk.ask_sync("What was the change in net sales from 2018 to 2019?")
     (figure,) = answer.figures

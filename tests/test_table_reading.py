@@ -253,3 +253,126 @@ def test_a_very_wide_table_is_read_soon() -> None:
     sparse = [["", *("x" if at % 3 == 2 else "" for at in range(1, 200)), "y"], names[:201], values[:201]]
     (table,) = tables(sparse, header_rows=2)
     assert table.heads[2].path[-1] == "name 2"
+
+
+STACKED = [
+    ["", "2022", "2021"],
+    ["Domestic", "$ 4,931", "$ 4,204"],
+    ["Total", "$ 6,680", "$ 5,367"],
+    ["The provisions for income taxes were:", "", ""],
+    ["", "Six Months Ended June 30,", ""],
+    ["", "2023", "2022"],
+    ["Current", "718", "616"],
+    ["Matures in", "2031", "2032"],
+]
+
+
+def test_a_second_head_begins_a_table_of_its_own() -> None:
+    upper, lower = tables(STACKED, above=["Taxes (in millions)"])
+    assert [head.measure.period for head in upper.heads] == ["", "2022", "2021"]
+    assert (upper.row_count, upper.cells[-1].text) == (3, "$ 5,367")
+    assert [head.measure.period for head in lower.heads] == ["", "P6M/2023-06-30", "P6M/2022-06-30"]
+    assert lower.caption.endswith("The provisions for income taxes were:")
+    current = next(one for one in lower.cells if one.text == "718")
+    assert (current.scale, current.period) == ("million", "P6M/2023-06-30")
+    assert lower.start > upper.end and lower.cells[-1].text == "2032", "a row of years with a name of its own is data"
+
+
+def test_rows_of_years_are_no_heads() -> None:
+    careers = [["Country", "Club", "From", "To", "Games"], ["Spain", "Elche", "1998", "1999", "31"]]
+    careers += [
+        ["", "Murcia", "1999", "2000", ""],
+        ["", "2000", "2001", "Xerez", ""],
+        ["Italy", "Bari", "2001", "2002", "9"],
+    ]
+    assert len(tables(careers)) == 1
+
+
+NOTES = "Notes to the Financial Statements (Dollars in millions, except per share and warehouse count data)"
+
+
+def test_what_a_part_of_a_document_states_holds_for_its_money() -> None:
+    builder = Builder()
+    builder.heading("Item 8", 2)
+    builder.block("text", NOTES)
+    builder.heading("Note 1", 3)
+    builder.table(
+        [
+            ["", "2022", "2021"],
+            ["Units granted", "4,527,189", "595,122"],
+            ["Warehouse expenses", "$ 665", "$ 619"],
+            ["Dividends", "$ 3.16", "$ 2.80"],
+            ["Rate", "4.5 %", "4 %"],
+        ]
+    )
+    builder.heading("Item 9", 2)
+    builder.table([["", "2022"], ["Fees", "$ 12"]])
+    notes, fees = tables_of(builder.build("html"))
+    assert [(one.text, one.scale) for one in notes.cells if one.column == 1 and one.row] == [
+        ("4,527,189", ""), ("$ 665", "million"), ("$ 3.16", ""), ("4.5 %", ""),
+    ]  # fmt: skip
+    assert notes.scale == "million" and {one.scale for one in fees.cells} == {""}
+
+
+def test_the_caption_of_a_table_holds_for_no_other() -> None:
+    builder = Builder()
+    builder.heading("Sales", 1)
+    builder.block("text", "Sales by region were (in millions):")
+    builder.table([["", "2022"], ["North", "$ 5"]])
+    builder.heading("Fees", 1)
+    builder.table([["", "2022"], ["Audit", "$ 12"]])
+    sales, fees = tables_of(builder.build("html"))
+    assert (sales.scale, fees.scale) == ("million", "")
+
+
+@pytest.mark.parametrize(
+    ("caption", "label", "scale"),
+    [
+        pytest.param("(net income in millions and shares in thousands)", "Diluted shares", "thousand", id="two"),
+        pytest.param("(net income in millions and shares in thousands)", "Net income", "million", id="the_first"),
+        pytest.param(
+            "(In millions, except number of shares, which are reflected in thousands)", "Shares", "thousand", id="which"
+        ),
+        pytest.param("(In millions, except lease term)", "Lease liabilities", "million", id="not_the_thing"),
+        pytest.param("(In millions, except lease term)", "Lease term", "", id="the_thing"),
+        pytest.param("", "Shares (in millions)", "million", id="of_the_row"),
+        pytest.param("Sales ($MM)", "Net income", "million", id="mm"),
+        pytest.param("in 000s", "Net income", "thousand", id="zeros"),
+    ],
+)
+def test_the_scale_of_a_row(caption: str, label: str, scale: str) -> None:
+    rows = [["", "2022", "2021"], ["Lease term", "12", "13"], ["Net income", "8", "9"], [label, "467", "460"]]
+    (table,) = tables(rows, above=[caption])
+    assert table.cells[-1].scale == scale
+
+
+def test_the_scale_of_one_column_is_not_that_of_the_others() -> None:
+    (table,) = tables([["", "Units (in 000s)", "Fair value"], ["Granted", "1,982", "$ 369.15"]])
+    assert [one.scale for one in table.cells[-2:]] == ["thousand", ""]
+
+
+def test_a_line_that_says_the_scale_belongs_to_the_head() -> None:
+    (table,) = tables([["", "2022", "2021"], ["(Dollars in Millions)", "", ""], ["Sales", "$ 5", "4"]])
+    assert (table.head_rows, table.scale) == (2, "million")
+    assert [head.measure.period for head in table.heads] == ["", "2022", "2021"]
+    (table,) = tables([["(MILLIONS)", "2021", "2020", "21/20"], ["Sales", "5", "4", "25"]])
+    assert table.head_rows == 1 and table.heads[3].path == ("21/20",)
+
+
+def test_a_head_of_lines_that_ends_in_a_label() -> None:
+    paths = column_paths([["2019", "2018", ""], ["(in millions)", "", ""], ["Sales", "", ""]], 3)
+    assert [path[0] for path in paths] == ["(in millions)", "2019", "2018"]
+
+
+def test_spans_of_time_name_columns() -> None:
+    due = [["(In thousands)", "Total", "2020", "2021-2022"], ["Capital leases", "65", "27", "38"]]
+    assert tables(due)[0].heads[3].path == ("2021-2022",)
+    assert head_rows([["", "Total", "1-3 years", "4–5"], ["Leases", "65", "27", "38"]]) == 1
+
+
+@pytest.mark.parametrize(("others", "scale"), [("1,204", ""), ("3120", "thousand")])
+def test_a_year_is_no_amount_where_amounts_are_written_otherwise(others: str, scale: str) -> None:
+    (table,) = tables(
+        [["(in thousands)", "2019"], ["Carryforwards", others], ["Last year of expiration", "2027"]], header_rows=1
+    )
+    assert table.cells[-1].scale == scale

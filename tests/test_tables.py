@@ -10,6 +10,7 @@ from pptx.util import Inches
 
 from format_samples import read, saved
 from pdf_samples import Sheet
+from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.pdf import parse
 from refdesk.types import Parsed, boxes_between, cells_of
@@ -197,3 +198,35 @@ def test_labels_of_a_chart_are_no_table() -> None:
     for step in range(8):
         sheet.text(f"{2004 + step}", 90 + 50 * step, 540)
     assert not [block for block in drawn(sheet).blocks if block.kind == "table"]
+
+
+def test_a_second_head_in_a_pdf_begins_a_table_with_columns_of_its_own() -> None:
+    sheet = Sheet("two_heads")
+    upper = (("Net sales", "2022", "2021"), ("Safety", "11,604", "11,981"), ("Consumer", "5,298", "5,513"))
+    lower = (
+        ("(Millions)", "2022", "2021", "2022", "2021"),
+        ("Safety", "11,730", "11,744", "566", "593"),
+        ("Consumer", "2,753", "2,783", "148", "147"),
+    )
+    for y, row in zip((700, 685, 670), upper, strict=True):
+        for x, text in zip((70, 330, 420), row, strict=True):
+            sheet.text(text, x, y)
+    sheet.text("Assets", 250, 655)
+    sheet.text("Depreciation", 390, 655)
+    for y, row in zip((640, 625, 610), lower, strict=True):
+        for x, text in zip((70, 220, 290, 370, 440), row, strict=True):
+            sheet.text(text, x, y)
+    first, second = tables_of(drawn(sheet))
+    assert [head.path for head in first.heads] == [("Net sales",), ("2022",), ("2021",)]
+    assert [" ".join(head.path) for head in second.heads][1:] == [
+        "Assets 2022", "Assets 2021", "Depreciation 2022", "Depreciation 2021",
+    ]  # fmt: skip
+    assert [cell.period for cell in second.cells if cell.text in ("566", "593")] == ["2022", "2021"]
+
+
+def test_times_and_one_row_of_amounts_are_a_table() -> None:
+    sheet = Sheet("short")
+    for y, row in ((700, ("(Millions)", "2023", "2024", "Total")), (685, ("Deposits", "5,790", "—", "16,096"))):
+        for x, text in zip((70, 280, 360, 440), row, strict=True):
+            sheet.text(text, x, y)
+    assert [found[0] for found in cells(drawn(sheet))][-3:] == ["5,790", "—", "16,096"]

@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.ask.plan_rank import FILE, Described, PlanWeights, describe
-from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, CellPlan, TableViews
+from refdesk.ask.plan_words import KINDS, OPERATIONS, SELECTIONS, CellPlan
+from refdesk.ask.plans import TableViews
 from refdesk.ask.table_view import AskedWords
 from refdesk.tables import cell_number, read_grid
 

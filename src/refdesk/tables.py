@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.cells import Path, StoredTable
+from refdesk.periods import label_period, spoken_periods
 from refdesk.types import Chunk
 
 Rows = Sequence[Sequence[str]]
@@ -36,18 +38,22 @@ _OFF_MIDDLE = 0.35  # of a column's width that a head may stand off the middle o
 _BETWEEN = 0.1  # of a column from the middle between two
 _DAY = re.compile(r"\b\d{1,2},?$")
 _YEAR = re.compile(r"^\D{0,12}(?:19|20)\d\d\D*$")
+# "21/20" over a column of changes, "2021-2022" and "1-3 years" over what falls due then
+_SPAN = re.compile(r"\s*(?:(\d\d)/(\d\d)|(?:19|20)\d\d\s?[-–/]\s?(?:19|20)?\d\d|\d{1,2}\s?[-–]\s?\d{1,2}\b[^\d]*)\s*")
+_NAMES_YEAR = re.compile(r"(?:19|20)\d\d(?!\d)")
 _DATE = re.compile(
     r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?"
 )
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b|\b(\d{1,2})/(\d{1,2})/(\d{4})\b")
 # "in millions", "$m", "€ million", "£000", "USD ‘000", "(in thousands)"
-_SCALE = re.compile(
+SCALE_PATTERN = (
     r"(?<!\d )(?<!\d)\b(?P<word>thousand|million|billion|trillion)s?\b"
-    r"|(?P<thousands>['’‘]000|[$€£]\s?000)\b|[$€£](?P<letter>k|m|mn|bn|b)\b",
-    re.I,
+    r"|(?P<thousands>['’‘]000|[$€£]\s?000|\b000['’]?s)\b|[$€£](?P<letter>k|mm?|mn|mio|mln|bn|b)\b"
 )
-_SCALE_LETTERS = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "b": "billion"}
+_SCALE = re.compile(SCALE_PATTERN, re.I)
+_SCALE_LETTERS = {"k": "thousand", "m": "million", "b": "billion"}
 _MONEY = re.compile(r"US\s?\$|[$€£¥]|\b(?:USD|EUR|GBP|CHF|JPY)\b|\bdollars?\b|\beuros?\b", re.I)
+_SIGNS = {"dollar": "$", "euro": "€"}
 SCALES = {"": 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 
 
@@ -62,7 +68,12 @@ def named_scale(text: str) -> str:
         return ""
     if match["word"]:
         return match["word"].lower()
-    return "thousand" if match["thousands"] else _SCALE_LETTERS[match["letter"].lower()]
+    return "thousand" if match["thousands"] else _SCALE_LETTERS[match["letter"][0].lower()]
+
+
+def is_scale(head: str) -> bool:
+    """Nothing but what is counted: "(dollars in millions, except per share amounts)"."""
+    return bool(named_scale(head)) and not any(map(str.isdigit, head))
 
 
 def without_marks(text: str) -> str:
@@ -105,22 +116,29 @@ def cell_date(text: str) -> float | None:
     return None
 
 
+def is_span(text: str) -> bool:
+    """From one time to another, which names a column: "21/20", "2021-2022", "1-3 years"."""
+    match = _SPAN.fullmatch(text)
+    return match is not None and (not match[1] or abs(int(match[1]) - int(match[2])) == 1)
+
+
 def is_value(text: str) -> bool:
     """A number that is no year: what stands below a head and not in it."""
     text = without_marks(text)
-    return cell_number(text) is not None and not _YEAR.match(text) and cell_date(text) is None
+    is_head = _YEAR.match(text) or is_span(text) or _SCALE.fullmatch(text.strip(" ()"))
+    return cell_number(text) is not None and not is_head and cell_date(text) is None
 
 
 def unit_of(text: str) -> str:
-    """`%`, a sign of money, or nothing.
+    """`%`, a sign of money, or nothing. What a caption calls dollars is what its cells call $.
 
-    >>> unit_of("4.00%"), unit_of("US$ 12"), unit_of("Shares")
-    ('%', 'US$', '')
+    >>> unit_of("4.00%"), unit_of("US$ 12"), unit_of("millions of dollars"), unit_of("Shares")
+    ('%', 'US$', '$', '')
     """
     if "%" in text or "percent" in text.lower():
         return "%"
     match = _MONEY.search(text)
-    return match.group() if match else ""
+    return _SIGNS.get(match.group().lower().removesuffix("s"), match.group()) if match else ""
 
 
 @dataclass(frozen=True)
@@ -190,9 +208,34 @@ def head_rows(rows: Rows) -> int:
     for number, row in enumerate(rows[: MOST_HEAD_ROWS + 1]):
         if any(is_value(cell) or (row[0] and cell in DASHES) for cell in row[1:]):
             return max(number, 0) if number else (1 if len(rows) > 1 and not row[0] else 0)
-        if row[0] and number and not any(row[1:]) and any(any(above[1:]) for above in rows[:number]):
-            return number  # the first section begins
+        is_label = row[0] and number and not any(row[1:]) and any(any(above[1:]) for above in rows[:number])
+        if is_label and not is_scale(row[0]):
+            following = rows[number + 1] if number + 1 < len(rows) else [""]
+            if not heads_anew(following[0], following[1:]):
+                return number  # the first section begins
     return 1
+
+
+def heads_anew(label: str, cells: Sequence[str], years: frozenset[int] = frozenset()) -> bool:
+    """Do these name the columns below them, though they stand below other rows of the table?
+
+    They are times one after another, beside nothing that is a value: "Years ended | 2022 | 2021 | Change". Years beside
+    a name of their own, such as "Matures in", do so where they are the `years` of the head above.
+
+    >>> heads_anew("(Millions)", ["2022", "2021", "2020"]), heads_anew("Matures in", ["2031", "2032"])
+    (True, False)
+    """
+    filled = [without_marks(cell) for cell in cells if cell]
+    if len(filled) < 2 or not any(map(_NAMES_YEAR.search, filled)):
+        return False
+    times = [time for cell in filled if (time := label_period(cell)).year]
+    if len(times) < 2 or 2 * len(times) < len(filled) or any(map(is_value, filled)):
+        return False
+    named = [time.year for time in times]
+    follow = all(after == named[0] or abs(after - before) <= 1 for before, after in itertools.pairwise(named))
+    if not follow or len({*map(str, times)}) < 2:
+        return False
+    return not label or {*named} == years or bool(named_scale(label) or spoken_periods(label))
 
 
 def column_paths(
@@ -203,13 +246,14 @@ def column_paths(
     `is_placed`: the parser has kept empty cells, so that each text is in the column it stands over. `middles` says of
     the texts of each row, by their first columns, where their middles are on the page: 1.5 is between columns 1 and 2.
     """
+    plain = [[without_marks(cell) for cell in row] for row in head]
+    placed = plain if is_placed else [_in_place(row, width) for row in plain]
+    last = max((number for number, row in enumerate(placed) if any(row[1:])), default=0)
     spread: list[list[str]] = []
-    for number, row in enumerate(head):
-        cells = [without_marks(cell) for cell in row]
-        over = cells if is_placed else _in_place(cells, width)
-        is_last = number == len(head) - 1
-        if any(over[1:]) and (not is_last or sum(map(bool, over[1:])) == 1):
-            over = _spanning(over, () if is_last else head[number + 1], middles[number] if middles else None)
+    for number, over in enumerate(placed):
+        if any(over[1:]) and (number < last or sum(map(bool, over[1:])) == 1):
+            below = head[number + 1] if number < last else ()
+            over = _spanning(over, below, middles[number] if middles else None)
         spread.append(over)
     return tuple(tuple(dict.fromkeys(row[column] for row in spread if row[column])) for column in range(width))
 
@@ -284,7 +328,13 @@ def _in_place(row: Sequence[str], width: int) -> list[str]:
     """A row of the head over its columns: where fewer cells than columns were read, they stand over the last ones."""
     cells = list(row)
     last = max((column for column, cell in enumerate(cells) if cell), default=-1)
-    if width > 2 and cells[0] and all(cells[: last + 1]) and last < width - 1:
+    if (
+        width > 2
+        and cells[0]
+        and all(cells[: last + 1])
+        and last < width - 1
+        and not (last == 0 and is_scale(cells[0]))
+    ):
         return [""] * (width - 1 - last) + cells[: last + 1]
     return cells
 

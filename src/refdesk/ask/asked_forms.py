@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from refdesk.ask.table_view import CODE, is_scale
+from refdesk.ask.table_view import CODE
 from refdesk.cells import StoredTable
 from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
+from refdesk.tables import is_scale
 
 _ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"
 _BEFORE = re.compile(rf"^.*,\s+(?={_ASKING})", re.IGNORECASE | re.DOTALL)

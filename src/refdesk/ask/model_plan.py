@@ -13,7 +13,8 @@ import numpy as np
 
 from refdesk.ask.json_reply import json_reply
 from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
-from refdesk.ask.plans import CellPlan, Selection, TableViews
+from refdesk.ask.plan_words import CellPlan, Selection
+from refdesk.ask.plans import TableViews
 from refdesk.ask.table_view import AskedWords, Rows, View
 from refdesk.models import estimate
 from refdesk.ports import LLM

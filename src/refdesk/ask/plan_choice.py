@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from refdesk.ask.asked_forms import AskedForm, asked_forms
 from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plans import CellPlan, TableViews, stated
+from refdesk.ask.plan_words import CellPlan
+from refdesk.ask.plans import TableViews, stated
 from refdesk.ask.sentences import NUMBER, question_words
 from refdesk.ask.sheet_view import sheet_view
-from refdesk.ask.table_view import AskedWords, View
+from refdesk.ask.table_view import AskedWords, Places, View
 from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
 from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
@@ -70,6 +71,16 @@ class TablePlan:
     @property
     def stated(self) -> str:
         return stated(self.plan, self.grid, self.question)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Do its rows come as the question names them? "In 2018 and 2019" asks for that of 2018 first."""
+        view, place = self.grid.view_of(self.plan), self.question.place
+        named = [
+            [place[stem] for stem in view.cells[row][0] if stem in place] for row, _ in self.plan.cells[:MOST_READ]
+        ]
+        # A word of all of them does not tell them apart: the last of its words does.
+        return all(max(before, default=0) <= max(after, default=0) for before, after in itertools.pairwise(named))
 
 
 def best_plan(
@@ -127,16 +138,18 @@ def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.f
     odds: dict[object, float] = {}
     for at in np.argsort(-scores).tolist():
         key = result(found[at].plan)
-        best.setdefault(key, found[at])
+        if key not in best or (not best[key].keeps_order and found[at].keeps_order):
+            best[key] = found[at]
         odds[key] = odds.get(key, 0.0) + math.exp(min(scores[at], 50.0))
     chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_JUDGED]
     return [best[key] for key in chosen], np.log([odds[key] for key in chosen])
 
 
 def result(plan: CellPlan) -> object:
-    """What a plan gives, so that equal results are known as such."""
+    """What a plan gives, so that equal results are known as such, in whatever order."""
     if plan.texts:
-        return tuple(number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
+        given = (number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
+        return tuple(sorted(given, key=str))
     return round(plan.number or 0.0, 4)
 
 
@@ -207,7 +220,7 @@ class _Asked:
         if form.is_assumed and form.columns:  # these are read, and nothing is computed over them
             plans = [plan for plan in plans if _columns(table, plan) <= form.columns and plan.operation == "value"]
         if self.number >= NUMBER:  # then no words answer
-            plans = [plan for plan in plans if all(map(_is_quantity, plan.texts))]
+            plans = [plan for plan in plans if plan.grouped or all(map(_is_quantity, plan.texts))]
         if not plans:
             return []
         scores = weights().scores(describe(question, table, plans))
@@ -254,7 +267,7 @@ class _Asked:
         caption = CLAUSE.split(candidate.table.caption)[-1]
         is_percent = unit_of(caption) == "%" or any(cell.unit == "%" for cell in used)
         missing = [stem for stem in self.stems if stem not in held and stem not in around]
-        labels, sections, column = _names(table.views[plan.turned], plan)
+        labels, sections, column = _names(table.view_of(plan), plan)
         return np.array(
             [
                 score,
@@ -272,7 +285,7 @@ class _Asked:
                 plan.operation == "count",
                 len(plan.texts) > 1,
                 plan.selections[0].kind in ("equal", "both", "any"),
-                _twins(table.views[plan.turned], plan) * _unsaid(sections, said),
+                _twins(table.view_of(plan), plan) * _unsaid(sections, said),
                 self.number * (plan.kind in ("number", "computed")),
                 self.number * (plan.kind == "text"),
                 is_then,
@@ -309,12 +322,12 @@ def _is_quantity(text: str) -> bool:
 
 def _columns(table: TableViews, plan: CellPlan) -> frozenset[int]:
     """Those of the stored table that a plan reads."""
-    return frozenset(place_of(table.grid, plan, row, column)[1] for row, column in plan.cells[:MOST_READ])
+    return frozenset(place_of(table.grid, plan, row, column)[1] for row, column in read_cells(plan)[:MOST_READ])
 
 
 def _used(candidate: FoundTable, table: TableViews, plan: CellPlan) -> list[StoredCell]:
     """The numbers that a plan reads, as they are kept."""
-    places = [place_of(table.grid, plan, row, column) for row, column in plan.cells[:MOST_READ]]
+    places = [place_of(table.grid, plan, row, column) for row, column in read_cells(plan)[:MOST_READ]]
     return [cell for cell in candidate.table.at(places) if cell.number is not None]
 
 
@@ -385,6 +398,11 @@ def choice(name: str) -> NDArray[np.float32]:
     with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file, np.load(file) as kept:
         learned: NDArray[np.float32] = kept[name]
     return learned
+
+
+def read_cells(plan: CellPlan) -> Places:
+    """The cells of the table, or of the turned one, that a plan reads."""
+    return plan.cells if plan.grouped is None else tuple(plan.grouped.used(plan.cells, plan.selections[0].by))
 
 
 def place_of(grid: Grid, plan: CellPlan, row: int, column: int) -> tuple[int, int]:

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plans import KINDS, OPERATIONS, SELECTIONS, CellPlan, Selection, TableViews
+from refdesk.ask.plan_words import KINDS, OPERATIONS, SELECTIONS, CellPlan, Selection
+from refdesk.ask.plans import TableViews
 from refdesk.ask.table_view import AskedWords, View
 from refdesk.terms import QUERY_STOP_WORDS
 
@@ -61,14 +62,15 @@ def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan],
     """`context`: the question's words that stand around the table: in its caption, headings, the document's name."""
     words = max(1, len(question.bits))
     lowered, own_words = question.text.lower(), set(question.words)
-    chosen: dict[tuple[bool, tuple[Selection, ...]], list[float]] = {}  # many plans share their rows
+    chosen: dict[tuple[int, tuple[Selection, ...]], list[float]] = {}  # many plans share their rows
     shown: dict[tuple[str, ...], tuple[float, float, float]] = {}
     ids, rows = [], []
     for plan in plans:
-        key = (plan.turned, plan.selections)
+        view = table.view_of(plan)
+        key = (id(view), plan.selections)
         own = chosen.get(key)
         if own is None:
-            own = chosen[key] = _of_rows(table.views[plan.turned], plan.selections, words)
+            own = chosen[key] = _of_rows(view, plan.selections, words)
         row = own.copy()
         first, mask, quality, number = plan.selections[0], plan.mask, plan.column_quality, plan.number
         covered = mask.bit_count()

@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
+from refdesk.ask.group_view import NAMED, GroupedView, foremost, named_groups
+from refdesk.ask.plan_words import CellPlan, Selection, chosen_rows, said
 from refdesk.ask.table_view import NUMBER_WORDS, YEAR, AskedWords, Matched, Places, Rows, View
 from refdesk.tables import Grid
 from refdesk.terms import terms
@@ -19,82 +20,12 @@ from refdesk.terms import terms
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
 MOST_ANY = 12  # rows that a question names one by one
 MOST_CONDITIONS, MOST_COMPARED = 4, 8  # of a sheet that a question names together, and of those with a number
-NAMED = 0.5  # of a head's words that the question says, to name the column: "salary" is "Salary (EUR)"
+MOST_GROUPED = 4  # sets of rows that are grouped
+OF_GROUPS = frozenset(("value", "which_more", "which_less", "apart", "difference", "growth", "share", "ratio"))
 MOST_BEST = 4  # rows of a column that match best, each looked at for itself
 MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
 MOST_STATED = 160  # letters of a plan in words, and of what it gives: what the reader sees of it
-
-OPERATIONS = {
-    "none": "",
-    "value": "{field} of {rows}",
-    "year": "year of {rows}",
-    "count": "number of {rows}",
-    "distinct": "number of different {field} of {rows}",
-    "sum": "sum of {field} of {rows}",
-    "average": "average {field} of {rows}",
-    "range": "highest less lowest {field} of {rows}",
-    "largest": "highest {field} of {rows}",
-    "smallest": "lowest {field} of {rows}",
-    "commonest": "most frequent {field} of {rows}",
-    "rarest": "least frequent {field} of {rows}",
-    "which_more": "which has more {field}, {rows}",
-    "which_less": "which has less {field}, {rows}",
-    "sum2": "{field}, sum of {rows}",
-    "average2": "{field}, average of {rows}",
-    "apart": "{field}, difference between {rows}",
-    "difference": "{field}, change from {second} to {first}",
-    "growth": "{field}, percentage change from {second} to {first}",
-    "share": "{field}, {first} as percentage of {second}",
-    "ratio": "{field}, ratio of {first} to {second}",
-}
-SELECTIONS = {
-    "all": "all",
-    "equal": "{cells}",
-    "any": "{cells}",
-    "both": "{cells}",
-    "more": "{by} over {number}",
-    "least": "{by} at least {number}",
-    "less": "{by} under {number}",
-    "most": "{by} at most {number}",
-    "first": "the first{of}",
-    "last": "the last{of}",
-    "max": "the highest {by}{of}",
-    "min": "the lowest {by}{of}",
-    "next": "the one after {anchor}",
-    "previous": "the one before {anchor}",
-    "same": "others with the same {by}",
-}
-KINDS = ("number", "date", "text", "computed")  # of what a plan gives
-
-
-class Selection(NamedTuple):
-    """Rows, and which words of the question chose them."""
-
-    rows: Rows
-    kind: str
-    mask: int = 0  # a bit for each word of the question
-    quality: float = 0.0  # share of the row's own words that the question says
-    by: int = -1  # the column that was looked at
-    by_quality: float = 0.0
-    number: float = 0.0  # that was compared with
-    conditions: tuple[Selection, ...] = ()  # that all of its rows fulfil, where they are several
-
-
-class CellPlan(NamedTuple):
-    """An operation over rows and columns, and what it gives: texts of cells, or a number."""
-
-    turned: bool
-    operation: str
-    selections: tuple[Selection, ...]
-    column: int  # -1 where none is read
-    mask: int
-    column_quality: float
-    kind: str
-    cells: Places = ()  # row, column of the view
-    texts: tuple[str, ...] = ()
-    number: float | None = None
-    backwards: bool = False  # the second that the question names comes first
 
 
 class TableViews:
@@ -112,9 +43,13 @@ class TableViews:
             if sum(filled) > len(filled) / 2:
                 self.views.append(View(grid.turned(), turned=True))
 
+    def view_of(self, plan: CellPlan) -> View:
+        return plan.grouped or self.views[plan.turned]
+
     def plans(self, question: AskedWords) -> list[CellPlan]:
         """Every plan that the words of the question point at."""
-        return [plan for view in self.views for plan in _Maker(question, view).plans()]
+        makers = [_Maker(question, view) for view in self.views]
+        return [plan for maker in makers for plan in maker.plans()] + [*makers[0].of_groups()] if makers else []
 
 
 class _Maker:
@@ -129,6 +64,7 @@ class _Maker:
         best = sorted(range(view.width), key=lambda column: -self.qualities[column])
         self.columns = sorted(best[:MOST_COLUMNS])
         self.ordered = [c for c in self.columns if view.is_ordered[c]]
+        self.listed = [number for number in question.numbers if number in range(2, MOST_LISTED + 1)]
 
     # rows
 
@@ -249,6 +185,9 @@ class _Maker:
             if 0 < len(rows) < min(len(first.rows), len(second.rows)):
                 quality = min(first.quality, second.quality)
                 found.append(Selection(rows, "both", first.mask | second.mask, quality, first.by, first.by_quality))
+        if not self.view.turned and (totals := self.view.totals):
+            # "What was capital expenditure in 2018?" names a column; all of it stands in the row of the total.
+            found.insert(1, Selection((max(totals),), "equal", 0, 0.5, 0, self.qualities[0]))
         return found[:MOST_SETS]
 
     def _together(self) -> list[Selection]:
@@ -299,9 +238,13 @@ class _Maker:
             found.append(Selection(chosen.rows[:1], "first", mask, quality, by, by_quality, number))
             found.append(Selection(chosen.rows[-1:], "last", mask, quality, by, by_quality, number))
             for column in self.ordered:
+                both = mask | self.masks[column]
                 for kind, rows in self.view.extremes(chosen.rows, column) if column != by else ():
-                    both = mask | self.masks[column]
                     found.append(Selection(rows, kind, both, quality, column, self.qualities[column]))
+                for count in self.listed if column != by else ():  # "the top three"
+                    both |= self._number_mask(count)
+                    for kind, rows in foremost(self.view, chosen.rows, column, int(count)):
+                        found.append(Selection(rows, kind, both, quality, column, self.qualities[column], count))
         for anchor in self.equal:
             if len(anchor.rows) == 1:
                 found.extend(self._beside(anchor))
@@ -360,6 +303,8 @@ class _Maker:
             for column in (0,) if only_label else self.columns:
                 if column == 0 == chosen.by and chosen.kind == "equal":
                     continue  # the question says it
+                if chosen.kind == "equal" and not chosen.mask and not self.masks[column] & ~self.question.of_time:
+                    continue  # of a total a column is asked for, by more than its time
                 cells = tuple((row, column) for row in chosen.rows if texts[row][column])
                 shown = tuple(texts[row][column] for row, _ in cells)
                 if shown and not (self.view.is_sheet and self._says(shown)):
@@ -457,6 +402,30 @@ class _Maker:
                         at = ((row, first.by), *cells)
                         yield CellPlan(False, name, (first, second), column, both, quality, "text", at, shown)
 
+    def of_groups(self) -> Iterator[CellPlan]:
+        """Plans over groups of rows: of all, or of those that fulfil the conditions that the question names best."""
+        columns, names = named_groups(self.question, self.view)
+        conditions = [
+            chosen
+            for chosen in self.sets[1:]
+            if chosen.by not in columns
+            and len(chosen.rows) > 1
+            # A number alone is a condition of a column that the question names: not so "the top 2".
+            and all(self.view.kinds[one.by] != "number" or self.qualities[one.by] >= NAMED for one in _each(chosen))
+        ]
+        best = max((chosen.mask.bit_count() for chosen in conditions), default=0)
+        for by, chosen in itertools.product(
+            columns, [self.sets[0], *(one for one in conditions if one.mask.bit_count() == best)][:MOST_GROUPED]
+        ):
+            words = ""
+            if chosen.mask:
+                words = chosen_rows(chosen, self.view.grid, self.question, is_sheet=True, for_people=True)
+            grouped = GroupedView(self.view, by, chosen.rows, names, words)
+            for plan in _Maker(self.question, grouped).plans() if grouped.count > 1 else ():
+                # The total of one group is a sum over its rows.
+                if plan.operation in OF_GROUPS and (plan.operation, plan.selections[0].kind) != ("value", "equal"):
+                    yield plan._replace(mask=plan.mask | chosen.mask, grouped=grouped)
+
     def _mentioned(self, chosen: Selection) -> int:
         """Where the question says it: first a word that only this row has."""
         others = _union(one.mask for one in self.equal if len(one.rows) == 1 and one.rows != chosen.rows)
@@ -472,6 +441,10 @@ class _Maker:
             for column in self.columns:
                 for name, shown, cells in self.view.frequent(chosen.rows, column):
                     yield self._plan(name, chosen, column, self.view.kinds[column], cells, (shown,))
+
+
+def _each(chosen: Selection) -> tuple[Selection, ...]:
+    return chosen.conditions or (chosen,)
 
 
 def _fit(key: tuple[int, float]) -> tuple[int, float]:
@@ -510,17 +483,7 @@ def _bits(mask: int) -> Iterator[int]:
 
 
 def described(plan: CellPlan, table: TableViews, question: AskedWords, *, for_people: bool = False) -> str:
-    """The plan as a phrase that a person would say, without what it gives.
-
-    What it was learned to be judged by says words as stems, and those of the column twice; people are spared that.
-    """
-    view = table.views[plan.turned].grid
-    names = [" ".join(path) for path in view.columns]
-    is_sheet = table.views[plan.turned].is_sheet
-    rows = [_chosen(selection, view, names, question, is_sheet, for_people) for selection in plan.selections]
-    first, second = (rows[::-1] if plan.backwards else rows) if len(rows) == 2 else (rows[0], "")
-    field = (names[plan.column] if plan.column >= 0 else "") or "name"
-    return OPERATIONS[plan.operation].format(field=field, rows=" and ".join(rows), first=first, second=second)
+    return said(plan, table.view_of(plan), question, for_people=for_people)
 
 
 def stated(plan: CellPlan, table: TableViews, question: AskedWords) -> str:
@@ -530,39 +493,3 @@ def stated(plan: CellPlan, table: TableViews, question: AskedWords) -> str:
     else:
         given = "" if plan.number is None else f"{plan.number:,.2f}".removesuffix(".00")
     return ": ".join(" ".join(part.split())[:MOST_STATED] for part in (described(plan, table, question), given))
-
-
-def _chosen(
-    selection: Selection,
-    grid: Grid,
-    names: Sequence[str],
-    question: AskedWords,
-    is_sheet: bool,
-    for_people: bool,
-) -> str:
-    if selection.conditions:
-        return ", ".join(_chosen(one, grid, names, question, is_sheet, for_people) for one in selection.conditions)
-
-    def cell(row: int) -> str:
-        path = grid.rows[row]
-        return " ".join(path) if selection.by <= 0 and len(path) > 1 else grid.texts[row][max(selection.by, 0)]
-
-    beside = {"next": -1, "previous": 1}.get(selection.kind, 0)
-    matched = [stem for stem, bit in question.bits.items() if selection.mask >> bit & 1]
-    said = dict(zip(question.stems, question.words, strict=True))
-    cells = list(dict.fromkeys(cell(row) for row in selection.rows[:4]))
-    if for_people:
-        own = terms(names[selection.by]) if selection.by >= 0 else []
-        of = [said[stem] for stem in matched if stem not in own]
-    else:
-        of = matched
-    if is_sheet and matched and (len(cells) > 1 or selection.kind == "any"):
-        # The days of a year, of which it may hold all: "2023", as the question says it.
-        cells = [" ".join(said[stem] for stem in matched)]
-    return SELECTIONS[selection.kind].format(
-        cells=", ".join(cells),
-        by=names[selection.by] if selection.by >= 0 else "",
-        number=f"{selection.number:g}",
-        of=f" of {' '.join(of)}" if of else "",
-        anchor=cell(selection.rows[0] + beside),
-    )

@@ -201,6 +201,7 @@ class SheetView(View):
         self.is_year = [column.is_year for column in self._columns]
         self.kinds = ["date" if one.is_date else "number" if one.is_number else "text" for one in self._columns]
         self._is_total = self._columns[0].titled[self._columns[0].codes]
+        self.totals = {*np.flatnonzero(self._is_total).tolist()}
         self.vocabulary = _Words(self._columns, self.names)
 
     def _each(self, get: Callable[[int, int], T]) -> Sequence[Sequence[T]]:
@@ -308,6 +309,14 @@ class SheetView(View):
         is_there = np.zeros(len(self._columns[column].texts) + 1, bool)
         is_there[self._columns[column].codes[self._array(rows)]] = True
         return int(is_there[:-1].sum())
+
+    def groups(self, rows: Rows, column: int) -> list[tuple[str, Rows]]:
+        own, array = self._columns[column], self._array(rows)
+        order = np.argsort(own.codes[array], kind="stable")
+        codes = own.codes[array][order]
+        parts = np.split(array[order], np.flatnonzero(np.diff(codes)) + 1)
+        parts = sorted((part for part in parts if len(part) and own.codes[part[0]] >= 0), key=lambda part: part[0])
+        return [(own.texts[int(own.codes[part[0]])], self._rows(part)) for part in parts]
 
     def added(self, rows: Rows, column: int) -> Added | None:
         array = self._array(rows)

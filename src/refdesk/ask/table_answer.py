@@ -25,17 +25,19 @@ from refdesk.answer import (
 from refdesk.ask.answer_type import read
 from refdesk.ask.asked_forms import asking_clause
 from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.group_view import GroupedView
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.paraphrase import meaning
-from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of
-from refdesk.ask.plans import CellPlan, described
+from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
+from refdesk.ask.plan_words import CellPlan
+from refdesk.ask.plans import described
 from refdesk.ask.sentences import NUMBER, asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_view import View, is_scale
-from refdesk.cells import StoredCell
+from refdesk.ask.table_view import View
+from refdesk.cells import Path, StoredCell
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
-from refdesk.tables import Grid, shown_value, touches
+from refdesk.tables import Grid, is_scale, shown_value, touches
 from refdesk.terms import period_of
 from refdesk.types import Document, Hit
 
@@ -82,20 +84,24 @@ class FigureText:
 def reading(found: TablePlan) -> FigureText:
     plan, stored = found.plan, found.candidate.table
     grid = found.grid.grid
-    read = plan.cells or _counted(plan, found.grid.views[plan.turned])
+    read = read_cells(plan) or _counted(plan, found.grid.view_of(plan))
     places = tuple(dict.fromkeys(place_of(grid, plan, row, column) for row, column in read[:MOST_LOOKED_AT]))
     numbers = [cell for cell in stored.at(places) if cell.number is not None]
-    used = len(plan.cells) or len(plan.selections[0].rows)
+    used = len(read) if plan.cells else len(plan.selections[0].rows)
     counted = [stored.columns[column].of_rows(rows).counted() for column, rows in _by_column(grid, plan, places)]
     measures = {measure for own, _ in counted for measure in own}
     unit = _shared({measure.unit for measure in measures})
     scale = _shared({measure.scale for measure in measures})
     operation = plan.operation
     if plan.texts:
-        is_number = len(plan.texts) == 1 and len(numbers) == 1 and operation in ("value", "largest", "smallest")
+        same = {(cell.number, cell.unit, cell.scale) for cell in numbers}  # a total may stand in two rows of a table
+        is_number = len(plan.texts) == len(same) == 1 and operation in ("value", "largest", "smallest")
         value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
         number = numbers[0].number if is_number else plan.number
-        return FigureText(_label(found), value, number, unit, scale, operation, "", places, used)
+        formula = ""
+        if plan.grouped is not None:
+            value, formula = _of_groups(plan, plan.grouped, unit, scale)
+        return FigureText(_label(found), value, number, unit, scale, operation, formula, places, used)
     number = plan.number or 0.0
     if operation in ("growth", "share"):
         unit, scale = "%", ""
@@ -106,6 +112,16 @@ def reading(found: TablePlan) -> FigureText:
         decimals = max(decimals, 2)
     value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
     return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places, used)
+
+
+def _of_groups(plan: CellPlan, view: GroupedView, unit: str, scale: str) -> tuple[str, str]:
+    """What groups give, and what each was compared by: "North", "North: total Amount 1,250; South: …"."""
+    if plan.column > 0:
+        return "; ".join(shown_value(text, unit, scale) for text in plan.texts), ""
+    by = plan.selections[0].by
+    head = " ".join(view.grid.columns[by]) if by > 0 else ""
+    amounts = [(view.texts[row][0], shown_value(view.texts[row][by], unit, scale)) for row, _ in plan.cells]
+    return "; ".join(plan.texts), "; ".join(f"{text}: {head} {amount}" for text, amount in amounts) if head else ""
 
 
 def _counted(plan: CellPlan, view: View) -> list[tuple[int, int]]:
@@ -133,17 +149,28 @@ def _shared(found: Iterable[str]) -> str:
 def _label(found: TablePlan) -> str:
     """What was read: the row and the column as the table names them; what was computed, in words."""
     plan, grid = found.plan, found.grid.grid
-    if plan.operation == "value" and len(plan.cells) == 1 and plan.selections[0].kind in ("equal", "both", "any"):
-        row, column = plan.cells[0]
-        if plan.turned:
-            row, column = column - 1, row + 1
+    if plan.grouped is None and plan.operation == "value" and plan.selections[0].kind in ("equal", "both", "any"):
+        places = [(column - 1, row + 1) if plan.turned else (row, column) for row, column in plan.cells]
+        row, column = places[0]
         by = 0 if plan.turned else plan.selections[0].by  # the column by whose words the row was found names it
-        if row >= 0 and column > 0 and by != column:
-            name = (grid.texts[row][by],) if by > 0 else grid.rows[row]
+        is_one = all(other == column and _same_name(grid, one, row) for one, other in places)
+        if is_one and row >= 0 and column > 0 and by != column:
+            name = (grid.texts[row][by],) if by > 0 else _row_name(found, row)
             head = [part for part in grid.columns[column] if not is_scale(part)]
             return ", ".join(filter(None, (_joined(name), _joined(head))))
     said = described(plan, found.grid, found.question, for_people=True)
     return said[:1].upper() + said[1:]
+
+
+def _same_name(grid: Grid, one: int, other: int) -> bool:
+    return one == other or (min(one, other) >= 0 and grid.rows[one][-1:] == grid.rows[other][-1:])
+
+
+def _row_name(found: TablePlan, row: int) -> Path:
+    """The label of a row; its section too where several rows have that label, or where the question speaks of it."""
+    path, view = found.grid.grid.rows[row], found.grid.views[0]
+    asks_of_section = found.question.match(view.sections[row])[0] & ~found.question.match(view.cells[row][0])[0]
+    return path if asks_of_section or view.twins(row) > 1 else path[-1:]
 
 
 def _joined(path: Sequence[str]) -> str:
@@ -152,7 +179,7 @@ def _joined(path: Sequence[str]) -> str:
 
 def _formula(found: TablePlan, value: str) -> str:
     plan = found.plan
-    texts = found.grid.views[plan.turned].texts
+    texts = found.grid.view_of(plan).texts
     numbers = [text for row, column in plan.cells[:MOST_ADDED] if (text := texts[row][column])]
     count = max(len(numbers), len(plan.cells) if len(plan.cells) > MOST_ADDED else 0)
     first, second = (numbers[::-1] if plan.backwards else numbers) if len(numbers) == 2 else ("", "")
@@ -326,7 +353,9 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
 
 
 def _with_caption(what: FigureText, found: TablePlan) -> FigureText:
-    caption = CLAUSE.split(found.candidate.table.caption)[-1].strip()[-MOST_CAPTION:]
+    caption = CLAUSE.split(found.candidate.table.caption)[-1].strip()
+    if len(caption) > MOST_CAPTION:  # its last words
+        caption = caption[-MOST_CAPTION:].partition(" ")[2]
     return replace(what, label=f"{what.label} ({caption})") if caption else what
 
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.tables import Grid, cell_date, cell_number, named_scale
+from refdesk.periods import spoken_periods
+from refdesk.tables import Grid, cell_date, cell_number, is_scale
 from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
 from refdesk.text import word_list
 
@@ -59,6 +60,8 @@ class AskedWords:
         codes = [match.span() for match in CODE.finditer(text)]
         parts = [{*map(_stem, words(text[start:end]))} & self.bits.keys() for start, end in codes]
         self.codes = [sum(1 << self.bits[stem] for stem in own) for own in parts if own]
+        times = [stem for start, end in spoken_periods(text) for stem in terms(text[start:end])]
+        self.of_time = sum(1 << bit for stem, bit in self.bits.items() if stem in times)  # words that say when
         self.place = {stem: place for place, stem in reversed(list(enumerate(self.stems)))}
         dates = [*period_spans(text), *codes]  # the day of a date is no number that anything is compared with
         found = [
@@ -90,10 +93,6 @@ class AskedWords:
 def _stem(word: str) -> str:
     found = terms(word)
     return found[0] if found else word
-
-
-def is_scale(head: str) -> bool:
-    return bool(named_scale(head)) and not any(map(str.isdigit, head))
 
 
 class View:
@@ -196,6 +195,14 @@ class View:
     def distinct(self, rows: Rows, column: int) -> int:
         """Different texts, nothing left out."""
         return len({self.texts[row][column] for row in rows} - {""})
+
+    def groups(self, rows: Rows, column: int) -> list[tuple[str, Rows]]:
+        """The rows that have each text of this column, in the order of the first of them."""
+        found: dict[str, list[int]] = {}
+        for row in rows:
+            if self.texts[row][column]:
+                found.setdefault(self.texts[row][column], []).append(row)
+        return [(text, tuple(own)) for text, own in found.items()]
 
     def added(self, rows: Rows, column: int) -> Added | None:
         """None of a single number."""

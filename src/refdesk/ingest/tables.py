@@ -11,10 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
+from refdesk.ingest.table_scale import StandingScale, scale_of_all, stated_scale, stated_scales, stems
 from refdesk.parsers.build import CELL, is_number
 from refdesk.periods import TablePeriod, label_period, period_from, read_period
-from refdesk.tables import cell_number, column_paths, head_rows, named_scale, unit_of, without_marks
-from refdesk.terms import QUERY_STOP_WORDS, terms, words
+from refdesk.tables import (
+    cell_number,
+    column_paths,
+    head_rows,
+    heads_anew,
+    is_value,
+    named_scale,
+    unit_of,
+    without_marks,
+)
 from refdesk.text import sentences
 from refdesk.types import Block, Chunk, Geometry, Page, Parsed, lines_of
 
@@ -23,8 +32,8 @@ SHORT = 120  # characters of a block that is a line of a caption: a name, a peri
 MOST_HEAD = 20  # rows that are looked at for a head
 _CLAUSE = re.compile(r"[.;:]\s")
 _PER = re.compile(r"\bper\b(?!\s?cent)", re.IGNORECASE)
-_EXCEPT = re.compile(r"\bexcept\b(?:\s+for)?([^).;:]+)", re.IGNORECASE)
-_PER_SOMETHING = re.compile(r"\bper\s+\w+", re.IGNORECASE)
+_FOUR_DIGITS, _YEAR = re.compile(r"\d{4,}"), re.compile(r"(?:19|20)\d\d")
+_CENTS = re.compile(r"\.\d\d\b")
 
 Cells = NDArray[np.int32]  # rows of (row, column, rows, columns, start, end), see `types.Cell`
 
@@ -35,6 +44,7 @@ class _TablePart:
 
     block: Block
     caption: str
+    standing: str  # what its part of the document states of money, where the table itself states nothing
     cells: Cells
     row_count: int
     width: int
@@ -50,7 +60,7 @@ class _TableRow:
 
     unit: str = ""
     period: TablePeriod = field(default_factory=TablePeriod)
-    has_scale: bool = True
+    scale: str | None = None  # None: that of its column
     is_per: bool = False  # "per share": a number with decimals, or of money, is not in thousands
     has_money: bool = True
     section: int = 0
@@ -115,21 +125,78 @@ def _parts(parsed: Parsed) -> Iterator[_TablePart]:
     heading = ""
     above: list[str] = []
     follows = has_heading = False
+    standing = StandingScale()
     for block in parsed.blocks:
         text = parsed.text[block.start : block.end]
         if block.kind == "heading":
             heading, above, follows, has_heading = text, [], False, True
+            standing.heading(text, block.level)
         elif block.kind != "table":
             above = [*(above if len(text) <= SHORT and not follows else ()), text]
             follows = False
+            standing.text(text)
         else:
-            part = _part(parsed.text, block, " ".join(filter(None, (heading, *above))))
-            if part is not None:
-                yield replace(part, follows=follows, has_heading=has_heading)
-                follows, has_heading = True, False
+            standing.table()
+            for own, between in _under_heads(parsed.text, block):
+                caption = " ".join(filter(None, (heading, *above, *between)))
+                part = _part(parsed.text, own, caption, standing.said)
+                if part is not None:
+                    yield replace(part, follows=follows and not between, has_heading=has_heading)
+                    follows, has_heading = True, False
 
 
-def _part(text: str, block: Block, caption: str) -> _TablePart | None:
+def _under_heads(text: str, block: Block) -> Iterator[tuple[Block, Sequence[str]]]:
+    """The tables of a block, each with what the lines above its head say: one below another may be drawn as one.
+
+    ["", "2022", "2021"], ["Cash", "5", "4"], ["Taxes were:", "", ""], ["", "2022", "2021", "2020"], ["Current", …]
+    """
+    cells = block.cells
+    if cells is None or not len(cells) or len(cells) > MOST_CELLS:  # a sheet of records has one head
+        yield block, ()
+        return
+    count, width = (cells[:, :2] + cells[:, 2:4]).max(axis=0).tolist()
+    rows = _texts(text, cells, count, width)
+    first, between = 0, list[str]()
+    for last, head in _second_heads(rows):
+        yield _rows_of(block, cells, first, last), between
+        between = [" ".join(filter(None, dict.fromkeys(row))) for row in rows[last:head]]
+        first = head
+    yield (_rows_of(block, cells, first, count) if first else block), between
+
+
+def _second_heads(rows: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
+    """Where a table ends above another one, and where the head of that begins."""
+    values = [any(is_value(cell) for cell in row[1:]) for row in rows]
+    years: frozenset[int] = frozenset()
+    last = 0  # the first row below the last values
+    for number, row in enumerate(rows):
+        if not any(values[:number]):
+            years |= {time.year for cell in row[1:] if (time := label_period(cell)).year}
+        elif heads_anew(row[0], row[1:], years) and _has_values_below(rows, values, number):
+            head = number
+            while head > last and not rows[head - 1][0] and any(rows[head - 1]):
+                head -= 1
+            yield last, head
+        last = number + 1 if values[number] else last
+
+
+def _has_values_below(rows: Sequence[Sequence[str]], values: Sequence[bool], number: int) -> bool:
+    """Below most of the times in this row: years that are themselves what the rows are about have more years there."""
+    below = next((rows[at] for at in range(number + 1, len(rows)) if values[at]), None)
+    times = [column for column, cell in enumerate(rows[number]) if column and label_period(cell).year]
+    return below is not None and 2 * sum(is_value(below[column]) for column in times) >= len(times)
+
+
+def _rows_of(block: Block, cells: Cells, first: int, last: int) -> Block:
+    """The part of a block that these rows are."""
+    own = cells[(cells[:, 0] >= first) & (cells[:, 0] < last)].copy()
+    own[:, 0] -= first
+    own[:, 2] = np.minimum(own[:, 2], last - first - own[:, 0])
+    header = block.header if not first else None
+    return replace(block, start=int(own[:, 4].min()), end=int(own[:, 5].max()), header=header, cells=own)
+
+
+def _part(text: str, block: Block, caption: str, standing: str) -> _TablePart | None:
     cells = _split(text, block) if block.cells is None else block.cells
     if not len(cells):
         return None
@@ -143,9 +210,10 @@ def _part(text: str, block: Block, caption: str) -> _TablePart | None:
         below = cells[cells[:, 4] >= block.header[1]]
         head = max(head, int(below[:, 0].min()) if len(below) else 0)
     above = _last_sentences(caption)
-    return _TablePart(
-        block, above, cells, count, width, head, tuple(map(tuple, top[:head])), follows=False, has_heading=True
-    )
+    said = tuple(map(tuple, top[:head]))
+    if stated_scale(caption) and not named_scale(above):  # in the beginning of a long sentence
+        standing = caption
+    return _TablePart(block, above, standing, cells, count, width, head, said, follows=False, has_heading=True)
 
 
 def _last_sentences(text: str) -> str:
@@ -209,12 +277,14 @@ def _table(
     """`before`: the table of which this is the rest; its head is this one's too."""
     text, first = parsed.text, parts[0]
     cells, row_count = _joined(parts)
+    said = " ".join([first.caption, *(cell for row in first.head for cell in row)])
+    scale = scale_of_all(first.caption, first.head)
+    standing = "" if scale else named_scale(first.standing)
     if before is not None:
         heads, scale = before.heads, before.scale
     else:
-        scale = named_scale(" ".join([first.caption, *(cell for row in first.head for cell in row)]))
         heads = tuple(_head(path, scale, _CLAUSE.split(first.caption)[-1]) for path in _paths(parsed, first))
-    rows = _rows(text, cells, row_count, first)
+    rows = _rows(text, cells, row_count, first, first.standing if standing else said, is_own=not standing)
     money = unit_of(first.caption)
     above = read_period(_CLAUSE.split(first.caption)[-1])
     columns = tuple(
@@ -224,10 +294,12 @@ def _table(
             first.head_rows,
             head.measure,
             rows,
-            Measure("" if money == "%" else money, period=str(above)),
+            Measure("" if money == "%" else money, "" if _PER.search(" ".join(head.path)) else standing, str(above)),
         )
         for head, own in zip(heads, _by_column(cells, first.width), strict=True)
     )
+    if not scale and any(measure.scale == standing for column in columns for measure in column.measures):
+        scale = standing
     return StoredTable(
         number=number,
         page=page,
@@ -299,35 +371,32 @@ def _head(path: tuple[str, ...], scale: str, above: str) -> ColumnHead:
     return ColumnHead(path, Measure(unit_of(said), own, str(period)))
 
 
-def _rows(text: str, cells: Cells, count: int, first: _TablePart) -> list[_TableRow]:
-    """What the label of each row says, the rows of the head included."""
+def _rows(text: str, cells: Cells, count: int, first: _TablePart, said: str, *, is_own: bool) -> list[_TableRow]:
+    """What the label of each row says, the rows of the head included; `said` is what is stated of the whole table."""
     found = [_TableRow()] * count
     if len(cells) > MOST_CELLS:  # a sheet: what its rows are, and of which time, has columns of its own
         return found
     filled = np.bincount(cells[:, 0], minlength=count)
-    excepted = " ".join(_EXCEPT.findall(" ".join((first.caption, *(cell for row in first.head for cell in row)))))
-    unscaled, no_money = _stems(_PER_SOMETHING.sub(" ", excepted)), _stems(excepted)
+    labels = cells[(cells[:, 1] == 0) & (cells[:, 0] >= first.head_rows)].tolist()
+    stated = stated_scales(said, (text[start:end] for *_, start, end in labels), is_own=is_own)
     section, number = _TableRow(), 0
-    for row, _, rows, _, start, end in cells[(cells[:, 1] == 0) & (cells[:, 0] >= first.head_rows)].tolist():
+    for row, _, rows, _, start, end in labels:
         label = without_marks(text[start:end])
-        stems = _stems(label) if excepted else frozenset()
+        own_stems = stems(label) if stated else frozenset()
+        scale = stated_scale(label) or stated.scale(own_stems)
         own = _TableRow(
             unit_of(label),
             label_period(label).within(section.period),
-            has_scale=section.has_scale and not stems & unscaled,
+            scale=section.scale if scale is None else scale,
             is_per=section.is_per or bool(_PER.search(label)),
-            has_money=section.has_money and not stems & no_money,
-            section=0 if excepted else number,
+            has_money=section.has_money and stated.has_money(own_stems),
+            section=0 if stated else number,
         )
         if filled[row] == 1 and first.width > 2:
             number += 1
-            own = section = replace(own, section=0 if excepted else number, period=label_period(label))
+            own = section = replace(own, section=0 if stated else number, period=label_period(label))
         found[row : row + rows] = [own] * rows
     return found
-
-
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(terms(" ".join(word for word in words(text) if word not in QUERY_STOP_WORDS)))
 
 
 @lru_cache(maxsize=4096)
@@ -368,16 +437,28 @@ def _measures(
     rows: Sequence[_TableRow],
     above: Measure,
 ) -> Iterator[Measure]:
-    """What each number of a column counts; money is mostly said at the first of a section."""
+    """What each number of a column counts; money is mostly said at the first of a section.
+
+    `above.scale` is what holds for the part of the document: for money, from its first sign in the column on, but for
+    prices.
+    """
     units = [unit_of(one) for one in shown]
+    bare = [one for one in shown if _FOUR_DIGITS.fullmatch(one)]
+    has_years = all(_YEAR.fullmatch(one) for one in bare)  # "expires in 2027": no thousands, and no dollars
     period = period_from(own.period)
     sign = ("", -1)  # of money, and the section in which it stands
     for row, code in zip(numbers.tolist(), codes.tolist(), strict=True):
         label, unit = rows[row], units[code]
+        if has_years and _YEAR.fullmatch(shown[code]):
+            yield Measure("", "", _said_together(period, label.period) or above.period)
+            continue
         if unit and unit != "%":
             sign = unit, label.section
         is_rate = label.is_per and (unit or "." in shown[code])
         inherited = sign[0] if sign[1] == label.section else above.unit
         unit = unit or own.unit or label.unit or (inherited if label.has_money else "")
-        scale = own.scale if label.has_scale and unit != "%" and not is_rate else ""
+        scale = label.scale if label.scale is not None else own.scale
+        if label.scale is None and sign[0] and not _CENTS.search(shown[code]):
+            scale = own.scale or above.scale
+        scale = "" if unit == "%" or is_rate else scale
         yield Measure(unit, scale, _said_together(period, label.period) or above.period)

@@ -15,7 +15,12 @@ from refdesk.types import Attachment, Block, Kind, OcrEngine, Page, Parsed, Rang
 SEPARATOR = "\n\n"  # between blocks
 CELL = " | "  # between the cells of a row
 NUMBER = re.compile(r"^[\s($€£¥+−–-]*\d[\d\s.,'’/:%-]*+[)%a-z]{0,3}\s*+$", re.I)
-PERIOD = re.compile(r"(?:FY ?)?(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th)", re.I)  # may name a column
+# May name a column: "2022", "2nd", "21/20", "2021-2022", "1-3", "(000's)".
+PERIOD = re.compile(
+    r"(?:FY ?)?(?:19|20)\d\d(?:\s?[-–/]\s?(?:19|20)?\d\d)?|\d{1,2}(?:st|nd|rd|th)|\d\d/\d\d|\d{1,2}\s?[-–]\s?\d{1,2}"
+    r"|\(?000['’]?s\)?",
+    re.I,
+)
 DASHES = ("-", "–", "—", "n/a", "N/A")
 MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get
 MAX_REPEATED = 200  # characters of a value that stands again in each row its cell covers; a longer one is a text
