@@ -18,15 +18,13 @@ from refdesk.periods import TablePeriod, period_from, read_period, spoken_period
 from refdesk.tables import is_scale
 
 _ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"
-_BEFORE = re.compile(rf"^.*,\s+(?={_ASKING})", re.IGNORECASE | re.DOTALL)
-_AFTER = re.compile(rf"(?<=\w),?\s+and\s+(?={_ASKING}).*$", re.IGNORECASE | re.DOTALL)
+_BEFORE = re.compile(rf"^.*, (?={_ASKING})", re.IGNORECASE)
+_AFTER = re.compile(rf"(?<=\w),? and (?={_ASKING}).*$", re.IGNORECASE)
 # "as reported in the annual report", "according to the notes", "(in millions)": where it stands and how it is written.
-_SOURCE = re.compile(
-    r",?\s+(?:as\s+(?:\w+ed|shown|given|seen)\s+(?:in|on|by)|according\s+to)\b.*$", re.IGNORECASE | re.DOTALL
-)
-_WRITTEN = re.compile(r"\s*\(in\s[^()]*\)", re.IGNORECASE)
+_SOURCE = re.compile(r",? (?:as (?:\w{1,20}ed|shown|given|seen) (?:in|on|by)|according to)\b.*$", re.IGNORECASE)
+_WRITTEN = re.compile(r" ?\(in [^()]*\)", re.IGNORECASE)
 _QUARTER = re.compile(r"\bquarter(?:ly)?\b", re.IGNORECASE)
-_THE = re.compile(r"\b(?:the|its|their)\s+$", re.IGNORECASE)
+_THE = re.compile(r"\b(?:the|its|their) $", re.IGNORECASE)
 
 
 class AskedForm(NamedTuple):
@@ -45,6 +43,7 @@ def asking_clause(text: str) -> str:
     >>> asking_clause("What were sales as reported in the annual report?")
     'What were sales'
     """
+    text = " ".join(text.split())
     is_two = re.search(_ASKING, text[: text.lower().rfind(" and ")], re.IGNORECASE)
     clause = _BEFORE.sub("", _AFTER.sub("", text) if is_two else text)
     return _WRITTEN.sub("", _SOURCE.sub("", clause))
