@@ -132,7 +132,7 @@ def told(text: str, words: frozenset[str], weights: dict[str, list[float]]) -> N
 
 
 def write(words: frozenset[str], weights: dict[str, list[float]]) -> None:
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(weights.items()) if any(row))
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(weights.items()) if max(map(abs, row)) >= 0.05)
     listed = json.dumps(sorted(words), ensure_ascii=False)
     FILE.write_text(f'{{"words": {listed},\n"weights": {{\n{lines}\n}}}}\n', encoding="utf-8")
 
