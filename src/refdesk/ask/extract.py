@@ -18,6 +18,8 @@ import numpy as np
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.figures import Side, disagree, quoted_side
+from refdesk.ask.list_choice import ChosenList, chosen_list, wanted
+from refdesk.ask.listing import Place
 from refdesk.ask.paraphrase import meaning
 from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
 from refdesk.settings import Settings
@@ -54,6 +56,8 @@ class Quote:
     text: str
     before: str
     evidence: ScoredSentence
+    chance: float | None = None  # of a list: that it is what was asked for
+    note: str = ""  # what the reader should know of it
 
     @property
     def passage(self) -> int:
@@ -67,8 +71,15 @@ def extract(
     ranked = ranked_sentences(query, context, retrieved)
     if not ranked:
         return []
+    asked = wanted(query)
+    if asked in ("steps", "several") and most is None:
+        found = chosen_list(query, context, retrieved, ranked[0], asked)
+        if found is not None:
+            return _listed(found)
     documents = {one.document.id: one.document for one in context.passages}
     chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
+    if asked == "steps":
+        return _sentences(_document_order(chosen))  # what is done first comes first
     return _lines(chosen) if query.intent == "list" else _sentences(chosen)
 
 
@@ -375,6 +386,38 @@ def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
         quotes.append(Quote(text, f"{before}- " if is_line else before, one))
         was_line = is_line
     return quotes
+
+
+def _listed(found: ChosenList) -> list[Quote]:
+    """What introduces the list, where it leads on to it, then its items on lines of their own, all of one list."""
+    quotes: list[Quote] = []
+
+    def add(place: Place, before: str) -> None:
+        chunk = found.chunks[place.chunk]
+        one = ScoredSentence(found.passage.number, chunk, place.sentence, sentence_text(chunk, place.sentence), 0.0)
+        quotes.append(Quote(quoted(one), before if quotes else before.lstrip(), one, found.chance))
+
+    if found.chunks[0].kind == "table":
+        head = range(min(table_header(found.chunks[0]).stop, found.items[0][0].sentence))
+        for row in (row for row in head if CELLS in sentence_text(found.chunks[0], row)):
+            add(Place(0, row), "\n- ")
+    elif found.lead is not None and sentence_text(found.chunks[found.lead.chunk], found.lead.sentence).endswith(":"):
+        add(found.lead, "")
+    for item in found.items[:LIST_ITEMS]:
+        for number, place in enumerate(item):
+            add(place, " " if number else "\n" if found.is_numbered else "\n- ")
+    if len(found.items) > LIST_ITEMS:
+        quotes[-1] = replace(quotes[-1], note=_rest(found))
+    return quotes
+
+
+def _rest(found: ChosenList) -> str:
+    """`The list has 20 items, of which the first 12 are shown; the others stand on pages 4 to 5 of "Rules.pdf".`"""
+    others = [place for item in found.items[LIST_ITEMS:] for place in item]
+    pages = sorted({found.chunks[place.chunk].sentences[place.sentence].page for place in others})
+    where = f"page {pages[0]}" if len(pages) == 1 else f"pages {pages[0]} to {pages[-1]}"
+    shown = f"The list has {len(found.items)} items, of which the first {LIST_ITEMS} are shown"
+    return f"{shown}; the others stand on {where} of “{found.passage.document.name}”."
 
 
 def _lines(chosen: Sequence[ScoredSentence]) -> list[Quote]:

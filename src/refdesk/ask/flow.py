@@ -36,6 +36,7 @@ from refdesk.ask.judge import (
     say,
 )
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.list_choice import wanted
 from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
@@ -168,8 +169,8 @@ async def _from_tables(
 ) -> TablesRead:
     """The cells that answer, where a table does; not from what is said of another thing than the one that is asked."""
     found = TablesRead()
-    if query.intent == "summary" or relevance.missing_names:
-        trace.skip("tables", "a summary" if query.intent == "summary" else "what the question names is not there")
+    if (why := _why_no_table(query, relevance)) is not None:
+        trace.skip("tables", why)
         return found
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
@@ -178,6 +179,14 @@ async def _from_tables(
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
         return TablesRead(planned, True, found.candidates)
     return found
+
+
+def _why_no_table(query: Query, relevance: Relevance) -> str | None:
+    if query.intent == "summary":
+        return "a summary"
+    if wanted(query) == "steps":
+        return "no cell says how something is done"
+    return "what the question names is not there" if relevance.missing_names else None
 
 
 async def _planned(

@@ -273,6 +273,8 @@ def confidence(
 
 def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confidence:
     """The chance that one of the quotes answers: is the answer there, and do these stand out among the sentences?"""
+    if quotes[0].chance is not None:
+        return _listed_confidence(relevance, quotes[0].chance)
     found = right_features(relevance, quotes)
     score = _learned("read_right" if "answered" in relevance.features else "right", found)
     if found["unnamed"] > 0:
@@ -283,6 +285,15 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
         score = min(score, ROWS)
     return Confidence(round(score, 3), level(score), _standing(found, score))
+
+
+def _listed_confidence(relevance: Relevance, chance: float) -> Confidence:
+    """Of a list as much as is sure of the passage that it stands in."""
+    if relevance.missing_terms:
+        score = min(chance, HIGH - 0.001)
+        return Confidence(round(score, 3), level(score), f"no passage mentions {_quoted(relevance.missing_terms)}")
+    reason = "the list of one passage answers it" if chance >= HIGH else "another list may be meant"
+    return Confidence(round(chance, 3), level(chance), reason)
 
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:

@@ -19,6 +19,8 @@ FEWEST = 2  # items
 LONGEST_HEADING = 12  # words of a block that is a heading: nothing ends it
 MOST_BETWEEN = 3  # sentences of a block that stands between two numbered items: the command that step 2 speaks of
 
+MOST_REPEATED = 3  # sentences at the beginning of a chunk that end the one before
+
 _BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+")
 # A number without a point is one of an item only where the next item has the next number.
 _NUMBER = re.compile(r"(?:[Ss]tep\s+)?\(?(?P<number>\d{1,2})(?P<point>[.):]|(?=\s))\s*(?=\S)")
@@ -95,15 +97,15 @@ def mark_of(text: str) -> Mark | None:
 
 def _lines(chunks: Sequence[Chunk]) -> Iterator[_Line]:
     """Every sentence and how it is set off; what a chunk repeats of the one before is left out."""
-    last = ""
+    before: list[str] = []
     for number, chunk in enumerate(chunks):
-        for place, (start, end, *_) in enumerate(chunk.sentences):
-            text = chunk.text[start:end].strip()
-            if not place and number and text == last:
-                continue
+        own = [chunk.text[start:end].strip() for start, end, *_ in chunk.sentences]
+        repeated = next((size for size in range(MOST_REPEATED, 0, -1) if own[:size] == before[-size:]), 0)
+        for place in range(repeated, len(own)):
+            start = chunk.sentences[place].start
             between = chunk.text[chunk.sentences[place - 1].end : start] if place else "\n\n"
-            yield _Line(Place(number, place), text, "\n" in between, between.count("\n") > 1)
-            last = text
+            yield _Line(Place(number, place), own[place], "\n" in between, between.count("\n") > 1)
+        before = own
 
 
 def _is_heading(lines: Sequence[_Line], at: int) -> bool:

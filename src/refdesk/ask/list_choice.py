@@ -1,0 +1,132 @@
+"""Which list answers a question that wants steps or several things? One of a passage that a reader finds it in. Pure.
+
+A list is told by what introduces it: its items seldom hold words of the question. So the passage is chosen by what was
+read of it, and within the passage the list whose heading, introduction and items fit the question best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refdesk.answer import Context, Passage, Query, Retrieved
+from refdesk.ask.answer_type import CELLS, table_header
+from refdesk.ask.listing import Listing, Place, listings
+from refdesk.ask.question_kind import Wanted, chances, wants
+from refdesk.ask.sentences import ScoredSentence, SentenceTable, tabulate
+from refdesk.types import Chunk, Document, Reading
+
+SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
+# `answered` of the passage that a list is taken from: of 31 lists and procedures of nine documents the right ones had
+# .8 to 4.1, those of something else up to .3.
+ANSWERED = 0.5
+LESS = 1.0  # by how much less than the best passage it may be the one that answers
+NUMBERED = 0.3  # for numbers, where steps are asked for
+UNREAD_FIT = 1.1  # coverage and cosine of a list that nobody has read
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenList:
+    """The sentences of its items, the one that introduces it, and the chance that it is what was asked for."""
+
+    passage: Passage
+    lead: Place | None
+    items: tuple[tuple[Place, ...], ...]
+    chunks: tuple[Chunk, ...]  # which the places count
+    is_numbered: bool
+    chance: float
+
+
+def wanted(query: Query) -> Wanted:
+    """What an answer is to be made of; a list only where the question asks for nothing more particular."""
+    found = wants(query.fullest)
+    if query.intent in ("summary", "comparison", "analytical"):
+        return "one"
+    is_list = query.intent == "list" or chances(query.fullest)["several"] >= SEVERAL
+    return "several" if is_list and found in ("one", "definition") else found
+
+
+def chosen_list(
+    query: Query, context: Context, retrieved: Retrieved, best: ScoredSentence | None, asked: Wanted
+) -> ChosenList | None:
+    """The list that answers; None where a sentence does, or nothing.
+
+    `best` is the sentence that answers best: what it says in prose is not given up for a list that fits less.
+    """
+    found: list[tuple[float, ChosenList]] = []
+    answered = max((one.answered for one in retrieved.readings.values()), default=-math.inf)
+    for passage in context.passages:
+        chunks = passage.chunks
+        table = _tabulated(query, passage, retrieved)
+        for one in _lists_of(chunks, asked):
+            reading = _read(one, chunks, retrieved.readings)
+            fit = _fit(one, table, chunks)
+            if reading is None:
+                worth = fit - UNREAD_FIT if not retrieved.readings else -math.inf
+                chance = min(0.5, fit / 2)
+            else:
+                is_near = reading.answered >= max(ANSWERED, answered - LESS)
+                worth = reading.answered + fit if is_near else -math.inf
+                chance = 1.0 / (1.0 + math.exp(-reading.answered))
+            worth += NUMBERED * (one.is_numbered and asked == "steps")
+            if worth > 0 and not _is_less(one, fit, best, table, chunks):
+                found.append((worth, ChosenList(passage, one.lead, one.items, chunks, one.is_numbered, chance)))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _lists_of(chunks: Sequence[Chunk], asked: Wanted) -> list[Listing]:
+    """Those of prose, and the rows of a table, which are several things and no steps."""
+    if chunks[0].kind != "table":
+        return listings(chunks)
+    head = table_header(chunks[0]).stop
+    rows = range(head, len(chunks[0].sentences))
+    texts = [chunks[0].text[slice(*chunks[0].sentences[row][:2])] for row in rows]
+    items = tuple((Place(0, row),) for row, text in zip(rows, texts, strict=True) if CELLS in text)
+    return [Listing(items, Place(0, 0), None, is_numbered=False)] if len(items) > 1 and asked == "several" else []
+
+
+def _read(one: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> Reading | None:
+    """What was read of the part that introduces it, else of its items."""
+    places = [one.lead or one.heading or one.items[0][0], *(item[0] for item in one.items)]
+    own = [readings[chunks[place.chunk].id] for place in places if chunks[place.chunk].id in readings]
+    return max(own, key=lambda reading: reading.answered, default=None)
+
+
+# --- how well does a list fit the question? --------------------------------------------------------------------------
+
+
+def _tabulated(query: Query, passage: Passage, retrieved: Retrieved) -> SentenceTable:
+    placed = [(passage.number, chunk, passage.hit.score) for chunk in passage.chunks]
+    documents: Mapping[str, Document] = {passage.document.id: passage.document}
+    return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
+
+
+def _fit(one: Listing, table: SentenceTable, chunks: Sequence[Chunk]) -> float:
+    """The share of the question's words that it and its introduction hold, and how near its nearest sentence is."""
+    places = [place for place in (one.heading, one.lead, *(item[0] for item in one.items)) if place is not None]
+    rows = [_row(place, chunks) for place in places]
+    return _worth(table, rows)
+
+
+def _worth(table: SentenceTable, rows: Sequence[int]) -> float:
+    credit: Any = table.credit[list(rows)]
+    return float(credit.max(axis=0) @ table.weights) + float(np.max(table.cosine[list(rows)]))
+
+
+def _row(place: Place, chunks: Sequence[Chunk]) -> int:
+    return sum(len(chunk.sentences) for chunk in chunks[: place.chunk]) + place.sentence
+
+
+def _is_less(
+    one: Listing, fit: float, best: ScoredSentence | None, table: SentenceTable, chunks: Sequence[Chunk]
+) -> bool:
+    """Does a sentence beside the list, which it does not introduce, say it better?"""
+    if best is None or best.chunk.id not in {chunk.id for chunk in chunks}:
+        return False
+    place = Place(next(at for at, chunk in enumerate(chunks) if chunk.id == best.chunk.id), best.sentence)
+    own = {one.heading, one.lead, *(place for item in one.items for place in item)}
+    return place not in own and fit < _worth(table, [_row(place, chunks)])
