@@ -38,7 +38,7 @@ FURTHER = 10.0  # for the differing value of another document, which nobody may 
 LIST_ITEMS, LIST_NEAR, LIST_SENTENCES = 12, 2.5, 5
 LIST_SUPPORT = 0.2  # how much less its passage may fit for a list to be preferred to sentences
 ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
-SUMMARY_SENTENCES, SIDE_SENTENCES = 8, 2
+SUMMARY_SENTENCES = 6
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
@@ -132,7 +132,7 @@ def _chosen(
         case "list":
             return _list(ranked, vectors)
         case "comparison" if len(query.parts) > 1:
-            return _in_context(_comparison(query, ranked, vectors), SIDE_SENTENCES * 2 * len(query.parts))
+            return _in_context(_comparison(query, ranked, vectors), 2 * len(query.parts))
         case "summary":
             return _summary(ranked, vectors)
         case "analytical":
@@ -228,21 +228,33 @@ def _continues(chunk: Chunk, home: Chunk) -> bool:
 
 
 def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
-    """For each side the sentences that name it; one that names both sides comes first."""
+    """One sentence that names all sides, else one for each side; a side that nothing names is left out."""
     sides = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*sides)
+    own = [side - shared or side for side in sides]
+    for one in ranked:
+        if one.score > ranked[0].score - NEAR and all(side <= read(one.text).terms for side in own):
+            return [one]
     chosen: list[ScoredSentence] = []
-    for side in (one - shared or one for one in sides):
-        named = sorted(ranked, key=lambda one: -(one.score + SIDE * _share(side, one)))
-        fitting = (one for one in named if _share(side, one) > 0 and one not in chosen)
-        chosen += _distinct(fitting, vectors, SIDE_SENTENCES, already=chosen)
-    return chosen or _distinct(ranked, vectors, SIDE_SENTENCES * len(sides))
+    for side in own:
+        naming = [one for one in ranked if side <= _around(one) and one not in chosen]
+        near = (one for one in ranked if one.score > ranked[0].score - NEAR and one not in chosen)
+        naming = naming or [one for one in near if side & read(one.text).terms]
+        best = max(naming, key=lambda one: one.score + SIDE * _share(side, one), default=None)
+        if best is not None and not any(_repeats(best, other, vectors) for other in chosen):
+            chosen.append(best)
+    return chosen or list(ranked[:1])
+
+
+def _around(one: ScoredSentence) -> frozenset[str]:
+    """Its words and those of the headings that it stands under."""
+    return read(one.text).terms | read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").terms
 
 
 def _share(side: frozenset[str], one: ScoredSentence) -> float:
     """How much of a side's words the sentence holds, its heading and title counting half."""
     own = read(one.text).terms
-    above = read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").terms
+    above = _around(one)
     return sum(1.0 if term in own else 0.5 if term in above else 0.0 for term in side) / max(1, len(side))
 
 

@@ -41,6 +41,7 @@ from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import TablesRead, figure_answer, likelier_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
@@ -118,6 +119,11 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     relevance = await run(trace, "judge", judge, query, retrieved)
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = doubted(relevance, retrieved, settings)
+    if (beside := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
+        yield Sources(beside.citations)
+        yield Content(beside.content)
+        yield Done(await keeper.keep(beside, query))
+        return
     if (tables.best and tables.is_sure) or doubt == "missing":
         if tables.best and tables.is_sure:
             answer = await in_thread(figure_answer, answer, plan, retrieved, tables.best, library)
@@ -178,6 +184,25 @@ async def _from_tables(
         stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
         return TablesRead(planned, True, found.candidates)
+    return found
+
+
+async def _compared(
+    answer: Answer,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    tables: TablesRead,
+    desk: AskPorts,
+    trace: Trace,
+) -> Answer | None:
+    """What is compared, side by side, where one table has all sides; a model writes its own comparison."""
+    found = None
+    if len(query.parts) > 1 and not plan.use_llm:
+        with trace.optional("compare", sides=len(query.parts), tables=len(tables.candidates)) as stage:
+            asked = (answer, query, plan, retrieved, tables.candidates, desk.library)
+            found = await in_thread(side_by_side, *asked)
+            stage.gave(attributes=len(found.claims) if found else 0)
     return found
 
 

@@ -523,6 +523,10 @@ def conclude(
     sure = _unanswered(relevance, retrieved)
     if is_answered:
         sure = confidence(relevance, claims, citations, settings, quotes)
+    enough = sufficiency(query, relevance, context, claims, citations)
+    if is_answered and (unsaid := [part for part in query.parts if part in enough.missing_aspects]):
+        score = min(sure.score, MEDIUM - 0.001)
+        sure = Confidence(score, level(score), f"nothing was found on {_quoted(unsaid)}")
     documents = {passage.document.id: passage.document for passage in context.passages}
     return replace(
         answer,
@@ -533,7 +537,7 @@ def conclude(
         sources=sources(citations, documents),
         related_documents=related(retrieved, citations),
         confidence=sure,
-        sufficiency=sufficiency(query, relevance, context, claims, citations),
+        sufficiency=enough,
         verification=settled.verification,
         suggested_questions=not_planted(draft.suggested, context.passages)[:SUGGESTED],
         strategy=plan.strategy,
