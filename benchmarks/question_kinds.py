@@ -132,7 +132,9 @@ def told(text: str, words: frozenset[str], weights: dict[str, list[float]]) -> N
 
 
 def write(words: frozenset[str], weights: dict[str, list[float]]) -> None:
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(weights.items()) if max(map(abs, row)) >= 0.05)
+    lines = ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(weights.items()) if max(map(abs, row)) >= 0.05
+    )
     listed = json.dumps(sorted(words), ensure_ascii=False)
     FILE.write_text(f'{{"words": {listed},\n"weights": {{\n{lines}\n}}}}\n', encoding="utf-8")
 
@@ -160,7 +162,9 @@ def figures() -> list[Figure]:
     by_label: dict[str, list[str]] = {}
     for label, text in trec(1):
         by_label.setdefault(label, []).append(text)
-    asking = [text for text in by_label["DESC:manner"] if re.match(r"how (?:do|can|should) (?:i|you|we)\b|how to", text, re.I)]
+    asking = [
+        text for text in by_label["DESC:manner"] if re.match(r"how (?:do|can|should) (?:i|you|we)\b|how to", text, re.I)
+    ]
     sets = {
         "TREC, manner, how one does something": asking,
         "TREC, definition": by_label["DESC:def"],

@@ -40,6 +40,7 @@ LIST_SUPPORT = 0.2  # how much less its passage may fit for a list to be preferr
 ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
 SUMMARY_SENTENCES = 6
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
+SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
@@ -68,6 +69,8 @@ def extract(
     query: Query, context: Context, retrieved: Retrieved, settings: Settings, most: int | None = None
 ) -> list[Quote]:
     """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
+    if retrieved.key_sentences:
+        return _keys(context, retrieved.key_sentences)
     ranked = ranked_sentences(query, context, retrieved)
     if not ranked:
         return []
@@ -398,6 +401,14 @@ def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
         quotes.append(Quote(text, f"{before}- " if is_line else before, one))
         was_line = is_line
     return quotes
+
+
+def _keys(context: Context, keys: Sequence[tuple[int, int]]) -> list[Quote]:
+    """The key sentences of the document that is summed up, as they stand in its passages."""
+    placed = {chunk.id: (passage.number, chunk) for passage in context.passages for chunk in passage.chunks}
+    found = [(*placed[chunk_id], place) for chunk_id, place in keys if chunk_id in placed]
+    chosen = [ScoredSentence(number, chunk, at, sentence_text(chunk, at), 0.0) for number, chunk, at in found]
+    return [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
 
 
 def _listed(found: ChosenList) -> list[Quote]:

@@ -42,6 +42,7 @@ from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
+from refdesk.ask.summary import summed_up
 from refdesk.ask.table_answer import TablesRead, figure_answer, likelier_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
@@ -117,6 +118,10 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
+    if query.intent == "summary" and not plan.use_llm:
+        with trace.optional("summary", hits=len(retrieved.hits)) as stage:
+            retrieved = await in_thread(summed_up, query, retrieved, library, question.scope)
+            stage.gave(sentences=len(retrieved.key_sentences))
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = doubted(relevance, retrieved, settings)
     if (beside := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:

@@ -274,7 +274,7 @@ def confidence(
 def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confidence:
     """The chance that one of the quotes answers: is the answer there, and do these stand out among the sentences?"""
     if quotes[0].chance is not None:
-        return _listed_confidence(relevance, quotes[0].chance)
+        return _chosen_confidence(relevance, quotes[0].chance)
     found = right_features(relevance, quotes)
     score = _learned("read_right" if "answered" in relevance.features else "right", found)
     if found["unnamed"] > 0:
@@ -287,12 +287,12 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     return Confidence(round(score, 3), level(score), _standing(found, score))
 
 
-def _listed_confidence(relevance: Relevance, chance: float) -> Confidence:
-    """Of a list as much as is sure of the passage that it stands in."""
+def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
+    """Of a list as much as is sure of the passage that it stands in; a summary is as good as the document's name."""
     if relevance.missing_terms:
         score = min(chance, HIGH - 0.001)
         return Confidence(round(score, 3), level(score), f"no passage mentions {_quoted(relevance.missing_terms)}")
-    reason = "the list of one passage answers it" if chance >= HIGH else "another list may be meant"
+    reason = "one passage clearly answers it" if chance >= HIGH else "another passage may be meant"
     return Confidence(round(chance, 3), level(chance), reason)
 
 
@@ -471,6 +471,8 @@ def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> D
     Below a fifth of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that,
     unless a model has written.
     """
+    if retrieved.key_sentences:
+        return ""  # of the document that is named
     if not retrieved.hits or relevance.probability < settings.answer_floor / 5:
         return "missing"
     # What is said of other things is no answer, however near: the code of one star for that of another.

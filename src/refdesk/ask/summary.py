@@ -14,58 +14,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Context, Passage, Query, Retrieved
+from refdesk.answer import Query, Retrieved
 from refdesk.ask.answer_type import read
+from refdesk.ask.classify import without_frame
+from refdesk.ask.sentences import FRAME
 from refdesk.document_names import match_names
 from refdesk.library import LibraryReader
-from refdesk.terms import terms
-from refdesk.text import rough_tokens
+from refdesk.terms import query_terms, terms
+from refdesk.text import word_set
 from refdesk.types import Chunk, Document, Hit, Scope
 
 MOST_SENTENCES = 6
 FEW_SECTIONS = 3  # of so many or fewer, each may give two sentences
 SHORTEST, LONGEST = 5, 45  # words of a sentence that says something, and that is read at once
 DOCUMENT = 0.5  # what nearness to the whole document counts beside nearness to the section
-EARLY = 0.05  # for the first sentences of a section: they say what it is about
+EARLY = (0.2, 0.1)  # for the first two sentences of a section: they say what it is about
 NAMED = 0.5  # share of the words of a question, its frame aside, that the document's name and title hold
+MOST_NAMES = 0.5  # share of the words of a sentence that are names or numbers
+LONG = 20  # pages of a document whose first page is a cover
 LIKE = 0.85  # cosine of two sentences of which one is enough
 REFERRING = 0.5  # share of a passage's sentences that name years, pages and initials: a list of references
 PROSE = ("text", "list", "glossary")
 
+_ORDERS = frozenset(terms(" ".join(word_set("words", "cache: orders") | FRAME)))
 _REFERENCE = re.compile(r"\((?:19|20)\d\d[a-z]?\)|\bet al\.|\bpp?\. ?\d|\bpages \d|\bvol\.|\bdoi\b|https?://|\^ ")
 _ADDRESS = re.compile(r"\S+@\S+|https?://|www\.")
 
 
 def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Document | None:
-    """The document that is to be summed up: the only one in scope, or one that the question names."""
+    """The document that is to be summed up: the only one in scope, or the one that the question names best."""
     documents = library.documents(scope)
     if len(documents) == 1:
         return documents[0]
-    found = match_names(query.fullest, documents, long=1)
-    likeliest = [one for one in documents if one.id in found and found[one.id] >= max(found.values())]
-    subject = {term for term in query.terms if term in _label_terms(documents)}
-    hits: dict[str, float] = {}
+    worth: dict[str, float] = {}
     for hit in retrieved.hits:
-        hits[hit.document.id] = hits.get(hit.document.id, 0.0) + hit.score
-    shares = {
-        one.id: len(subject & _label(one)) / max(1, len(_subject(query))) for one in documents if one.id in hits
-    }
-    best = max(shares, key=lambda one: (shares[one], hits[one]), default="")
-    if likeliest and (not best or shares[best] < 1.0):
-        return max(likeliest, key=lambda one: (hits.get(one.id, 0.0), one.date))
-    return next((one for one in documents if one.id == best and shares[best] >= NAMED), None)
-
-
-def _subject(query: Query) -> frozenset[str]:
-    """The terms of a question that the search counts, without those that ask for a summary."""
-    return frozenset(query.terms) - _FRAME
-
-
-_FRAME = frozenset(terms("summary summarise summarize overview outline gist recap about give main key points say"))
-
-
-def _label_terms(documents: Sequence[Document]) -> frozenset[str]:
-    return frozenset().union(*(_label(one) for one in documents))
+        worth[hit.document.id] = worth.get(hit.document.id, 0.0) + hit.score
+    subject = frozenset(query_terms(without_frame(query.fullest, "summary"))) - _ORDERS
+    found = match_names(query.fullest, documents, long=1)
+    shares = {one.id: len(subject & _label(one)) / max(1, len(subject)) for one in documents}
+    likely = [one for one in documents if one.id in found or (one.id in worth and shares[one.id] >= NAMED)]
+    # Of several that are named alike, as the reports of one company, the newest.
+    return max(
+        likely,
+        key=lambda one: (found.get(one.id, 0.0) + shares[one.id], one.date, worth.get(one.id, 0.0)),
+        default=None,
+    )
 
 
 def _label(document: Document) -> frozenset[str]:
@@ -76,22 +69,26 @@ def _label(document: Document) -> frozenset[str]:
 # --- its key sentences -----------------------------------------------------------------------------------------------
 
 
-def summed_up(query: Query, document: Document, retrieved: Retrieved, library: LibraryReader) -> tuple[Retrieved, Context]:
-    """What was retrieved, with the document's key sentences, and the passages that these stand in."""
-    chunks = [chunk for chunk in library.document_chunks(document.id) if chunk.kind in PROSE]
+def summed_up(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Retrieved:
+    """What is read of the document that is named: the chunks of its key sentences; as it was where none is named."""
+    document = named_document(query, retrieved, library, scope)
+    if document is None:
+        return retrieved
+    has_cover = document.page_count > LONG
+    every = library.document_chunks(document.id)
+    chunks = [chunk for chunk in every if chunk.kind in PROSE and not (has_cover and chunk.page == 1)]
     vectors = library.sentence_vectors([chunk.id for chunk in chunks])
     keys = key_sentences(chunks, vectors)
     by_id = {chunk.id: chunk for chunk in chunks}
-    used = list(dict.fromkeys(chunk_id for chunk_id, _ in keys))
-    scores = {hit.chunk.id: hit for hit in (*retrieved.hits, *retrieved.considered)}
-    hits = [scores.get(chunk_id) or Hit(by_id[chunk_id], document, 0.0, 0.0, 0.0) for chunk_id in used]
-    passages = tuple(Passage(number, hit, (hit.chunk,), hit.chunk.text) for number, hit in enumerate(hits, 1))
-    text = "\n\n".join(passage.text for passage in passages)
-    known = {**retrieved.sentence_vectors, **vectors}
-    return (
-        replace(retrieved, sentence_vectors=known, key_sentences=tuple(keys)),
-        Context(passages, text, rough_tokens(text)),
-    )
+    known = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
+    hits = [
+        known.get(chunk_id) or Hit(by_id[chunk_id], document, 0.0, 0.0, 0.0)
+        for chunk_id in dict.fromkeys(chunk_id for chunk_id, _ in keys)
+    ]
+    if not hits:
+        return retrieved
+    own = {**retrieved.sentence_vectors, **{hit.chunk.id: vectors[hit.chunk.id] for hit in hits}}
+    return replace(retrieved, hits=tuple(hits), sentence_vectors=own, key_sentences=tuple(keys), readings={})
 
 
 def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8]]) -> list[tuple[int, int]]:
@@ -106,7 +103,7 @@ def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8
     ranked: list[list[tuple[float, Chunk, int, NDArray[Any]]]] = []
     for own, matrix in zip(usable, matrices, strict=True):
         worth = matrix @ _mean(matrix) + DOCUMENT * (matrix @ middle)
-        worth = worth + EARLY * (np.arange(len(own)) < 2)
+        worth[: len(EARLY)] += EARLY[: len(worth)]
         order = np.argsort(-worth)
         ranked.append([(float(worth[at]), *own[at], matrix[at]) for at in order.tolist()])
     chosen = _chosen(ranked, middle)
@@ -116,12 +113,11 @@ def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8
 def _chosen(
     ranked: Sequence[Sequence[tuple[float, Chunk, int, NDArray[Any]]]], middle: NDArray[Any]
 ) -> list[tuple[Chunk, int, NDArray[Any]]]:
-    """The best of the sections that say most of what the document says, the first one always; none says it twice."""
-    first, *others = range(len(ranked))
-    others.sort(key=lambda at: -float(ranked[at][0][3] @ middle))
+    """The best of the sections that say most of what the document says; none says it twice."""
+    order = sorted(range(len(ranked)), key=lambda at: -float(ranked[at][0][3] @ middle))
     chosen: list[tuple[Chunk, int, NDArray[Any]]] = []
     for turn in range(2 if len(ranked) <= FEW_SECTIONS else 1):
-        for at in (first, *others):
+        for at in order:
             for _, chunk, place, vector in ranked[at][turn:]:
                 if len(chosen) < MOST_SENTENCES and all(float(vector @ other) < LIKE for *_, other in chosen):
                     chosen.append((chunk, place, vector))
@@ -130,31 +126,43 @@ def _chosen(
 
 
 def _sections(chunks: Sequence[Chunk]) -> list[list[Chunk]]:
-    """Chunks by the headings that divide the document: those below what all of them stand under."""
-    paths = [chunk.heading_path for chunk in chunks]
-    depth = 0
-    while paths and all(len(path) > depth and path[depth] == paths[0][depth] for path in paths if path):
-        depth += 1
-        if all(len(path) <= depth for path in paths):
+    """Chunks by the headings that divide the document, in at least as many parts as sentences are wanted."""
+    deepest = max((len(chunk.heading_path) for chunk in chunks), default=0)
+    found: list[list[Chunk]] = []
+    for depth in range(1, deepest + 1):
+        by_path: dict[tuple[str, ...], list[Chunk]] = {}
+        for chunk in chunks:
+            by_path.setdefault(chunk.heading_path[:depth], []).append(chunk)
+        found = list(by_path.values())
+        if len(found) >= MOST_SENTENCES:
             break
-    found: dict[Any, list[Chunk]] = {}
-    for chunk in chunks:
-        found.setdefault(chunk.heading_path[: depth + 1] or chunk.sequence, []).append(chunk)
-    return list(found.values())
+    found = found or [list(chunks)]
+    while len(found) < MOST_SENTENCES and max(map(len, found)) > 1:  # few headings: the longest part is halved
+        longest = max(range(len(found)), key=lambda at: len(found[at]))
+        own = found[longest]
+        found[longest : longest + 1] = [own[: len(own) // 2], own[len(own) // 2 :]]
+    return found
 
 
 def _refers(chunk: Chunk) -> bool:
     """Is it a list of what the document refers to?"""
     texts = [chunk.text[start:end] for start, end, *_ in chunk.sentences]
-    return sum(_REFERENCE.search(text) is not None for text in texts) > REFERRING * len(texts)
+    refer = [_REFERENCE.search(text) is not None or _is_mostly_names(text.split()) for text in texts]
+    return sum(refer) > REFERRING * len(texts)
+
+
+def _is_mostly_names(words: Sequence[str]) -> bool:
+    """`Skerry Technical Report SI-TR-017, 2021.`"""
+    return sum(not word[:1].islower() for word in words) >= MOST_NAMES * len(words)
 
 
 def _says_something(chunk: Chunk, place: int) -> bool:
     """A whole sentence that can be understood alone: no heading, author, address, question or lead-in."""
     start, end = chunk.sentences[place][:2]
     text = " ".join(chunk.text[start:end].split())
-    is_whole = text[-1:] in ".!。！" and SHORTEST <= len(text.split()) <= LONGEST and text[:1].isupper()
-    return is_whole and not _ADDRESS.search(text) and not read(text).begins_with_pronoun
+    words = text.split()
+    is_whole = text[-1:] in ".!。！" and SHORTEST <= len(words) <= LONGEST and text[:1].isupper()
+    return is_whole and not _is_mostly_names(words) and not _ADDRESS.search(text) and not read(text).begins_with_pronoun
 
 
 def _unit(vectors: Mapping[int, NDArray[np.int8]], chunk: Chunk, place: int) -> NDArray[Any]:
