@@ -18,10 +18,11 @@ import numpy as np
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.figures import Side, disagree, quoted_side
+from refdesk.ask.frames import said
 from refdesk.ask.list_choice import ChosenList, chosen_list, wanted
 from refdesk.ask.listing import Place
-from refdesk.ask.paraphrase import meaning
 from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
+from refdesk.ask.yes_no import asks_yes_or_no, yes_or_no
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.types import Chunk, Document
@@ -40,6 +41,8 @@ LIST_SUPPORT = 0.2  # how much less its passage may fit for a list to be preferr
 ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
 SUMMARY_SENTENCES = 6
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
+DEFINING = 3  # words of what something is
+UNLISTED = 0.49  # how sure it may be that sentences tell how to do something, where there is no list of steps
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
@@ -59,6 +62,7 @@ class Quote:
     evidence: ScoredSentence
     chance: float | None = None  # of a list: that it is what was asked for
     note: str = ""  # what the reader should know of it
+    most: float = 1.0  # confidence that may be had in it
 
     @property
     def passage(self) -> int:
@@ -78,11 +82,12 @@ def extract(
     if asked in ("steps", "several") and most is None:
         found = chosen_list(query, context, retrieved, ranked[0], asked)
         if found is not None:
-            return _listed(found)
+            return _listed(found, query.question)
     documents = {one.document.id: one.document for one in context.passages}
     chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
     if asked == "steps":
-        return _sentences(_document_order(chosen))  # what is done first comes first
+        # What is done first comes first; but sentences may be about something else that is done with the same thing.
+        return [replace(quote, most=UNLISTED) for quote in _sentences(_document_order(chosen))]
     return _lines(chosen) if query.intent == "list" else _sentences(chosen)
 
 
@@ -99,18 +104,24 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
 
     "The anchor of the outer buoy weighs 350 kg." -> "350 kg"
     """
+    if quotes and (asks_yes_or_no(query.fullest) and len(query.parts) < 2):
+        return yes_or_no(query.fullest, [quote.text for quote in quotes if quote.evidence.chunk.kind == "text"])
     # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
     read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
     asks_for_many = query.intent in ("list", "summary") or len(query.parts) > 1
-    if asks_for_many or not read or not meaning(query.fullest).asks:
-        return ""  # nor is there one thing that a question for yes or no asks for
+    asks_for_many = asks_for_many or wanted(query) in ("steps", "several")
+    if not read or (asks_for_many and len(quotes) > 1):
+        return ""
     best = max(read, key=lambda quote: quote.evidence.score)
     span = best.evidence.span
     assert span is not None
     text = " ".join(best.evidence.chunk.text[span.start : span.end].split())
     learned: Mapping[str, float] = CALIBRATION["short"]
     odds = CALIBRATION["short_intercept"] + learned["share"] * best.evidence.share + learned["span"] * span.score
-    return text if 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text else ""
+    is_likely = 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text
+    # What something is takes more than a name: "the buoy" is not what storm mode is.
+    says_enough = wanted(query) != "definition" or len(text.split()) >= DEFINING
+    return text if is_likely and says_enough else ""
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -411,7 +422,7 @@ def _keys(context: Context, keys: Sequence[tuple[int, int]]) -> list[Quote]:
     return [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
 
 
-def _listed(found: ChosenList) -> list[Quote]:
+def _listed(found: ChosenList, question: str) -> list[Quote]:
     """What introduces the list, where it leads on to it, then its items on lines of their own, all of one list."""
     quotes: list[Quote] = []
 
@@ -430,17 +441,17 @@ def _listed(found: ChosenList) -> list[Quote]:
         for number, place in enumerate(item):
             add(place, " " if number else "\n" if found.is_numbered else "\n- ")
     if len(found.items) > LIST_ITEMS:
-        quotes[-1] = replace(quotes[-1], note=_rest(found))
+        quotes[-1] = replace(quotes[-1], note=_rest(found, question))
     return quotes
 
 
-def _rest(found: ChosenList) -> str:
-    """`The list has 20 items, of which the first 12 are shown; the others stand on pages 4 to 5 of "Rules.pdf".`"""
+def _rest(found: ChosenList, question: str) -> str:
+    """`The list has 20 items, of which the first 12 are shown; the others stand on pages 4 to 5 of “Rules.pdf”.`"""
     others = [place for item in found.items[LIST_ITEMS:] for place in item]
     pages = sorted({found.chunks[place.chunk].sentences[place.sentence].page for place in others})
-    where = f"page {pages[0]}" if len(pages) == 1 else f"pages {pages[0]} to {pages[-1]}"
-    shown = f"The list has {len(found.items)} items, of which the first {LIST_ITEMS} are shown"
-    return f"{shown}; the others stand on {where} of “{found.passage.document.name}”."
+    where = said("page" if len(pages) == 1 else "pages", question).format(first=pages[0], last=pages[-1])
+    counts = {"all": len(found.items), "shown": LIST_ITEMS}
+    return said("rest", question).format(**counts, where=where, document=found.passage.document.name)
 
 
 def _lines(chosen: Sequence[ScoredSentence]) -> list[Quote]:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
@@ -22,6 +23,7 @@ from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
+from refdesk.ask.frames import other_language
 from refdesk.ask.generate import NOTHING, general, unproved, write
 from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
@@ -54,6 +56,8 @@ from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
 from refdesk.trace import Trace, in_thread, run
+
+LIST_REACH = 3  # chunks on each side that are read for a list, under one heading
 
 logger = logging.getLogger("refdesk.ask")
 
@@ -109,6 +113,9 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
                 yield event
         return
 
+    if wanted(query) in ("steps", "several") and models.role("answer") is None:  # a list may go on over several chunks
+        settings = replace(settings, neighbours=max(LIST_REACH, settings.neighbours))
+        desk = replace(desk, settings=settings)
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
@@ -124,6 +131,9 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
             stage.gave(sentences=len(retrieved.key_sentences))
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = doubted(relevance, retrieved, settings)
+    if foreign := other_language(question.text, {hit.document.language for hit in retrieved.hits}):
+        keeper.notes.append(foreign)
+        doubt = doubt and "near"  # its words are in no document; how near the meaning comes, who asked may see
     if (beside := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
         yield Sources(beside.citations)
         yield Content(beside.content)

@@ -31,6 +31,7 @@ from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import conflicts
+from refdesk.ask.frames import is_missing, said
 from refdesk.ask.generate import failed_models
 from refdesk.ask.paraphrase import meaning
 from refdesk.ask.sentences import (
@@ -46,7 +47,6 @@ from refdesk.ask.sentences import (
     tabulate,
 )
 from refdesk.ask.verify import Settled
-from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.terms import as_typed, query_terms, terms
 from refdesk.trace import Trace
@@ -276,7 +276,7 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     if quotes[0].chance is not None:
         return _chosen_confidence(relevance, quotes[0].chance)
     found = right_features(relevance, quotes)
-    score = _learned("read_right" if "answered" in relevance.features else "right", found)
+    score = min(_learned("read_right" if "answered" in relevance.features else "right", found), quotes[0].most)
     if found["unnamed"] > 0:
         score = min(score, HIGH - 0.001)
         return Confidence(
@@ -482,10 +482,10 @@ def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> D
 def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relevance: Relevance) -> Answer:
     """The documents do not say it: no model was called; what they do say nearby is offered."""
     topics, missing = nearest_topics(retrieved), relevance.missing_terms
-    offered = f" The nearest they come to it: {'; '.join(topics)}." if topics else ""
+    offered = f" {said('nearest', query.question)} {'; '.join(topics)}." if topics else ""
     return replace(
         answer,
-        content=f"{NOT_IN_DOCUMENTS}{offered}",
+        content=f"{said('missing', query.question)}{offered}",
         metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
         strategy=plan.strategy,
         model="none",
@@ -519,8 +519,8 @@ def conclude(
 ) -> Answer:
     """The answer of a question that was searched, written and checked."""
     content, claims, citations = settled.attested.content, settled.attested.claims, settled.attested.citations
-    content = content or NOT_IN_DOCUMENTS
-    is_answered = not content.startswith(NOT_IN_DOCUMENTS)
+    content = content or said("missing", query.question)
+    is_answered = not is_missing(content)
     quotes = [placed.quote for placed in draft.quotes]
     sure = _unanswered(relevance, retrieved)
     if is_answered:

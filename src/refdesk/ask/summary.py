@@ -169,7 +169,7 @@ def _unit(vectors: Mapping[int, NDArray[np.int8]], chunk: Chunk, place: int) -> 
     rows = vectors.get(chunk.id)
     if rows is None or place >= len(rows):
         return np.zeros(1 if not vectors else len(next(iter(vectors.values()))[0]), dtype=np.float32)
-    found = rows[place].astype(np.float32)
+    found: NDArray[Any] = rows[place].astype(np.float32)
     return found / max(float(np.linalg.norm(found)), 1e-6)
 
 
