@@ -232,4 +232,4 @@ def test_the_steps_of_one_section_are_given_in_their_order(desk: Refdesk) -> Non
     )
     noise = chunk(["A bucket holds files.", "Mounting is slow.", "Buckets are billed by the month."], id=2)
     said = over(desk, "What are the steps for mounting a bucket?", [noise, steps], intent="list")
-    assert said == ["- 1. Create a key. [2]", "\n- 2. Put it into the file. [2]", "\n- 3. Run the mount command. [2]"]
+    assert said == ["1. Create a key. [2]", "\n2. Put it into the file. [2]", "\n3. Run the mount command. [2]"]

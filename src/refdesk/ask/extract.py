@@ -119,8 +119,8 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     learned: Mapping[str, float] = CALIBRATION["short"]
     odds = CALIBRATION["short_intercept"] + learned["share"] * best.evidence.share + learned["span"] * span.score
     is_likely = 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text
-    # What something is takes more than a name: "the buoy" is not what storm mode is.
-    says_enough = wanted(query) != "definition" or len(text.split()) >= DEFINING
+    # What something is takes more than a name ("the buoy" is not what storm mode is), unless it is a number.
+    says_enough = wanted(query) != "definition" or len(text.split()) >= DEFINING or any(map(str.isdigit, text))
     return text if is_likely and says_enough else ""
 
 

@@ -27,6 +27,7 @@ from refdesk.ask.frames import other_language
 from refdesk.ask.generate import NOTHING, general, unproved, write
 from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
+    Doubt,
     Relevance,
     begin,
     candidates,
@@ -113,9 +114,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
                 yield event
         return
 
-    if wanted(query) in ("steps", "several") and models.role("answer") is None:  # a list may go on over several chunks
-        settings = replace(settings, neighbours=max(LIST_REACH, settings.neighbours))
-        desk = replace(desk, settings=settings)
+    desk = _for_lists(desk, query)
+    settings = desk.settings
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
@@ -125,28 +125,15 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
-    if query.intent == "summary" and not plan.use_llm:
-        with trace.optional("summary", hits=len(retrieved.hits)) as stage:
-            retrieved = await in_thread(summed_up, query, retrieved, library, question.scope)
-            stage.gave(sentences=len(retrieved.key_sentences))
+    retrieved = await _summed_up(question, query, plan, retrieved, library, trace)
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
-    doubt = doubted(relevance, retrieved, settings)
-    if foreign := other_language(question.text, {hit.document.language for hit in retrieved.hits}):
-        keeper.notes.append(foreign)
-        doubt = doubt and "near"  # its words are in no document; how near the meaning comes, who asked may see
-    if (beside := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
-        yield Sources(beside.citations)
-        yield Content(beside.content)
-        yield Done(await keeper.keep(beside, query))
-        return
-    if (tables.best and tables.is_sure) or doubt == "missing":
-        if tables.best and tables.is_sure:
-            answer = await in_thread(figure_answer, answer, plan, retrieved, tables.best, library)
-            yield Sources(answer.citations)
-        else:
-            answer = refuse(answer, plan, query, retrieved, relevance)
-        yield Content(answer.content)
-        yield Done(await keeper.keep(answer, query))
+    doubt = _doubted(question, relevance, retrieved, settings, keeper)
+    known = (answer, query, plan, retrieved, relevance, tables, doubt)
+    if (found := await _without_reading(*known, desk, trace)) is not None:
+        if found.citations:
+            yield Sources(found.citations)
+        yield Content(found.content)
+        yield Done(await keeper.keep(found, query))
         return
 
     fitted = await _assembled(question, desk, query, plan, budget, retrieved, keeper, trace)
@@ -200,6 +187,54 @@ async def _from_tables(
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
         return TablesRead(planned, True, found.candidates)
     return found
+
+
+async def _summed_up(
+    question: Question, query: Query, plan: Plan, retrieved: Retrieved, library: LibraryReader, trace: Trace
+) -> Retrieved:
+    """With the key sentences of the document that is named, where a summary is wanted and no model writes it."""
+    if query.intent == "summary" and not plan.use_llm:
+        with trace.optional("summary", hits=len(retrieved.hits)) as stage:
+            retrieved = await in_thread(summed_up, query, retrieved, library, question.scope)
+            stage.gave(sentences=len(retrieved.key_sentences))
+    return retrieved
+
+
+def _for_lists(desk: AskPorts, query: Query) -> AskPorts:
+    """A list may go on over several chunks, so that more of them are read; a model reads as many as ever."""
+    if wanted(query) not in ("steps", "several") or desk.models.role("answer") is not None:
+        return desk
+    return replace(desk, settings=replace(desk.settings, neighbours=max(LIST_REACH, desk.settings.neighbours)))
+
+
+def _doubted(
+    question: Question, relevance: Relevance, retrieved: Retrieved, settings: Settings, keeper: Keeper
+) -> Doubt:
+    """Whether the answer is there; of documents in another language the nearest is always shown, and that is said."""
+    doubt = doubted(relevance, retrieved, settings)
+    foreign = other_language(question.text, {hit.document.language for hit in retrieved.hits})
+    if foreign:
+        keeper.notes.append(foreign)
+    return "near" if doubt and foreign else doubt
+
+
+async def _without_reading(
+    answer: Answer,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    relevance: Relevance,
+    tables: TablesRead,
+    doubt: Doubt,
+    desk: AskPorts,
+    trace: Trace,
+) -> Answer | None:
+    """What tables alone answer, and that nothing does; None where passages are to be read."""
+    if (compared := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
+        return compared
+    if tables.best and tables.is_sure:
+        return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
+    return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None
 
 
 async def _compared(

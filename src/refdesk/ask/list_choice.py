@@ -17,7 +17,7 @@ from refdesk.answer import Context, Passage, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, table_header
 from refdesk.ask.listing import Listing, Place, listings
 from refdesk.ask.question_kind import Wanted, chances, wants
-from refdesk.ask.sentences import ScoredSentence, SentenceTable, tabulate
+from refdesk.ask.sentences import NUMBER, ScoredSentence, SentenceTable, tabulate
 from refdesk.types import Chunk, Document, Reading
 
 SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
@@ -46,8 +46,10 @@ def wanted(query: Query) -> Wanted:
     found = wants(query.fullest)
     if query.intent in ("summary", "comparison", "analytical"):
         return "one"
-    is_list = query.intent == "list" or chances(query.fullest)["several"] >= SEVERAL
-    return "several" if is_list and found in ("one", "definition") else found
+    is_list = query.intent == "list" or (chances(query.fullest)["several"] >= SEVERAL and query.number < NUMBER)
+    if found in ("one", "definition", "several"):
+        return "several" if is_list else "one" if found == "several" else found
+    return found
 
 
 def chosen_list(
