@@ -36,13 +36,12 @@ SAID_WITHIN = 5  # a sentence of so many words that stands within one before it,
 # it is 1.24 and .89, at 5 1.76 and .92.
 NEAR = 3.0
 FURTHER = 10.0  # for the differing value of another document, which nobody may have read
-LIST_ITEMS, LIST_NEAR, LIST_SENTENCES = 12, 2.5, 5
-LIST_SUPPORT = 0.2  # how much less its passage may fit for a list to be preferred to sentences
+LIST_ITEMS = 12  # that are shown
 ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
 SUMMARY_SENTENCES = 6
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 DEFINING = 3  # words of what something is
-UNLISTED = 0.49  # how sure it may be that sentences tell how to do something, where there is no list of steps
+UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
@@ -88,7 +87,10 @@ def extract(
     if asked == "steps":
         # What is done first comes first; but sentences may be about something else that is done with the same thing.
         return [replace(quote, most=UNLISTED) for quote in _sentences(_document_order(chosen))]
-    return _lines(chosen) if query.intent == "list" else _sentences(chosen)
+    quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
+    if asked == "several" and not short_answer(query, quotes):  # no sentence names them
+        quotes = [replace(quote, most=UNLISTED) for quote in quotes]
+    return quotes
 
 
 def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> list[ScoredSentence]:
@@ -108,9 +110,9 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
         return yes_or_no(query.fullest, [quote.text for quote in quotes if quote.evidence.chunk.kind == "text"])
     # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
     read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
-    asks_for_many = query.intent in ("list", "summary") or len(query.parts) > 1
-    asks_for_many = asks_for_many or wanted(query) in ("steps", "several")
-    if not read or (asks_for_many and len(quotes) > 1):
+    is_chosen = bool(quotes) and quotes[0].chance is not None  # a list or a summary: all of it is the answer
+    asks_for_many = is_chosen or query.intent == "summary" or len(query.parts) > 1 or wanted(query) == "steps"
+    if not read or asks_for_many:
         return ""
     best = max(read, key=lambda quote: quote.evidence.score)
     span = best.evidence.span
@@ -143,8 +145,6 @@ def _chosen(
     documents: Mapping[str, Document],
 ) -> list[ScoredSentence]:
     match query.intent:
-        case "list":
-            return _list(ranked, vectors)
         case "comparison" if len(query.parts) > 1:
             return _in_context(_comparison(query, ranked, vectors), 2 * len(query.parts))
         case "summary":
@@ -207,38 +207,6 @@ def _differs(query: Query, first: Side | None, one: ScoredSentence, documents: M
     """Does another document give another value of the same thing?"""
     other = quoted_side(one.text, one.chunk, documents[one.chunk.document_id])
     return first is not None and disagree(query, first, other) is not None
-
-
-def _list(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
-    """The items of the list or table whose section fits best, in their order; else one sentence for each thing found.
-
-    An item seldom holds words of the question: its heading and the sentence before it do, so that the whole passage
-    is looked at.
-    """
-    best = max(ranked, key=lambda one: one.support)
-    lists = [one for one in ranked if one.chunk.kind in ("list", "table")]
-    home = max(lists, key=lambda one: one.support, default=None)
-    if home is not None and home.support >= best.support - LIST_SUPPORT:
-        items = [one for one in lists if _continues(one.chunk, home.chunk)]
-        if len(items) > 1:
-            return _distinct(_document_order(items), vectors, LIST_ITEMS)
-    first = ranked[0]
-    near = (
-        one
-        for one in ranked
-        if one.score > first.score - LIST_NEAR and one.chunk.document_id == first.chunk.document_id
-    )
-    return _distinct(near, vectors, LIST_SENTENCES)
-
-
-def _continues(chunk: Chunk, home: Chunk) -> bool:
-    """Is it the same list, or the next part of it?"""
-    return chunk.id == home.id or (
-        chunk.document_id == home.document_id
-        and chunk.kind == home.kind == "list"
-        and chunk.heading_path == home.heading_path
-        and abs(chunk.sequence - home.sequence) == 1
-    )
 
 
 def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:

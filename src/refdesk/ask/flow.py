@@ -128,8 +128,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     retrieved = await _summed_up(question, query, plan, retrieved, library, trace)
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = _doubted(question, relevance, retrieved, settings, keeper)
-    known = (answer, query, plan, retrieved, relevance, tables, doubt)
-    if (found := await _without_reading(*known, desk, trace)) is not None:
+    found = await _without_reading(answer, query, plan, retrieved, relevance, tables, doubt, desk, trace)
+    if found is not None:
         if found.citations:
             yield Sources(found.citations)
         yield Content(found.content)

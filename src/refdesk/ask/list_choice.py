@@ -26,7 +26,8 @@ SEVERAL = 0.35  # chance of wanting several things from which on a list that was
 ANSWERED = 0.5
 LESS = 1.0  # by how much less than the best passage it may be the one that answers
 NUMBERED = 0.3  # for numbers, where steps are asked for
-UNREAD_FIT = 1.1  # coverage and cosine of a list that nobody has read
+UNREAD_FIT = 0.5  # coverage and cosine that a list needs which nobody has read
+LESS_SUPPORT = 0.2  # by how much less it may fit than the passage of the best sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def chosen_list(
             reading = _read(one, chunks, retrieved.readings)
             fit = _fit(one, table, chunks)
             if reading is None:
-                worth = fit - UNREAD_FIT if not retrieved.readings else -math.inf
+                support = best.support - LESS_SUPPORT if best is not None else 0.0
+                worth = fit - max(UNREAD_FIT, support) if not retrieved.readings else -math.inf
                 chance = min(0.5, fit / 2)
             else:
                 is_near = reading.answered >= max(ANSWERED, answered - LESS)

@@ -104,7 +104,8 @@ def _lines(chunks: Sequence[Chunk]) -> Iterator[_Line]:
         for place in range(repeated, len(own)):
             start = chunk.sentences[place].start
             between = chunk.text[chunk.sentences[place - 1].end : start] if place else "\n\n"
-            yield _Line(Place(number, place), own[place], "\n" in between, between.count("\n") > 1)
+            begins_line = "\n" in between or chunk.kind == "list"
+            yield _Line(Place(number, place), own[place], begins_line, between.count("\n") > 1)
         before = own
 
 
