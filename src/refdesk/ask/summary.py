@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.answer_type import read
 from refdesk.ask.classify import without_frame
-from refdesk.ask.sentences import FRAME
+from refdesk.ask.sentences import ENDS, FRAME
 from refdesk.document_names import match_names
 from refdesk.library import LibraryReader
 from refdesk.terms import query_terms, terms
@@ -34,7 +34,10 @@ MOST_NAMES = 0.5  # share of the words of a sentence that are names or numbers
 LONG = 20  # pages of a document whose first page is a cover
 LIKE = 0.85  # cosine of two sentences of which one is enough
 REFERRING = 0.5  # share of a passage's sentences that name years, pages and initials: a list of references
+LEAST_HALVED = 8  # sentences of a part that is long enough to be two
 PROSE = ("text", "list", "glossary")
+
+Placed = tuple[Chunk, int]  # a chunk and a place among its sentences
 
 _ORDERS = frozenset(terms(" ".join(word_set("words", "cache: orders") | FRAME)))
 _REFERENCE = re.compile(r"\((?:19|20)\d\d[a-z]?\)|\bet al\.|\bpp?\. ?\d|\bpages \d|\bvol\.|\bdoi\b|https?://|\^ ")
@@ -93,8 +96,8 @@ def summed_up(query: Query, retrieved: Retrieved, library: LibraryReader, scope:
 
 def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8]]) -> list[tuple[int, int]]:
     """(chunk id, sentence) of each, in the document's order."""
-    sections = _sections([chunk for chunk in chunks if not _refers(chunk)])
-    usable = [[(c, s) for c in own for s in range(len(c.sentences)) if _says_something(c, s)] for own in sections]
+    sections = [own for own in _sections(chunks) if not _refers(own)]
+    usable = [[place for place in own if _says_something(*place)] for own in sections]
     usable = [own for own in usable if own]
     if not usable:
         return []
@@ -125,28 +128,40 @@ def _chosen(
     return chosen
 
 
-def _sections(chunks: Sequence[Chunk]) -> list[list[Chunk]]:
-    """Chunks by the headings that divide the document, in at least as many parts as sentences are wanted."""
+def _sections(chunks: Sequence[Chunk]) -> list[list[Placed]]:
+    """The sentences by the headings that divide the document, in as many parts as sentences are wanted, if it can be."""
     deepest = max((len(chunk.heading_path) for chunk in chunks), default=0)
-    found: list[list[Chunk]] = []
-    for depth in range(1, deepest + 1):
-        by_path: dict[tuple[str, ...], list[Chunk]] = {}
+    found: list[list[Placed]] = []
+    for depth in range(deepest + 1):
+        by_path: dict[tuple[str, ...], list[Placed]] = {}
         for chunk in chunks:
-            by_path.setdefault(chunk.heading_path[:depth], []).append(chunk)
+            by_path.setdefault(chunk.heading_path[:depth], []).extend((chunk, s) for s in range(len(chunk.sentences)))
         found = list(by_path.values())
         if len(found) >= MOST_SENTENCES:
-            break
-    found = found or [list(chunks)]
-    while len(found) < MOST_SENTENCES and max(map(len, found)) > 1:  # few headings: the longest part is halved
+            return found
+    found = [part for own in found for part in _under_headings(own)]  # small sections stand in one chunk
+    while len(found) < MOST_SENTENCES and max(map(len, found), default=0) >= LEAST_HALVED:  # few headings
         longest = max(range(len(found)), key=lambda at: len(found[at]))
         own = found[longest]
         found[longest : longest + 1] = [own[: len(own) // 2], own[len(own) // 2 :]]
     return found
 
 
-def _refers(chunk: Chunk) -> bool:
+def _under_headings(own: Sequence[Placed]) -> list[list[Placed]]:
+    """Cut where a block begins that nothing ends: a heading."""
+    found: list[list[Placed]] = [[]]
+    for chunk, place in own:
+        start, end = chunk.sentences[place][:2]
+        begins = place == 0 or "\n\n" in chunk.text[chunk.sentences[place - 1].end : start]
+        if begins and chunk.text[start:end].rstrip()[-1:] not in ENDS:
+            found.append([])
+        found[-1].append((chunk, place))
+    return [part for part in found if part]
+
+
+def _refers(own: Sequence[Placed]) -> bool:
     """Is it a list of what the document refers to?"""
-    texts = [chunk.text[start:end] for start, end, *_ in chunk.sentences]
+    texts = [chunk.text[slice(*chunk.sentences[place][:2])] for chunk, place in own]
     refer = [_REFERENCE.search(text) is not None or _is_mostly_names(text.split()) for text in texts]
     return sum(refer) > REFERRING * len(texts)
 
