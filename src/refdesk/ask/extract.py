@@ -39,6 +39,7 @@ FURTHER = 10.0  # for the differing value of another document, which nobody may 
 LIST_ITEMS = 12  # that are shown
 ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
 SUMMARY_SENTENCES = 6
+UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 DEFINING = 3  # words of what something is
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
@@ -218,13 +219,15 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping
         if one.score > ranked[0].score - NEAR and all(side <= read(one.text).terms for side in own):
             return [one]
     chosen: list[ScoredSentence] = []
+    is_named = all(any(side <= _around(one) for one in ranked) for side in own)
     for side in own:
-        naming = [one for one in ranked if side <= _around(one) and one not in chosen]
-        near = (one for one in ranked if one.score > ranked[0].score - NEAR and one not in chosen)
-        naming = naming or [one for one in near if side & read(one.text).terms]
-        best = max(naming, key=lambda one: one.score + SIDE * _share(side, one), default=None)
-        if best is not None and not any(_repeats(best, other, vectors) for other in chosen):
-            chosen.append(best)
+        naming = [one for one in ranked if side <= _around(one)]
+        near = (one for one in ranked if one.score > ranked[0].score - NEAR or not is_named)
+        fitting = naming or [one for one in near if _share(side, one) > 0]
+        fitting.sort(key=lambda one: -(one.score + SIDE * _share(side, one)))
+        # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
+        most = 1 if is_named else UNNAMED_SENTENCES
+        chosen += _distinct((one for one in fitting if one not in chosen), vectors, most, already=chosen)
     return chosen or list(ranked[:1])
 
 

@@ -129,7 +129,7 @@ def _chosen(
 
 
 def _sections(chunks: Sequence[Chunk]) -> list[list[Placed]]:
-    """The sentences by the headings that divide the document, in as many parts as sentences are wanted, if it can be."""
+    """The sentences by the headings that divide the document, in as many parts as are wanted, if it can be."""
     deepest = max((len(chunk.heading_path) for chunk in chunks), default=0)
     found: list[list[Placed]] = []
     for depth in range(deepest + 1):
