@@ -235,7 +235,12 @@ def _left_open(query: Query, relevance: Relevance, held: SentenceWords) -> tuple
 
     A good answer may well say "weighs" where the question says "heavy".
     """
-    sides = [part for part in query.parts if not any(term in held.terms for term in query_terms(part))]
+    nowhere = frozenset(terms(" ".join(relevance.missing_terms)))
+    sides = [
+        part
+        for part in query.parts
+        if not held.terms.intersection(query_terms(part)) or nowhere.intersection(query_terms(part))
+    ]
     question = question_words(query.fullest)
     absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
     doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
