@@ -18,7 +18,7 @@ import numpy as np
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.figures import Side, disagree, quoted_side
-from refdesk.ask.frames import said
+from refdesk.ask.frames import names_several, said
 from refdesk.ask.list_choice import ChosenList, chosen_list, wanted
 from refdesk.ask.listing import Place
 from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
@@ -89,7 +89,7 @@ def extract(
         # What is done first comes first; but sentences may be about something else that is done with the same thing.
         return [replace(quote, most=UNLISTED) for quote in _sentences(_document_order(chosen))]
     quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
-    if asked == "several" and not short_answer(query, quotes):  # no sentence names them
+    if asked == "several" and not names_several(short_answer(query, quotes)):  # no sentence names them
         quotes = [replace(quote, most=UNLISTED) for quote in quotes]
     return quotes
 

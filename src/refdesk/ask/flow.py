@@ -232,7 +232,7 @@ async def _without_reading(
     """What tables alone answer, and that nothing does; None where passages are to be read."""
     if (compared := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
         return compared
-    if tables.best and tables.is_sure:
+    if tables.best and tables.is_sure and not (wanted(query) == "several" and len(tables.best.plan.texts) == 1):
         return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
     return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None
 

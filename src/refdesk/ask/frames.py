@@ -48,6 +48,12 @@ def said(name: str, question: str) -> str:
     return found
 
 
+def names_several(text: str) -> bool:
+    """`Germany and Austria`; in every language, for it is the document's."""
+    joints = {frames["last"] for frames in _languages().values()}
+    return any(sign in text for sign in ",;") or not joints.isdisjoint(text.split())
+
+
 def is_missing(content: str) -> bool:
     """Does it say, in any language, that the documents do not say it?"""
     return content.startswith(tuple(frames["missing"] for frames in _languages().values()))

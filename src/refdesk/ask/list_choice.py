@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from refdesk.answer import Context, Passage, Query, Retrieved
-from refdesk.ask.answer_type import CELLS, table_header
+from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.listing import Listing, Place, listings
 from refdesk.ask.question_kind import Wanted, chances, wants
-from refdesk.ask.sentences import NUMBER, ScoredSentence, SentenceTable, tabulate
+from refdesk.ask.sentences import NUMBER, ScoredSentence, SentenceTable, sentence_text, tabulate
 from refdesk.types import Chunk, Document, Reading
 
 SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
@@ -25,6 +25,7 @@ SEVERAL = 0.35  # chance of wanting several things from which on a list that was
 # .8 to 4.1, those of something else up to .3.
 ANSWERED = 0.5
 LESS = 1.0  # by how much less than the best passage it may be the one that answers
+MOST_OF_ROWS = 0.8  # chance that the rows of a table are those that are meant: the reader has learned from few tables
 NUMBERED = 0.3  # for numbers, where steps are asked for
 UNREAD_FIT = 0.5  # coverage and cosine that a list needs which nobody has read
 LESS_SUPPORT = 0.2  # by how much less it may fit than the passage of the best sentence
@@ -65,7 +66,7 @@ def chosen_list(
     for passage in context.passages:
         chunks = passage.chunks
         table = _tabulated(query, passage, retrieved)
-        for one in _lists_of(chunks, asked):
+        for one in _lists_of(chunks, asked, query):
             reading = _read(one, chunks, retrieved.readings)
             fit = _fit(one, table, chunks)
             if reading is None:
@@ -76,21 +77,30 @@ def chosen_list(
                 is_near = reading.answered >= max(ANSWERED, answered - LESS)
                 worth = reading.answered + fit if is_near else -math.inf
                 chance = 1.0 / (1.0 + math.exp(-reading.answered))
+                chance = min(chance, MOST_OF_ROWS) if chunks[0].kind == "table" else chance
             worth += NUMBERED * (one.is_numbered and asked == "steps")
             if worth > 0 and not _is_less(one, fit, best, table, chunks):
                 found.append((worth, ChosenList(passage, one.lead, one.items, chunks, one.is_numbered, chance)))
     return max(found, key=lambda one: one[0])[1] if found else None
 
 
-def _lists_of(chunks: Sequence[Chunk], asked: Wanted) -> list[Listing]:
+def _lists_of(chunks: Sequence[Chunk], asked: Wanted, query: Query) -> list[Listing]:
     """Those of prose, and the rows of a table, which are several things and no steps."""
     if chunks[0].kind != "table":
         return listings(chunks)
-    head = table_header(chunks[0]).stop
-    rows = range(head, len(chunks[0].sentences))
-    texts = [chunks[0].text[slice(*chunks[0].sentences[row][:2])] for row in rows]
-    items = tuple((Place(0, row),) for row, text in zip(rows, texts, strict=True) if CELLS in text)
+    chunk = chunks[0]
+    rows = range(table_header(chunk).stop, len(chunk.sentences))
+    found = [row for row in rows if CELLS in sentence_text(chunk, row)]
+    items = tuple((Place(0, row),) for row in _asked_for(chunk, found, query))
     return [Listing(items, Place(0, 0), None, is_numbered=False)] if len(items) > 1 and asked == "several" else []
+
+
+def _asked_for(chunk: Chunk, rows: Sequence[int], query: Query) -> list[int]:
+    """The rows that hold the words which tell some rows from others: "spare parts for the TG-4" of a price list."""
+    held = {row: read(sentence_text(chunk, row)).terms for row in rows}
+    telling = frozenset(query.terms).intersection(*[frozenset().union(*held.values())]) if held else frozenset()
+    best = max((len(telling & own) for own in held.values()), default=0)
+    return [row for row in rows if len(telling & held[row]) == best]
 
 
 def _read(one: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> Reading | None:

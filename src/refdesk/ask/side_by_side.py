@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCe
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import FoundTable
+from refdesk.ask.sentences import question_words
 from refdesk.cells import MOST_CELLS, StoredCell
 from refdesk.library import LibraryReader
 from refdesk.tables import Grid, grid_of, shown_value, touches, without_marks
@@ -46,7 +48,12 @@ def side_by_side(
     """The comparison that one table makes; None where none has both sides."""
     if len(query.parts) < 2:
         return None
-    every = [sides for found in candidates for sides in _sides(query, found)]
+    every = [
+        sides
+        for found in candidates
+        if found.table.is_loaded and found.table.cell_count <= MOST_CELLS and _is_about(query, found, retrieved)
+        for sides in _sides(query, found)
+    ]
     if not every:
         return None
     best = max(every, key=lambda one: (one.share, one.found.score, len(one.attributes)))
@@ -58,12 +65,26 @@ def side_by_side(
 # --- which rows or columns are the sides? ----------------------------------------------------------------------------
 
 
+def _is_about(query: Query, found: FoundTable, retrieved: Retrieved) -> bool:
+    """Does the table, or what it stands in, hold every word of the comparison? "Net sales" are no floor space.
+
+    The name of a company is that of its report, however that is called.
+    """
+    table, document = found.table, found.document
+    chunks = [hit.chunk for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, table)]
+    around = [document.name, document.title, table.caption, *(chunk.context for chunk in chunks)]
+    heads = [part for head in table.heads for part in head.path]
+    labels = [cell.text for cell in table.cells]
+    held = frozenset(terms(re.sub(r"[\W_]+", " ", " ".join((*around, *heads, *labels)))))
+    asked = frozenset(term for part in query.parts for term in query_terms(part))
+    if document.id in retrieved.preferred_documents:
+        asked -= question_words(query.fullest).named
+    return asked <= held
+
+
 def _sides(query: Query, found: FoundTable) -> Iterator[Sides]:
     """The sides as rows of the table, and as columns of it."""
-    table = found.table
-    if not table.is_loaded or table.cell_count > MOST_CELLS:
-        return
-    grid = grid_of(table)
+    grid = grid_of(found.table)
     wanted = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*wanted)  # "the price of A", "the price of B"
     own = [one - shared or one for one in wanted]
