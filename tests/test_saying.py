@@ -102,6 +102,18 @@ def test_rows_of_a_table_are_a_list(examples: Refdesk) -> None:
     assert check(examples, answer) == 6
 
 
+def test_a_table_in_several_chunks_is_one_list(examples: Refdesk) -> None:
+    answer = examples.ask_sync("List the parts of the WB-7 mooring")
+    assert [text.partition(" | ")[0] for text in claims(answer)] == ["Item", *"123456789"]
+    assert check(examples, answer) == 10
+
+
+def test_only_the_rows_that_are_asked_for(examples: Refdesk) -> None:
+    answer = examples.ask_sync("Which spare parts are there for the TG-4?")
+    assert len(answer.claims) == 7 and all("| Spare part | TG-4" in text for text in claims(answer)[1:])
+    assert answer.confidence.level != "high", "rows of a table are never sure"
+
+
 def test_an_item_alone_answers_what_asks_for_one_thing(desk: Refdesk) -> None:
     answer = desk.ask_sync("How long must the cup button be held when the Brava 300 is descaled?")
     assert claims(answer)[0] == "5. Hold the cup button for five seconds until the red drop blinks."
@@ -176,6 +188,12 @@ def test_rows_of_one_table_are_compared_cell_by_cell(desk: Refdesk) -> None:
 def test_only_what_is_asked_for_is_compared(desk: Refdesk) -> None:
     answer = desk.ask_sync("Compare the price of the Brava 200 and the Brava 300")
     assert answer.content == "Price: 420 euros (Brava 200), 610 euros (Brava 300) [1]"
+
+
+def test_a_table_that_lacks_what_is_asked_for_compares_nothing(examples: Refdesk) -> None:
+    """The table of batteries has no prices."""
+    answer = examples.ask_sync("Compare the price of the alkaline pack and the lithium pack")
+    assert "months" not in answer.content or answer.confidence.level == "low"
 
 
 def test_without_a_table_each_side_has_a_sentence(desk: Refdesk) -> None:

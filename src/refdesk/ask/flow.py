@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
-from refdesk.ask.assemble import assemble, joined_later, with_neighbours
+from refdesk.ask.assemble import assemble, joined_later, with_neighbours, with_whole_tables
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
@@ -353,6 +353,8 @@ async def _assembled(
     )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
+    if wanted(query) == "several" and not plan.use_llm:
+        fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
     return fitted
 
 

@@ -88,19 +88,24 @@ def _lists_of(chunks: Sequence[Chunk], asked: Wanted, query: Query) -> list[List
     """Those of prose, and the rows of a table, which are several things and no steps."""
     if chunks[0].kind != "table":
         return listings(chunks)
-    chunk = chunks[0]
-    rows = range(table_header(chunk).stop, len(chunk.sentences))
-    found = [row for row in rows if CELLS in sentence_text(chunk, row)]
-    items = tuple((Place(0, row),) for row in _asked_for(chunk, found, query))
+    rows = [
+        Place(number, row)
+        for number, chunk in enumerate(chunks)
+        for row in range(table_header(chunk).stop, len(chunk.sentences))
+        if CELLS in sentence_text(chunk, row)
+    ]
+    items = tuple((place,) for place in _asked_for(chunks, rows, query))
     return [Listing(items, Place(0, 0), None, is_numbered=False)] if len(items) > 1 and asked == "several" else []
 
 
-def _asked_for(chunk: Chunk, rows: Sequence[int], query: Query) -> list[int]:
+def _asked_for(chunks: Sequence[Chunk], rows: Sequence[Place], query: Query) -> list[Place]:
     """The rows that hold the words which tell some rows from others: "spare parts for the TG-4" of a price list."""
-    held = {row: read(sentence_text(chunk, row)).terms for row in rows}
-    telling = frozenset(query.terms).intersection(*[frozenset().union(*held.values())]) if held else frozenset()
-    best = max((len(telling & own) for own in held.values()), default=0)
-    return [row for row in rows if len(telling & held[row]) == best]
+    held = {place: read(sentence_text(chunks[place.chunk], place.sentence)).terms for place in rows}
+    # A word of one row alone is no kind of row: the 7 of "WB-7" is not item 7.
+    telling = [term for term in set(query.terms) if sum(term in own for own in held.values()) > 1]
+    worth = {place: sum(term in own for term in telling) for place, own in held.items()}
+    best = max(worth.values(), default=0)
+    return [place for place in rows if worth[place] == best]
 
 
 def _read(one: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> Reading | None:
