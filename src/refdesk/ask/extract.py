@@ -86,10 +86,12 @@ def extract(
     documents = {one.document.id: one.document for one in context.passages}
     chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
     if asked == "steps":
-        # What is done first comes first; but sentences may be about something else that is done with the same thing.
-        return [replace(quote, most=UNLISTED) for quote in _sentences(_document_order(chosen))]
+        # What is done first comes first; but some may be about something else that is done with the same thing.
+        most_sure = UNLISTED if len(chosen) > 1 else 1.0
+        return [replace(quote, most=most_sure) for quote in _sentences(_document_order(chosen))]
     quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
-    if asked == "several" and not names_several(short_answer(query, quotes)):  # no sentence names them
+    short = short_answer(query, quotes) if asked == "several" else ""
+    if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
         quotes = [replace(quote, most=UNLISTED) for quote in quotes]
     return quotes
 
@@ -224,7 +226,8 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping
         naming = [one for one in ranked if side <= _around(one)]
         near = (one for one in ranked if one.score > ranked[0].score - NEAR or not is_named)
         fitting = naming or [one for one in near if _share(side, one) > 0]
-        fitting.sort(key=lambda one: -(one.score + SIDE * _share(side, one)))
+        beside = {one.chunk.document_id for one in chosen}  # things are compared best by what one document says
+        fitting.sort(key=lambda one: -(one.score + SIDE * _share(side, one) + NEAR * (one.chunk.document_id in beside)))
         # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
         most = 1 if is_named else UNNAMED_SENTENCES
         chosen += _distinct((one for one in fitting if one not in chosen), vectors, most, already=chosen)

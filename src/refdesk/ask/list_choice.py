@@ -18,6 +18,7 @@ from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.listing import Listing, Place, listings
 from refdesk.ask.question_kind import Wanted, chances, wants
 from refdesk.ask.sentences import NUMBER, ScoredSentence, SentenceTable, sentence_text, tabulate
+from refdesk.ask.yes_no import asks_yes_or_no
 from refdesk.types import Chunk, Document, Reading
 
 SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
@@ -46,6 +47,8 @@ class ChosenList:
 def wanted(query: Query) -> Wanted:
     """What an answer is to be made of; a list only where the question asks for nothing more particular."""
     found = wants(query.fullest)
+    if asks_yes_or_no(query.fullest):
+        return "polar"
     if query.intent in ("summary", "comparison", "analytical"):
         return "one"
     is_list = query.intent == "list" or (chances(query.fullest)["several"] >= SEVERAL and query.number < NUMBER)
