@@ -21,6 +21,7 @@ from refdesk.ask.figures import Side, disagree, quoted_side
 from refdesk.ask.frames import names_several, said
 from refdesk.ask.list_choice import ChosenList, chosen_list, wanted
 from refdesk.ask.listing import Place
+from refdesk.ask.question_kind import chances
 from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
 from refdesk.ask.yes_no import asks_yes_or_no, yes_or_no
 from refdesk.settings import Settings
@@ -41,7 +42,7 @@ ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
 SUMMARY_SENTENCES = 6
 UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
-DEFINING = 3  # words of what something is
+DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
@@ -125,7 +126,8 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     odds = CALIBRATION["short_intercept"] + learned["share"] * best.evidence.share + learned["span"] * span.score
     is_likely = 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text
     # What something is takes more than a name ("the buoy" is not what storm mode is), unless it is a number.
-    says_enough = wanted(query) != "definition" or len(text.split()) >= DEFINING or any(map(str.isdigit, text))
+    asks_what_it_is = chances(query.fullest)["definition"] >= DEFINES
+    says_enough = not asks_what_it_is or len(text.split()) >= DEFINING or any(map(str.isdigit, text))
     return text if is_likely and says_enough else ""
 
 
