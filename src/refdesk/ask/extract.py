@@ -228,7 +228,7 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping
         naming = [one for one in ranked if side <= _around(one)]
         near = (one for one in ranked if one.score > ranked[0].score - NEAR or not is_named)
         fitting = naming or [one for one in near if _share(side, one) > 0]
-        beside = {one.chunk.document_id for one in chosen}  # things are compared best by what one document says
+        beside = {one.chunk.document_id for one in chosen if is_named}  # one document compares them best
         fitting.sort(key=lambda one: -(one.score + SIDE * _share(side, one) + NEAR * (one.chunk.document_id in beside)))
         # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
         most = 1 if is_named else UNNAMED_SENTENCES

@@ -262,7 +262,7 @@ def _citations(sides: Sides, retrieved: Retrieved, chance: float, library: Libra
                 heading_path=hit.chunk.heading_path,
                 page=page,
                 boxes=boxes,
-                located=bool(boxes),
+                located=bool(boxes or line),  # in a format without boxes `origin` places it
                 quote=line or cell.text,
                 relevance_score=chance,
                 similarity_score=hit.cosine,
