@@ -22,7 +22,7 @@ from refdesk.ask.yes_no import asks_yes_or_no
 from refdesk.types import Chunk, Document, Reading
 
 SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
-# `answered` of the passage that a list is taken from. Of ten questions that were looked at, the right passages had .8 to
+# `answered` of the passage that a list is taken from. Of ten questions that were looked at, the right ones had .8 to
 # 3.2; others at most .6, and those above 0 stood in the same document. No data of this kind were at hand to fit it on.
 ANSWERED = 0.5
 LESS = 1.0  # by how much less than the best passage it may be the one that answers
