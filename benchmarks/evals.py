@@ -27,6 +27,7 @@ PARTS = (
     ("conflicts", "Sources that are said to disagree"),
     ("calibration", "Is the confidence what it says?"),
     ("number_questions", "Is a number asked for?"),
+    ("question_kinds", "What does a question want?"),
     ("reranked", "Reranking by sentences"),
     ("claims", "Is a claim supported by its evidence?"),
     ("followups", "Questions that lean on those before"),

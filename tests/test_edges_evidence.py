@@ -16,7 +16,7 @@ from context_samples import chunk, context, passage
 from edge_samples import TEXTS, embed, freeze
 from refdesk.answer import Citation, Claim, Query, Retrieved
 from refdesk.ask.answer_type import read
-from refdesk.ask.extract import _chosen, _continues, _lines, _sentences, can_stand, quoted
+from refdesk.ask.extract import _chosen, _lines, _sentences, can_stand, quoted
 from refdesk.ask.figures import agrees, conflicts, disagree, figures, quoted_side
 from refdesk.ask.judge import (
     Relevance,
@@ -378,20 +378,6 @@ def test_sentences_that_are_chosen(intent: str) -> None:
         set_as = _lines(chosen) if intent == "list" else _sentences(chosen)
         made.append([[one.chunk.id, one.sentence] for one in chosen] + [[one.before, one.text[:12]] for one in set_as])
     freeze(f"chosen {intent}", made)
-
-
-def test_a_list_goes_on_in_the_next_chunk() -> None:
-    home = chunk("- a", id=5, sequence=5, kind="list", heading_path=("A",))
-    others = [
-        home,
-        *(replace(home, id=9, sequence=number) for number in (3, 4, 5, 6, 7)),
-        replace(home, id=9, sequence=6, kind="text"),
-        replace(home, id=9, sequence=6, heading_path=("B",)),
-        replace(home, id=9, sequence=6, document_id="d2"),
-    ]
-    assert [_continues(one, home) for one in others] == [True, False, True, False, True, False, False, False, False]
-    table = replace(home, kind="table")
-    assert not _continues(replace(table, id=9, sequence=6), table)
 
 
 def test_scores_are_shown_with_four_decimals() -> None:

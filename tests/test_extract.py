@@ -151,7 +151,8 @@ def test_rows_stand_apart_from_sentences(desk: Refdesk) -> None:
 def test_a_list_gives_one_line_per_item_in_order(desk: Refdesk) -> None:
     kit = chunk(["The kit holds:", "- two shackles", "- one rope of 30 m", "- a spare hatch seal"], kind="list")
     answer = over(desk, "What does the kit hold?", [kit], intent="list")
-    assert "".join(answer) == "- two shackles [1]\n- one rope of 30 m [1]\n- a spare hatch seal [1]"
+    items = "- two shackles [1]\n- one rope of 30 m [1]\n- a spare hatch seal [1]"
+    assert "".join(answer) == f"The kit holds: [1]\n{items}"
 
 
 def test_a_comparison_quotes_both_sides(desk: Refdesk) -> None:
@@ -232,4 +233,4 @@ def test_the_steps_of_one_section_are_given_in_their_order(desk: Refdesk) -> Non
     )
     noise = chunk(["A bucket holds files.", "Mounting is slow.", "Buckets are billed by the month."], id=2)
     said = over(desk, "What are the steps for mounting a bucket?", [noise, steps], intent="list")
-    assert said == ["- 1. Create a key. [2]", "\n- 2. Put it into the file. [2]", "\n- 3. Run the mount command. [2]"]
+    assert said == ["1. Create a key. [2]", "\n2. Put it into the file. [2]", "\n3. Run the mount command. [2]"]

@@ -177,6 +177,7 @@ class Retrieved:
     refined: str = ""  # what the second search asked, "" when one was enough
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
     readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
+    key_sentences: tuple[tuple[int, int], ...] = ()  # (chunk id, sentence) that sum up the document that is named
 
     @property
     def sizes(self) -> dict[str, Any]:

@@ -137,6 +137,10 @@ class LibraryReader:
         known |= self._chunks.chunks_at(missing, self.generation())
         return {chunk.id: [known[place] for place in around[chunk.id] if place in known] for chunk in chunks}
 
+    def document_chunks(self, document_id: str) -> list[Chunk]:
+        """All of one document, in their order."""
+        return self._chunks.chunks_of(document_id)
+
     def sentence_vectors(self, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.int8]]:
         return self._chunks.sentence_vectors(self._embedder.name, chunk_ids, self._embedder.dimensions)
 

@@ -26,6 +26,7 @@ BEST_TOKENS = 900  # of these: three chunks; a tiny model reads 50 tokens a seco
 FEWEST = 3  # passages kept whole as long as shortening can make room
 MOST_CHUNKS = 8  # in one passage: a marker that stands for more points nowhere
 HEADER_TOKENS = 24  # number, title, heading path and page
+MOST_TABLES, TABLE_REACH = 3, 6  # passages whose tables are made whole, and how many chunks on each side
 BETWEEN = " … "  # where sentences were left out
 SHORTENED = (0.5, 0.25, 0.12)  # shares of a passage's sentences that are tried
 
@@ -78,6 +79,32 @@ def with_neighbours(retrieved: Retrieved, context: Context, library: LibraryRead
     known = retrieved.sentence_vectors
     joined = joined_later(retrieved, context)
     return replace(retrieved, sentence_vectors={**known, **library.sentence_vectors(joined)}) if joined else retrieved
+
+
+def with_whole_tables(context: Context, library: LibraryReader) -> Context:
+    """The same passages, those of tables with the other parts of their table: a list of its rows is to be whole."""
+    tables = [one for one in context.passages if one.chunks[0].kind == "table"][:MOST_TABLES]
+    around = library.neighbours([one.chunks[0] for one in tables], TABLE_REACH) if tables else {}
+    whole = {one.number: _whole_table(one.chunks[0], around[one.chunks[0].id]) for one in tables}
+    passages = [replace(one, chunks=whole.get(one.number, one.chunks)) for one in context.passages]
+    return replace(context, passages=tuple(passages))
+
+
+def _whole_table(chunk: Chunk, around: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """The chunk and those before and after it without a gap that begin with the same row: the head is repeated."""
+    found = {one.sequence: one for one in around if one.kind == "table" and one.heading_path == chunk.heading_path}
+    found[chunk.sequence] = chunk
+    first = last = chunk.sequence
+    while first - 1 in found and _head(found[first]) in found[first - 1].text:
+        first -= 1
+    while last + 1 in found and _head(found[last + 1]) in chunk.text:
+        last += 1
+    return tuple(found[place] for place in range(first, last + 1))
+
+
+def _head(chunk: Chunk) -> str:
+    """Its first row."""
+    return chunk.text.partition("\n")[0]
 
 
 # --- growing ---------------------------------------------------------------------------------------------------------

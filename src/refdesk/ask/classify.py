@@ -196,6 +196,15 @@ _INTENTS = patterns("intents", "intents", re.IGNORECASE)
 _ERRANDS = patterns("intents", "errands", re.IGNORECASE)
 
 
+def without_frame(text: str, intent: Intent) -> str:
+    """The question without the words that tell its intent.
+
+    >>> without_frame("Give me a summary of the staff handbook", "summary")
+    'Give me a   of the staff handbook'
+    """
+    return _INTENTS[intent].sub(" ", text)
+
+
 def is_errand(text: str) -> bool:
     """Whether it sounds like one; the documents have still to be asked."""
     asked = without_greeting(text)

@@ -377,6 +377,8 @@ class Draft:
 
         `[1]` of the document is written `[ 1 ]` in the content, so that every `[n]` there is a citation of ours.
         """
+        if quote.note:
+            self.notes.append(quote.note)
         if quote.passage not in self._quoted_passages:
             self._quoted_passages.append(quote.passage)
         marker = self._quoted_passages.index(quote.passage) + 1

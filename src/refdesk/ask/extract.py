@@ -18,8 +18,12 @@ import numpy as np
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.figures import Side, disagree, quoted_side
-from refdesk.ask.paraphrase import meaning
+from refdesk.ask.frames import names_several, said
+from refdesk.ask.list_choice import ChosenList, chosen_list, wanted
+from refdesk.ask.listing import Place
+from refdesk.ask.question_kind import chances
 from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
+from refdesk.ask.yes_no import asks_yes_or_no, yes_or_no
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.types import Chunk, Document
@@ -33,11 +37,14 @@ SAID_WITHIN = 5  # a sentence of so many words that stands within one before it,
 # it is 1.24 and .89, at 5 1.76 and .92.
 NEAR = 3.0
 FURTHER = 10.0  # for the differing value of another document, which nobody may have read
-LIST_ITEMS, LIST_NEAR, LIST_SENTENCES = 12, 2.5, 5
-LIST_SUPPORT = 0.2  # how much less its passage may fit for a list to be preferred to sentences
+LIST_ITEMS = 12  # that are shown
 ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
-SUMMARY_SENTENCES, SIDE_SENTENCES = 8, 2
+SUMMARY_SENTENCES = 6
+UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
+DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
+UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
+SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
@@ -54,6 +61,9 @@ class Quote:
     text: str
     before: str
     evidence: ScoredSentence
+    chance: float | None = None  # of a list: that it is what was asked for
+    note: str = ""  # what the reader should know of it
+    most: float = 1.0  # confidence that may be had in it
 
     @property
     def passage(self) -> int:
@@ -64,12 +74,27 @@ def extract(
     query: Query, context: Context, retrieved: Retrieved, settings: Settings, most: int | None = None
 ) -> list[Quote]:
     """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
+    if retrieved.key_sentences:
+        return _keys(context, retrieved.key_sentences)
     ranked = ranked_sentences(query, context, retrieved)
     if not ranked:
         return []
+    asked = wanted(query)
+    if asked in ("steps", "several") and most is None:
+        found = chosen_list(query, context, retrieved, ranked[0], asked)
+        if found is not None:
+            return _listed(found, query.question)
     documents = {one.document.id: one.document for one in context.passages}
     chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
-    return _lines(chosen) if query.intent == "list" else _sentences(chosen)
+    if asked == "steps":
+        # What is done first comes first; but some may be about something else that is done with the same thing.
+        most_sure = UNLISTED if len(chosen) > 1 else 1.0
+        return [replace(quote, most=most_sure) for quote in _sentences(_document_order(chosen))]
+    quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
+    short = short_answer(query, quotes) if asked == "several" else ""
+    if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
+        quotes = [replace(quote, most=UNLISTED) for quote in quotes]
+    return quotes
 
 
 def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> list[ScoredSentence]:
@@ -85,18 +110,25 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
 
     "The anchor of the outer buoy weighs 350 kg." -> "350 kg"
     """
+    if quotes and (asks_yes_or_no(query.fullest) and len(query.parts) < 2):
+        return yes_or_no(query.fullest, [quote.text for quote in quotes if quote.evidence.chunk.kind == "text"])
     # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
     read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
-    asks_for_many = query.intent in ("list", "summary") or len(query.parts) > 1
-    if asks_for_many or not read or not meaning(query.fullest).asks:
-        return ""  # nor is there one thing that a question for yes or no asks for
+    is_chosen = bool(quotes) and quotes[0].chance is not None  # a list or a summary: all of it is the answer
+    asks_for_many = is_chosen or query.intent == "summary" or len(query.parts) > 1 or wanted(query) == "steps"
+    if not read or asks_for_many:
+        return ""
     best = max(read, key=lambda quote: quote.evidence.score)
     span = best.evidence.span
     assert span is not None
     text = " ".join(best.evidence.chunk.text[span.start : span.end].split())
     learned: Mapping[str, float] = CALIBRATION["short"]
     odds = CALIBRATION["short_intercept"] + learned["share"] * best.evidence.share + learned["span"] * span.score
-    return text if 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text else ""
+    is_likely = 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text
+    # What something is takes more than a name ("the buoy" is not what storm mode is), unless it is a number.
+    asks_what_it_is = chances(query.fullest)["definition"] >= DEFINES
+    says_enough = not asks_what_it_is or len(text.split()) >= DEFINING or any(map(str.isdigit, text))
+    return text if is_likely and says_enough else ""
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -118,10 +150,8 @@ def _chosen(
     documents: Mapping[str, Document],
 ) -> list[ScoredSentence]:
     match query.intent:
-        case "list":
-            return _list(ranked, vectors)
         case "comparison" if len(query.parts) > 1:
-            return _in_context(_comparison(query, ranked, vectors), SIDE_SENTENCES * 2 * len(query.parts))
+            return _in_context(_comparison(query, ranked, vectors), 2 * len(query.parts))
         case "summary":
             return _summary(ranked, vectors)
         case "analytical":
@@ -184,54 +214,37 @@ def _differs(query: Query, first: Side | None, one: ScoredSentence, documents: M
     return first is not None and disagree(query, first, other) is not None
 
 
-def _list(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
-    """The items of the list or table whose section fits best, in their order; else one sentence for each thing found.
-
-    An item seldom holds words of the question: its heading and the sentence before it do, so that the whole passage
-    is looked at.
-    """
-    best = max(ranked, key=lambda one: one.support)
-    lists = [one for one in ranked if one.chunk.kind in ("list", "table")]
-    home = max(lists, key=lambda one: one.support, default=None)
-    if home is not None and home.support >= best.support - LIST_SUPPORT:
-        items = [one for one in lists if _continues(one.chunk, home.chunk)]
-        if len(items) > 1:
-            return _distinct(_document_order(items), vectors, LIST_ITEMS)
-    first = ranked[0]
-    near = (
-        one
-        for one in ranked
-        if one.score > first.score - LIST_NEAR and one.chunk.document_id == first.chunk.document_id
-    )
-    return _distinct(near, vectors, LIST_SENTENCES)
-
-
-def _continues(chunk: Chunk, home: Chunk) -> bool:
-    """Is it the same list, or the next part of it?"""
-    return chunk.id == home.id or (
-        chunk.document_id == home.document_id
-        and chunk.kind == home.kind == "list"
-        and chunk.heading_path == home.heading_path
-        and abs(chunk.sequence - home.sequence) == 1
-    )
-
-
 def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
-    """For each side the sentences that name it; one that names both sides comes first."""
+    """One sentence that names all sides, else one for each side; a side that nothing names is left out."""
     sides = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*sides)
+    own = [side - shared or side for side in sides]
+    for one in ranked:
+        if one.score > ranked[0].score - NEAR and all(side <= read(one.text).terms for side in own):
+            return [one]
     chosen: list[ScoredSentence] = []
-    for side in (one - shared or one for one in sides):
-        named = sorted(ranked, key=lambda one: -(one.score + SIDE * _share(side, one)))
-        fitting = (one for one in named if _share(side, one) > 0 and one not in chosen)
-        chosen += _distinct(fitting, vectors, SIDE_SENTENCES, already=chosen)
-    return chosen or _distinct(ranked, vectors, SIDE_SENTENCES * len(sides))
+    is_named = all(any(side <= _around(one) for one in ranked) for side in own)
+    for side in own:
+        naming = [one for one in ranked if side <= _around(one)]
+        near = (one for one in ranked if one.score > ranked[0].score - NEAR or not is_named)
+        fitting = naming or [one for one in near if _share(side, one) > 0]
+        beside = {one.chunk.document_id for one in chosen if is_named}  # one document compares them best
+        fitting.sort(key=lambda one: -(one.score + SIDE * _share(side, one) + NEAR * (one.chunk.document_id in beside)))
+        # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
+        most = 1 if is_named else UNNAMED_SENTENCES
+        chosen += _distinct((one for one in fitting if one not in chosen), vectors, most, already=chosen)
+    return chosen or list(ranked[:1])
+
+
+def _around(one: ScoredSentence) -> frozenset[str]:
+    """Its words and those of the headings that it stands under."""
+    return read(one.text).terms | read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").terms
 
 
 def _share(side: frozenset[str], one: ScoredSentence) -> float:
     """How much of a side's words the sentence holds, its heading and title counting half."""
     own = read(one.text).terms
-    above = read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").terms
+    above = _around(one)
     return sum(1.0 if term in own else 0.5 if term in above else 0.0 for term in side) / max(1, len(side))
 
 
@@ -375,6 +388,46 @@ def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
         quotes.append(Quote(text, f"{before}- " if is_line else before, one))
         was_line = is_line
     return quotes
+
+
+def _keys(context: Context, keys: Sequence[tuple[int, int]]) -> list[Quote]:
+    """The key sentences of the document that is summed up, as they stand in its passages."""
+    placed = {chunk.id: (passage.number, chunk) for passage in context.passages for chunk in passage.chunks}
+    found = [(*placed[chunk_id], place) for chunk_id, place in keys if chunk_id in placed]
+    chosen = [ScoredSentence(number, chunk, at, sentence_text(chunk, at), 0.0) for number, chunk, at in found]
+    return [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
+
+
+def _listed(found: ChosenList, question: str) -> list[Quote]:
+    """What introduces the list, where it leads on to it, then its items on lines of their own, all of one list."""
+    quotes: list[Quote] = []
+
+    def add(place: Place, before: str) -> None:
+        chunk = found.chunks[place.chunk]
+        one = ScoredSentence(found.passage.number, chunk, place.sentence, sentence_text(chunk, place.sentence), 0.0)
+        quotes.append(Quote(quoted(one), before if quotes else before.lstrip(), one, found.chance))
+
+    if found.chunks[0].kind == "table":
+        head = range(min(table_header(found.chunks[0]).stop, found.items[0][0].sentence))
+        for row in (row for row in head if CELLS in sentence_text(found.chunks[0], row)):
+            add(Place(0, row), "\n- ")
+    elif found.lead is not None and sentence_text(found.chunks[found.lead.chunk], found.lead.sentence).endswith(":"):
+        add(found.lead, "")
+    for item in found.items[:LIST_ITEMS]:
+        for number, place in enumerate(item):
+            add(place, " " if number else "\n" if found.is_numbered else "\n- ")
+    if len(found.items) > LIST_ITEMS:
+        quotes[-1] = replace(quotes[-1], note=_rest(found, question))
+    return quotes
+
+
+def _rest(found: ChosenList, question: str) -> str:
+    """`The list has 20 items, of which the first 12 are shown; the others stand on pages 4 to 5 of “Rules.pdf”.`"""
+    others = [place for item in found.items[LIST_ITEMS:] for place in item]
+    pages = sorted({found.chunks[place.chunk].sentences[place.sentence].page for place in others})
+    where = said("page" if len(pages) == 1 else "pages", question).format(first=pages[0], last=pages[-1])
+    counts = {"all": len(found.items), "shown": LIST_ITEMS}
+    return said("rest", question).format(**counts, where=where, document=found.passage.document.name)
 
 
 def _lines(chosen: Sequence[ScoredSentence]) -> list[Quote]:

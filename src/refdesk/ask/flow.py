@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
-from refdesk.ask.assemble import assemble, joined_later, with_neighbours
+from refdesk.ask.assemble import assemble, joined_later, with_neighbours, with_whole_tables
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.below import with_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
@@ -25,9 +25,11 @@ from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract
+from refdesk.ask.frames import other_language
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
+    Doubt,
     Relevance,
     begin,
     candidates,
@@ -39,11 +41,14 @@ from refdesk.ask.judge import (
     say,
 )
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.list_choice import wanted
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.side_by_side import side_by_side
+from refdesk.ask.summary import summed_up
 from refdesk.ask.table_answer import TablesRead, figure_answer, likelier_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
@@ -55,6 +60,8 @@ from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
 from refdesk.trace import Trace, in_thread, run
+
+LIST_REACH = 3  # chunks on each side that are read for a list, under one heading
 
 logger = logging.getLogger("refdesk.ask")
 
@@ -110,6 +117,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
                 yield event
         return
 
+    desk = _for_lists(desk, query)
+    settings = desk.settings
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
@@ -119,16 +128,15 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
+    retrieved = await _summed_up(question, query, plan, retrieved, library, trace)
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
-    doubt = doubted(relevance, retrieved, settings)
-    if (tables.best and tables.is_sure) or doubt == "missing":
-        if tables.best and (tables.is_sure or tables.is_likely):
-            answer = await in_thread(figure_answer, answer, plan, retrieved, tables.best, library)
-            yield Sources(answer.citations)
-        else:
-            answer = refuse(answer, plan, query, retrieved, relevance)
-        yield Content(answer.content)
-        yield Done(await keeper.keep(answer, query))
+    doubt = _doubted(question, relevance, retrieved, settings, keeper)
+    found = await _without_reading(answer, query, plan, retrieved, relevance, tables, doubt, desk, trace)
+    if found is not None:
+        if found.citations:
+            yield Sources(found.citations)
+        yield Content(found.content)
+        yield Done(await keeper.keep(found, query))
         return
 
     fitted = await _assembled(question, desk, query, plan, budget, retrieved, keeper, trace)
@@ -174,8 +182,8 @@ async def _from_tables(
 ) -> TablesRead:
     """The cells that answer, where a table does; not from what is said of another thing than the one that is asked."""
     found = TablesRead()
-    if query.intent == "summary" or relevance.missing_names:
-        trace.skip("tables", "a summary" if query.intent == "summary" else "what the question names is not there")
+    if (why := _why_no_table(query, relevance)) is not None:
+        trace.skip("tables", why)
         return found
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
@@ -184,6 +192,82 @@ async def _from_tables(
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
         return TablesRead(planned, True, found.candidates)
     return found
+
+
+async def _summed_up(
+    question: Question, query: Query, plan: Plan, retrieved: Retrieved, library: LibraryReader, trace: Trace
+) -> Retrieved:
+    """With the key sentences of the document that is named, where a summary is wanted and no model writes it."""
+    if query.intent == "summary" and not plan.use_llm:
+        with trace.optional("summary", hits=len(retrieved.hits)) as stage:
+            retrieved = await in_thread(summed_up, query, retrieved, library, question.scope)
+            stage.gave(sentences=len(retrieved.key_sentences))
+    return retrieved
+
+
+def _for_lists(desk: AskPorts, query: Query) -> AskPorts:
+    """A list may go on over several chunks, so that more of them are read; a model reads as many as ever."""
+    if wanted(query) not in ("steps", "several") or desk.models.role("answer") is not None:
+        return desk
+    return replace(desk, settings=replace(desk.settings, neighbours=max(LIST_REACH, desk.settings.neighbours)))
+
+
+def _doubted(
+    question: Question, relevance: Relevance, retrieved: Retrieved, settings: Settings, keeper: Keeper
+) -> Doubt:
+    """Whether the answer is there; of documents in another language the nearest is always shown, and that is said."""
+    doubt = doubted(relevance, retrieved, settings)
+    foreign = other_language(question.text, {hit.document.language for hit in retrieved.hits})
+    if foreign:
+        keeper.notes.append(foreign)
+    return "near" if doubt and foreign else doubt
+
+
+async def _without_reading(
+    answer: Answer,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    relevance: Relevance,
+    tables: TablesRead,
+    doubt: Doubt,
+    desk: AskPorts,
+    trace: Trace,
+) -> Answer | None:
+    """What tables alone answer, and that nothing does; None where passages are to be read."""
+    if (compared := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
+        return compared
+    is_read = tables.is_sure or (doubt == "missing" and tables.is_likely)
+    if tables.best and is_read and not (wanted(query) == "several" and len(tables.best.plan.texts) == 1):
+        return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
+    return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None
+
+
+async def _compared(
+    answer: Answer,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    tables: TablesRead,
+    desk: AskPorts,
+    trace: Trace,
+) -> Answer | None:
+    """What is compared, side by side, where one table has all sides; a model writes its own comparison."""
+    found = None
+    if len(query.parts) > 1 and not plan.use_llm:
+        with trace.optional("compare", sides=len(query.parts), tables=len(tables.candidates)) as stage:
+            asked = (answer, query, plan, retrieved, tables.candidates, desk.library)
+            found = await in_thread(side_by_side, *asked)
+            stage.gave(attributes=len(found.claims) if found else 0)
+    return found
+
+
+def _why_no_table(query: Query, relevance: Relevance) -> str | None:
+    if query.intent == "summary":
+        return "a summary"
+    if wanted(query) == "steps":
+        return "no cell says how something is done"
+    return "what the question names is not there" if relevance.missing_names else None
 
 
 async def _planned(
@@ -313,6 +397,8 @@ async def _assembled(
     )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
+    if wanted(query) == "several" and not plan.use_llm:
+        fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
     return fitted
 
 

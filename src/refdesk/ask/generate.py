@@ -11,6 +11,7 @@ from refdesk.answer import Answer, Confidence, Context, FailedModel, Plan, Query
 from refdesk.ask.citations import BEST, render
 from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
+from refdesk.ask.frames import said
 from refdesk.ask.plan import Budget, make_request, prompt_tokens, recent, with_sampling
 from refdesk.ask.statements import is_refusal, statements
 from refdesk.errors import (
@@ -24,7 +25,7 @@ from refdesk.errors import (
 from refdesk.events import Event
 from refdesk.models import Tier, model_info
 from refdesk.ports import LLM, Models, Piece, Request
-from refdesk.prompts import GENERAL_SYSTEM, NOT_IN_DOCUMENTS, PLAIN
+from refdesk.prompts import GENERAL_SYSTEM, PLAIN
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread
 
@@ -157,7 +158,6 @@ def _unavailable(status: int) -> str:
 
 # Who writes the answer? The model that is named, or else, and whenever it fails, the extractive answerer.
 
-NEAREST = f"{NOT_IN_DOCUMENTS} The nearest they come to it:\n\n"
 NEAREST_SENTENCES = 2
 TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was looked at."
 NOT_FOUND = "{model} did not find the answer in the passages; the sentences are quoted from the documents instead."
@@ -253,11 +253,16 @@ async def quote_instead(
         yield void
     most = NEAREST_SENTENCES if doubt == "near" else None
     quotes = await in_thread(extract, query, draft.context, retrieved, settings, most)
-    if doubt == "near" and quotes and (shown := draft.say(NEAREST)):
+    if doubt == "near" and quotes and (shown := draft.say(nearest(query.question))):
         yield shown
     for quote in quotes:
         if shown := draft.quote(quote):
             yield shown
+
+
+def nearest(question: str) -> str:
+    """What is said before the sentences that come nearest to a question that has no answer."""
+    return f"{said('missing', question)} {said('nearest', question)}\n\n"
 
 
 def _silent(model: str) -> ProviderEmpty:

@@ -31,6 +31,7 @@ from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import CURRENCIES, conflicts
+from refdesk.ask.frames import is_missing, said
 from refdesk.ask.generate import failed_models
 from refdesk.ask.paraphrase import meaning
 from refdesk.ask.sentences import (
@@ -46,7 +47,6 @@ from refdesk.ask.sentences import (
     tabulate,
 )
 from refdesk.ask.verify import Settled
-from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.settings import Settings
 from refdesk.terms import as_typed, query_terms, terms
 from refdesk.trace import Trace
@@ -236,7 +236,12 @@ def _left_open(query: Query, relevance: Relevance, held: SentenceWords) -> tuple
 
     A good answer may well say "weighs" where the question says "heavy".
     """
-    sides = [part for part in query.parts if not any(term in held.terms for term in query_terms(part))]
+    nowhere = frozenset(terms(" ".join(relevance.missing_terms)))
+    sides = [
+        part
+        for part in query.parts
+        if not held.terms.intersection(query_terms(part)) or nowhere.intersection(query_terms(part))
+    ]
     question = question_words(query.fullest)
     absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
     doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
@@ -274,8 +279,10 @@ def confidence(
 
 def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confidence:
     """The chance that one of the quotes answers: is the answer there, and do these stand out among the sentences?"""
+    if quotes[0].chance is not None:
+        return _chosen_confidence(relevance, quotes[0].chance)
     found = right_features(relevance, quotes)
-    score = _learned("read_right" if "answered" in relevance.features else "right", found)
+    score = min(_learned("read_right" if "answered" in relevance.features else "right", found), quotes[0].most)
     if found["unnamed"] > 0:
         score = min(score, HIGH - 0.001)
         return Confidence(
@@ -284,6 +291,15 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
         score = min(score, ROWS)
     return Confidence(round(score, 3), level(score), _standing(found, score))
+
+
+def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
+    """Of a list as much as is sure of the passage that it stands in; a summary is as good as the document's name."""
+    if relevance.missing_terms:
+        score = min(chance, HIGH - 0.001)
+        return Confidence(round(score, 3), level(score), f"no passage mentions {_quoted(relevance.missing_terms)}")
+    reason = "one passage clearly answers it" if chance >= HIGH else "another passage may be meant"
+    return Confidence(round(chance, 3), level(chance), reason)
 
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
@@ -461,6 +477,8 @@ def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> D
     Below a fifth of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that,
     unless a model has written.
     """
+    if retrieved.key_sentences:
+        return ""  # of the document that is named
     if not retrieved.hits or relevance.probability < settings.answer_floor / 5:
         return "missing"
     # What is said of other things is no answer, however near: the code of one star for that of another.
@@ -470,10 +488,10 @@ def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> D
 def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relevance: Relevance) -> Answer:
     """The documents do not say it: no model was called; what they do say nearby is offered."""
     topics, missing = nearest_topics(retrieved), relevance.missing_terms
-    offered = f" The nearest they come to it: {'; '.join(topics)}." if topics else ""
+    offered = f" {said('nearest', query.question)} {'; '.join(topics)}." if topics else ""
     return replace(
         answer,
-        content=f"{NOT_IN_DOCUMENTS}{offered}",
+        content=f"{said('missing', query.question)}{offered}",
         metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
         strategy=plan.strategy,
         model="none",
@@ -507,12 +525,16 @@ def conclude(
 ) -> Answer:
     """The answer of a question that was searched, written and checked."""
     content, claims, citations = settled.attested.content, settled.attested.claims, settled.attested.citations
-    content = content or NOT_IN_DOCUMENTS
-    is_answered = not content.startswith(NOT_IN_DOCUMENTS)
+    content = content or said("missing", query.question)
+    is_answered = not is_missing(content)
     quotes = [placed.quote for placed in draft.quotes]
     sure = _unanswered(relevance, retrieved)
     if is_answered:
         sure = confidence(relevance, claims, citations, settings, quotes)
+    enough = sufficiency(query, relevance, context, claims, citations)
+    if is_answered and (unsaid := [part for part in query.parts if part in enough.missing_aspects]):
+        score = min(sure.score, MEDIUM - 0.001)
+        sure = Confidence(score, level(score), f"nothing was found on {_quoted(unsaid)}")
     documents = {passage.document.id: passage.document for passage in context.passages}
     return replace(
         answer,
@@ -523,7 +545,7 @@ def conclude(
         sources=sources(citations, documents),
         related_documents=related(retrieved, citations),
         confidence=sure,
-        sufficiency=sufficiency(query, relevance, context, claims, citations),
+        sufficiency=enough,
         verification=settled.verification,
         suggested_questions=not_planted(draft.suggested, context.passages)[:SUGGESTED],
         strategy=plan.strategy,

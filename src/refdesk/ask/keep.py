@@ -130,6 +130,7 @@ class Keeper:
         self._desk = desk
         self._trace = trace
         self._llm = desk.models.role("answer")
+        self.notes: list[str] = []  # what the reader of the answer should know, whoever answers
         self.turns = self._said_before()
         self._near_miss = ""
         self._generation = desk.library.generation()
@@ -234,7 +235,7 @@ class Keeper:
         if self._near_miss and self._desk.settings.suggest_questions:
             offered = dict.fromkeys((self._near_miss, *answer.suggested_questions))
             answer = replace(answer, suggested_questions=tuple(offered)[:SUGGESTED])
-        answer = replace(answer, notes=(*self._desk.notes, *answer.notes))
+        answer = replace(answer, notes=(*self._desk.notes, *self.notes, *answer.notes))
         usage = answer.usage + self._trace.usage(*BESIDE)
         answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=usage)
         if self._question.use_cache and self._is_worth_keeping(answer, query):

@@ -25,6 +25,7 @@ from refdesk.answer import (
 from refdesk.ask.answer_type import read
 from refdesk.ask.asked_forms import asking_clause
 from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.frames import said
 from refdesk.ask.group_view import GroupedView
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.paraphrase import meaning
@@ -54,7 +55,6 @@ MANY = 4  # tables
 CITED = "Of the {used:,} cells that this is computed from, the first {most} are cited."
 CHOSEN = "Which cells answer was decided by {model}; they were read and computed without it."
 AMBIGUOUS = "another reading of the question is almost as likely"
-ALSO = "Also possible: {label}: {value}"
 
 MOST_CAPTION = 60  # letters of a caption that tells two tables apart
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
@@ -331,7 +331,7 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
     told = _Told(retrieved, library)
     told.add(found, what, f"{what.label}: {what.value}", what.formula)
     if other is not None and found.other is not None:
-        told.add(found.other, other, ALSO.format(label=other.label, value=other.value))
+        told.add(found.other, other, said("also", answer.question).format(label=other.label, value=other.value))
     score = round(found.chance, 3)
     citations = tuple(told.citations)
     return replace(

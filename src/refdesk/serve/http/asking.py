@@ -17,10 +17,10 @@ from starlette.responses import Response
 
 from refdesk.answer import Answer, Citation, answer_from_dict
 from refdesk.ask.flow import collected
+from refdesk.ask.frames import is_missing
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
-from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.records import Conversation, Feedback, Message
 from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes
@@ -364,7 +364,7 @@ def _metadata(answer: Answer) -> dict[str, Any]:
         "model": None if answer.model in NO_MODEL else answer.model,
         "processingTimeMs": answer.metrics.get("total_ms", 0.0),
         "usage": {"promptTokens": usage.prompt_tokens, "completionTokens": usage.completion_tokens},
-        "noResults": answer.content.startswith(NOT_IN_DOCUMENTS),
+        "noResults": is_missing(answer.content),
     }
 
 

@@ -1,0 +1,280 @@
+"""How are two things compared? Where one table has a row or a column for each: cell beside cell, every one cited.
+
+"Compare the Brava 200 and the Brava 500" -> Tank: 1.2 l (Brava 200), 3.0 l (Brava 500) …
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
+from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.judge import HIGH, level, related, sources
+from refdesk.ask.plan_choice import FoundTable
+from refdesk.ask.sentences import question_words
+from refdesk.cells import MOST_CELLS, StoredCell
+from refdesk.library import LibraryReader
+from refdesk.tables import Grid, grid_of, shown_value, touches, without_marks
+from refdesk.terms import query_terms, terms
+from refdesk.types import Hit
+
+NAMED = 0.5  # share of a label's words that a side of the comparison says
+MOST_COMPARED = 12  # attributes
+UNSURE = 0.7  # where a side says only part of the label, or another table has rows for both too
+EXACT = 0.9
+OPERATION = "compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What of one table stands side by side: the names of the sides, and for each attribute a cell of every side."""
+
+    found: FoundTable
+    names: tuple[str, ...]
+    attributes: tuple[tuple[str, tuple[StoredCell, ...]], ...]
+    share: float  # of the labels' words that the question says, of the side that it says least of
+
+
+def side_by_side(
+    answer: Answer,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    candidates: Sequence[FoundTable],
+    library: LibraryReader,
+) -> Answer | None:
+    """The comparison that one table makes; None where none has both sides."""
+    if len(query.parts) < 2:
+        return None
+    every = [
+        sides
+        for found in candidates
+        if found.table.is_loaded and found.table.cell_count <= MOST_CELLS and _is_about(query, found, retrieved)
+        for sides in _sides(query, found)
+    ]
+    if not every:
+        return None
+    best = max(every, key=lambda one: (one.share, one.found.score, len(one.attributes)))
+    tables = {one.found.table.id for one in every if one.share >= best.share}
+    chance = EXACT if best.share == 1.0 and len(tables) == 1 else UNSURE
+    return _told(answer, plan, retrieved, best, chance, library)
+
+
+# --- which rows or columns are the sides? ----------------------------------------------------------------------------
+
+
+def _is_about(query: Query, found: FoundTable, retrieved: Retrieved) -> bool:
+    """Does the table, or what it stands in, hold every word of the comparison? "Net sales" are no floor space.
+
+    The name of a company is that of its report, however that is called.
+    """
+    table, document = found.table, found.document
+    chunks = [hit.chunk for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, table)]
+    around = [document.name, document.title, table.caption, *(chunk.context for chunk in chunks)]
+    heads = [part for head in table.heads for part in head.path]
+    labels = [cell.text for cell in table.cells]
+    held = frozenset(terms(re.sub(r"[\W_]+", " ", " ".join((*around, *heads, *labels)))))
+    asked = frozenset(term for part in query.parts for term in query_terms(part))
+    if document.id in retrieved.preferred_documents:
+        asked -= question_words(query.fullest).named
+    return asked <= held
+
+
+def _sides(query: Query, found: FoundTable) -> Iterator[Sides]:
+    """The sides as rows of the table, and as columns of it."""
+    grid = grid_of(found.table)
+    wanted = [frozenset(query_terms(part)) for part in query.parts]
+    shared = frozenset.intersection(*wanted)  # "the price of A", "the price of B"
+    own = [one - shared or one for one in wanted]
+    heads = [_joined(path) for path in grid.columns]
+    labels = [_labels(grid, row) for row in range(len(grid.texts))]
+    rows = [_place(side, shared, labels) for side in own]
+    if all(rows) and len({place for place, *_ in filter(None, rows)}) == len(rows):
+        chosen = [one for one in rows if one is not None]
+        columns = [c for c in range(grid.width) if c not in {label for _, label, _ in chosen}]
+        pairs = [(heads[c], [(grid.places[row], c) for row, *_ in chosen]) for c in columns if heads[c]]
+        names = tuple(without_marks(grid.texts[row][label]) for row, label, _ in chosen)
+        yield from _compared(found, names, _asked(pairs, shared), min(share for *_, share in chosen))
+    columns_named = [_place(side, shared, [[(0, head)] for head in heads[1:]]) for side in own]
+    if all(columns_named) and len({place for place, *_ in filter(None, columns_named)}) == len(columns_named):
+        chosen = [one for one in columns_named if one is not None]
+        pairs = [
+            (_joined(grid.rows[row]), [(grid.places[row], place + 1) for place, *_ in chosen])
+            for row in range(len(grid.texts))
+            if grid.texts[row][0]
+        ]
+        names = tuple(heads[place + 1] for place, *_ in chosen)
+        yield from _compared(found, names, _asked(pairs, shared), min(share for *_, share in chosen))
+
+
+def _joined(path: Sequence[str]) -> str:
+    """`("December 31,", "2022")` -> `"December 31, 2022"`."""
+    return ", ".join(dict.fromkeys(part.strip(" :,") for part in path if part.strip(" :,")))
+
+
+def _labels(grid: Grid, row: int) -> list[tuple[int, str]]:
+    """The cells that may name a row, with their columns: those that begin with no number."""
+    return [(column, text) for column, text in enumerate(grid.texts[row]) if text and not text[0].isdigit()]
+
+
+def _place(
+    side: frozenset[str], shared: frozenset[str], labels: Sequence[Sequence[tuple[int, str]]]
+) -> tuple[int, int, float] | None:
+    """(place, column, share) of the one label that holds the words of a side; None where none does, or two do alike.
+
+    Words that no label holds are not of the label: "Compare the iPhone and Mac net sales of Apple".
+    """
+    held = [(place, column, frozenset(terms(text))) for place, own in enumerate(labels) for column, text in own]
+    side = side & frozenset().union(*(words for *_, words in held))
+    if not side:
+        return None
+    found = [
+        (len(words & (side | shared)) / len(words), place, column) for place, column, words in held if side <= words
+    ]
+    if not found:
+        return None
+    found.sort(key=lambda one: -one[0])
+    is_one = len(found) == 1 or found[1][0] < found[0][0] or found[1][1] == found[0][1]
+    return (found[0][1], found[0][2], found[0][0]) if is_one and found[0][0] >= NAMED else None
+
+
+def _asked(
+    pairs: Sequence[tuple[str, list[tuple[int, int]]]], shared: frozenset[str]
+) -> Sequence[tuple[str, list[tuple[int, int]]]]:
+    """The attributes that the question names, where it names some: "compare the price of A and B"."""
+    return [pair for pair in pairs if shared & frozenset(terms(pair[0]))] or pairs
+
+
+def _compared(
+    found: FoundTable, names: tuple[str, ...], pairs: Sequence[tuple[str, list[tuple[int, int]]]], share: float
+) -> Iterator[Sides]:
+    """With the attributes that every side has."""
+    attributes = []
+    for name, places in pairs:
+        cells = found.table.at(places)
+        if len(cells) == len(places) and any(cell.text for cell in cells):
+            attributes.append((name, tuple(cells)))
+    if attributes:
+        yield Sides(found, names, tuple(attributes[:MOST_COMPARED]), share)
+
+
+# --- what is said of them? -------------------------------------------------------------------------------------------
+
+
+def _told(
+    answer: Answer, plan: Plan, retrieved: Retrieved, sides: Sides, chance: float, library: LibraryReader
+) -> Answer:
+    citations = _citations(sides, retrieved, chance, library)
+    claims: list[Claim] = []
+    content = ""
+    at = 0
+    for name, cells in sides.attributes:
+        values = ", ".join(f"{_value(cell)} ({side})" for cell, side in zip(cells, sides.names, strict=True))
+        line = f"{name}: {values}"
+        start = len(content) + 1 if content else 0
+        content = f"{content}\n{line} [1]".lstrip()
+        places = tuple(range(at, at + len(cells)))
+        claims.append(Claim(line, start, len(content), (1,), places, "supported", chance))
+        at += len(cells)
+    document = sides.found.document
+    return replace(
+        answer,
+        content=content,
+        figures=(_figure(sides),),
+        claims=tuple(claims),
+        citations=citations,
+        sources=sources(citations, {document.id: document}),
+        related_documents=related(retrieved, citations),
+        confidence=Confidence(chance, level(chance), _reason(chance)),
+        sufficiency=Sufficiency(True, chance),
+        strategy=plan.strategy,
+        model=EXTRACTIVE,
+        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+    )
+
+
+def _value(cell: StoredCell) -> str:
+    """As a person would write it: a number with the scale that its table is in."""
+    return shown_value(cell.text, cell.unit, cell.scale) if cell.scale and cell.number is not None else cell.text
+
+
+def _reason(chance: float) -> str:
+    return "one table has a row for each" if chance >= HIGH else "another row of a table may be meant"
+
+
+def _figure(sides: Sides) -> Figure:
+    """A row for each attribute, a column for each side; every value is marked."""
+    table = sides.found.table
+    rows = [("", *sides.names), *((name, *(cell.text for cell in cells)) for name, cells in sides.attributes)]
+    used = [
+        (row, column, cell, name)
+        for row, (name, cells) in enumerate(sides.attributes, 1)
+        for column, cell in enumerate(cells, 1)
+    ]
+    return Figure(
+        label=" / ".join(sides.names),
+        value="",
+        number=None,
+        unit="",
+        scale="",
+        operation=OPERATION,
+        formula="",
+        cells=tuple(
+            FigureCell(
+                text=cell.text,
+                row_path=(name,),
+                column_path=(sides.names[column - 1],),
+                number=cell.number,
+                unit=cell.unit,
+                scale=cell.scale,
+                period=cell.period,
+                citation=place,
+            )
+            for place, (_, column, cell, name) in enumerate(used)
+        ),
+        table=tuple(rows),
+        head_rows=1,
+        marked=tuple((row, column) for row, column, *_ in used),
+        document_id=table.document_id,
+        table_number=table.number,
+        page=table.page,
+    )
+
+
+def _citations(sides: Sides, retrieved: Retrieved, chance: float, library: LibraryReader) -> tuple[Citation, ...]:
+    """One for each cell, with the row that it stands in."""
+    table, document = sides.found.table, sides.found.document
+    hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, table)]
+    cells = [cell for _, own in sides.attributes for cell in own]
+    places = library.cell_places(table, [(cell.start, cell.end) for cell in cells])
+    found = []
+    for cell, (page, boxes, line) in zip(cells, places, strict=True):
+        hit = _holder(cell, hits)
+        found.append(
+            Citation(
+                marker=1,
+                document_id=document.id,
+                document_name=document.name,
+                chunk_id=hit.chunk.id,
+                chunk_sequence=hit.chunk.sequence,
+                heading_path=hit.chunk.heading_path,
+                page=page,
+                boxes=boxes,
+                located=bool(boxes or line),  # in a format without boxes `origin` places it
+                quote=line or cell.text,
+                relevance_score=chance,
+                similarity_score=hit.cosine,
+                origin=(cell.start, cell.end),
+            )
+        )
+    return tuple(found)
+
+
+def _holder(cell: StoredCell, hits: Sequence[Hit]) -> Hit:
+    """The hit whose chunk holds the cell, else one that holds another part of the table."""
+    for hit in hits:
+        if any(span.origin <= cell.start < span.origin + span.end - span.start for span in hit.chunk.spans):
+            return hit
+    return hits[0]
