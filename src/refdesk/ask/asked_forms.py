@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 from refdesk.ask.table_view import CODE
@@ -100,11 +101,13 @@ def _with(text: str, head: str) -> str:
 
 
 def _head(table: StoredTable, columns: Iterable[int], length: int) -> str:
-    """The name of the first of these columns that is of so long a time; of the first at all where none is."""
+    """The name of these columns, of those among them that are of so long a time; what several have in common."""
     own = dict(_periods(table))
-    chosen = sorted(columns, key=lambda column: (length > 0 and own[column].length != length, column))
-    path = table.heads[chosen[0]].path if chosen else ()
-    return " ".join(part for part in path if not is_scale(part))
+    ranked = sorted(columns, key=lambda column: (length > 0 and own[column].length != length, column))
+    alike = [column for column in ranked if own[column].length == own[ranked[0]].length]
+    paths = [[part for part in table.heads[column].path if not is_scale(part)] for column in alike]
+    shared = [parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))]
+    return " ".join(shared) if read_period(" ".join(shared)) else ""
 
 
 @lru_cache(maxsize=1024)

@@ -284,16 +284,27 @@ def likelier_answer(
     What the text told is never called sure where a table may give another number.
     """
     best = tables.best
+    if best is None:
+        return told
+    agrees = any(text and text in told.content for text in best.plan.texts)
+    if agrees and best.chance >= LEAST and _quotes_rows(told, retrieved):  # the cell says it more plainly than its row
+        return figure_answer(begun, plan, retrieved, best, library)
     asks = meaning(asking_clause(query.fullest)).asks  # yes or no is no number
-    if best is None or query.number < NUMBER or not asks:
+    if query.number < NUMBER or not asks:
         return told
     least = max(told.confidence.score * _says_number(told, query), LEAST) if told.is_answered else INSTEAD
     if best.chance + (best.other.chance if best.other else 0.0) >= least:  # both readings are said
         return figure_answer(begun, plan, retrieved, best, library)
-    agrees = any(text and text in told.content for text in best.plan.texts)
     if told.confidence.level != "high" or best.chance < WORTH_DOUBT or agrees:
         return told
     return replace(told, confidence=Confidence(HIGH - 0.001, "medium", "a table may give another number"))
+
+
+def _quotes_rows(told: Answer, retrieved: Retrieved) -> bool:
+    """Is it rows of one table, and nothing else?"""
+    kinds = {hit.chunk.id: hit.chunk.kind for hit in (*retrieved.hits, *retrieved.considered)}
+    quoted = {citation.chunk_id for citation in told.citations}
+    return told.is_answered and len(quoted) == 1 and all(kinds.get(chunk) == "table" for chunk in quoted)
 
 
 def _says_number(answer: Answer, query: Query) -> bool:
