@@ -92,7 +92,7 @@ def test_on_a_terminal_what_is_missing_is_asked_for(tmp_path: Path, wire: WireSe
     for prompt, typed in (
         (b"gguf):", "openai"),
         (b"/v1]:", f"{wire.url}/v1"),
-        (b"API key:", KEY),
+        (b"API key: ", KEY),  # the blank comes when what is typed is hidden: what was typed before is thrown away
         (b"Model:", "test-model"),
     ):
         seen = len(said)

@@ -120,7 +120,7 @@ def test_a_model_is_tested(browser: Browser, tmp_path: Path) -> None:
             row.get_by_role("textbox").fill("openai:test-model")
             row.get_by_role("textbox").press("Enter")
             expect(row.get_by_text("Changed")).to_be_visible()
-            model.answer_by(lambda request: "Ready")
+            model.answer_by(lambda request: "The anchor weighs 350 kg. [1]")
             row.get_by_role("button", name="Test").click()
             expect(row.get_by_role("status")).to_have_text(re.compile(r"It answered in .+ m?s\."))
             model.answer_by(lambda request: Reply(status=401, message="wrong key"))

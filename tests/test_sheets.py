@@ -83,9 +83,10 @@ def amounts(*, region: str = "", year: int = 0) -> list[float]:
 )
 def test_a_question_to_a_sheet_is_answered_with_its_cells(desk: Refdesk, question: str, wanted: float) -> None:
     answer = desk.ask_sync(question)
-    (figure,) = answer.figures
+    figure, *_ = answer.figures  # another reading may stand below
     assert figure.number == pytest.approx(wanted, abs=0.005) and answer.short == figure.value
-    assert 0 < len(figure.cells) == len(answer.citations) <= MOST_CITED
+    assert 0 < len(figure.cells) <= MOST_CITED
+    assert sum(len(one.cells) for one in answer.figures) == len(answer.citations)
     pages = {page.page.number: page for page in desk.parts.documents.pages(figure.document_id)}
     for cell in figure.cells:
         citation = answer.citations[cell.citation]

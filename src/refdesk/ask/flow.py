@@ -117,14 +117,13 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
                 yield event
         return
 
-    desk = _for_lists(desk, query)
-    settings = desk.settings
+    settings = (desk := _for_lists(desk, query)).settings
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
+    ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader)
     with trace.stage("retrieve", **plan.sizes) as stage:
-        ports = (library, desk.embedder, desk.reranker)
-        retrieved = await retrieve(query, plan, question.scope, *ports, settings, trace, desk.reader)
+        retrieved = await retrieve(query, plan, question.scope, *ports)
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
@@ -141,8 +140,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
     fitted = await _assembled(question, desk, query, plan, budget, retrieved, keeper, trace)
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
-    has_all = not joined_later(retrieved, context)
-    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library, is_quick=has_all)
+    missing = joined_later(retrieved, context)
+    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library, is_quick=not missing)
     yield Sources(previews(context))
     yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)

@@ -16,7 +16,7 @@ from refdesk.ask.plan_choice import FoundTable
 from refdesk.ask.sentences import question_words
 from refdesk.cells import MOST_CELLS, StoredCell
 from refdesk.library import LibraryReader
-from refdesk.tables import Grid, grid_of, shown_value, touches, without_marks
+from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
 from refdesk.terms import query_terms, terms
 from refdesk.types import Hit
 
@@ -24,6 +24,7 @@ NAMED = 0.5  # share of a label's words that a side of the comparison says
 MOST_COMPARED = 12  # attributes
 UNSURE = 0.7  # where a side says only part of the label, or another table has rows for both too
 EXACT = 0.9
+MANY = 4  # tables
 OPERATION = "compare"
 
 
@@ -58,7 +59,8 @@ def side_by_side(
         return None
     best = max(every, key=lambda one: (one.share, one.found.score, len(one.attributes)))
     tables = {one.found.table.id for one in every if one.share >= best.share}
-    chance = EXACT if best.share == 1.0 and len(tables) == 1 else UNSURE
+    # Among many tables, whether this one or its neighbour is meant cannot be known for sure.
+    chance = EXACT if best.share == 1.0 and len(tables) == 1 and len(candidates) < MANY else UNSURE
     return _told(answer, plan, retrieved, best, chance, library)
 
 
@@ -88,7 +90,7 @@ def _sides(query: Query, found: FoundTable) -> Iterator[Sides]:
     wanted = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*wanted)  # "the price of A", "the price of B"
     own = [one - shared or one for one in wanted]
-    heads = [_joined(path) for path in grid.columns]
+    heads = [_joined([part for part in path if not is_scale(part)]) for path in grid.columns]
     labels = [_labels(grid, row) for row in range(len(grid.texts))]
     rows = [_place(side, shared, labels) for side in own]
     if all(rows) and len({place for place, *_ in filter(None, rows)}) == len(rows):

@@ -41,7 +41,7 @@ Placed = tuple[Chunk, int]  # a chunk and a place among its sentences
 
 _ORDERS = frozenset(terms(" ".join(word_set("words", "cache: orders") | FRAME)))
 _REFERENCE = re.compile(r"\((?:19|20)\d\d[a-z]?\)|\bet al\.|\bpp?\. ?\d|\bpages \d|\bvol\.|\bdoi\b|https?://|\^ ")
-_ADDRESS = re.compile(r"\S+@\S+|https?://|www\.")
+_ADDRESS = re.compile(r"\S@\S|https?://|www\.")
 
 
 def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Document | None:

@@ -31,7 +31,7 @@ NUMBER_WORDS = {
     word: float(number) for number, word in enumerate(word_list("words", "number words")[:21]) if number > 1
 }
 YEAR = re.compile(r"(?:19|20)\d\d")
-CODE = re.compile(r"\b(?:\d+-[a-z]{1,2}|[a-z]+-\d+)\b", re.IGNORECASE)
+CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
