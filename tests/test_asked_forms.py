@@ -6,12 +6,14 @@ import pytest
 
 from refdesk.ask.asked_forms import asked_forms, asking_clause, columns_of
 from refdesk.ask.plan_choice import report_period
+from refdesk.ask.plans import TableViews, stated
 from refdesk.ask.table_view import AskedWords
 from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse_markdown
 from refdesk.periods import TablePeriod, read_period
+from refdesk.tables import grid_of
 from refdesk.types import Document
 
 QUARTERS = """
@@ -78,6 +80,15 @@ def test_a_table_without_times_is_asked_as_it_is() -> None:
         "What does the TG-4 weigh?"
     ]
     assert columns_of(stored(PRICES), read_period("2022"), NOTHING) is None
+
+
+def test_a_table_of_nothing_but_totals_is_said_in_words() -> None:
+    """No row of it is one of all."""
+    grid = grid_of(stored("| | 2019 | 2018 |\n|---|---|---|\n| Total | 5 | 4 |\n| Total costs | 7 | 6 |\n"))
+    table, question = TableViews(grid), AskedWords("What changed in 2019?")
+    plans = table.plans(question)
+    assert any(not selection.rows for plan in plans for selection in plan.selections)
+    assert all(stated(plan, table, question) for plan in plans)
 
 
 def test_a_code_is_one_name() -> None:

@@ -43,6 +43,7 @@ SUMMARY_SENTENCES = 6
 UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
+COMPARED = 0.87  # how sure it may be that sentences compare two things
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
@@ -94,6 +95,8 @@ def extract(
     short = short_answer(query, quotes) if asked == "several" else ""
     if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
         quotes = [replace(quote, most=UNLISTED) for quote in quotes]
+    if query.intent == "comparison":  # a sentence beside another is seldom the whole of it
+        quotes = [replace(quote, most=min(quote.most, COMPARED)) for quote in quotes]
     return quotes
 
 

@@ -138,5 +138,5 @@ def chosen_rows(
         by=_number_of(selection) + (names[selection.by] if selection.by >= 0 else ""),
         number=f"{selection.number:g}",
         of=f" of {' '.join(of)}" if of else "",
-        anchor=cell(selection.rows[0] + beside),
+        anchor=cell(selection.rows[0] + beside) if selection.rows else "",  # all, of a table of nothing but totals
     )
