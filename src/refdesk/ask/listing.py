@@ -54,7 +54,7 @@ class Listing:
     first: int = 1  # number of its first item
 
 
-class _Line(NamedTuple):
+class _ListLine(NamedTuple):
     place: Place
     text: str
     begins_line: bool
@@ -95,7 +95,7 @@ def mark_of(text: str) -> Mark | None:
     return None
 
 
-def _lines(chunks: Sequence[Chunk]) -> Iterator[_Line]:
+def _lines(chunks: Sequence[Chunk]) -> Iterator[_ListLine]:
     """Every sentence and how it is set off; what a chunk repeats of the one before is left out."""
     before: list[str] = []
     for number, chunk in enumerate(chunks):
@@ -105,18 +105,18 @@ def _lines(chunks: Sequence[Chunk]) -> Iterator[_Line]:
             start = chunk.sentences[place].start
             between = chunk.text[chunk.sentences[place - 1].end : start] if place else "\n\n"
             begins_line = "\n" in between or chunk.kind == "list"
-            yield _Line(Place(number, place), own[place], begins_line, between.count("\n") > 1)
+            yield _ListLine(Place(number, place), own[place], begins_line, between.count("\n") > 1)
         before = own
 
 
-def _is_heading(lines: Sequence[_Line], at: int) -> bool:
+def _is_heading(lines: Sequence[_ListLine], at: int) -> bool:
     """A short block of its own that nothing ends, with another block below it."""
     line = lines[at]
     is_alone = line.begins_block and at + 1 < len(lines) and lines[at + 1].begins_block
     return is_alone and line.text[-1:] not in f"{_ENDS}:," and len(line.text.split()) <= LONGEST_HEADING
 
 
-def _items(lines: Sequence[_Line], at: int, first: Mark) -> tuple[list[tuple[Place, ...]], int]:
+def _items(lines: Sequence[_ListLine], at: int, first: Mark) -> tuple[list[tuple[Place, ...]], int]:
     """The items from this line on, and where they end."""
     items: list[list[Place]] = []
     number = first.number
@@ -143,7 +143,7 @@ def _follows(mark: Mark, first: Mark, number: int) -> bool:
     return same and (mark.sort == "bullet" or mark.number == number)
 
 
-def _resumes(lines: Sequence[_Line], at: int, first: Mark, number: int) -> int:
+def _resumes(lines: Sequence[_ListLine], at: int, first: Mark, number: int) -> int:
     """Where the list goes on behind a block that belongs to its last item; 0 where it does not."""
     if first.sort != "number" or first.is_bare:
         return 0

@@ -29,7 +29,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|\?")
 _ENDINGS = ("ing", "ed", "s")
 
 
-class Learned(NamedTuple):
+class KindWeights(NamedTuple):
     """The words that are not blanks, and for each pattern of up to three of them a weight per kind."""
 
     words: frozenset[str]
@@ -37,9 +37,9 @@ class Learned(NamedTuple):
 
 
 @cache
-def learned() -> Learned:
+def learned() -> KindWeights:
     found = json.loads(FILE.read_text(encoding="utf-8"))
-    return Learned(frozenset(found["words"]), found["weights"])
+    return KindWeights(frozenset(found["words"]), found["weights"])
 
 
 def wants(question: str) -> Wanted:

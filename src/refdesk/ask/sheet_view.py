@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.table_view import MOST_TIED, MOSTLY, YEAR, Added, AskedWords, Matched, Places, Rows, View
+from refdesk.ask.table_view import MOST_TIED, MOSTLY, YEAR, AskedWords, ColumnNumbers, Matched, Places, Rows, View
 from refdesk.cells import StoredTable
 from refdesk.tables import Grid, cell_date, cell_number, without_marks
 from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
@@ -318,7 +318,7 @@ class SheetView(View):
         parts = sorted((part for part in parts if len(part) and own.codes[part[0]] >= 0), key=lambda part: part[0])
         return [(own.texts[int(own.codes[part[0]])], self._rows(part)) for part in parts]
 
-    def added(self, rows: Rows, column: int) -> Added | None:
+    def added(self, rows: Rows, column: int) -> ColumnNumbers | None:
         array = self._array(rows)
         numbers = self._columns[column].numbers[array]
         if np.isnan(numbers).any():
@@ -326,7 +326,7 @@ class SheetView(View):
         if len(numbers) < 2:
             return None
         ends = [(float(numbers[at]), int(array[at])) for at in (numbers.argmax(), numbers.argmin())]
-        return Added(self._cells(array, column), float(numbers.sum()), ends[0], ends[1])
+        return ColumnNumbers(self._cells(array, column), float(numbers.sum()), ends[0], ends[1])
 
     def frequent(self, rows: Rows, column: int) -> Iterator[tuple[str, str, Places]]:
         own, array = self._columns[column], self._array(rows)

@@ -35,7 +35,7 @@ CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
-class Added(NamedTuple):
+class ColumnNumbers(NamedTuple):
     """The numbers of some rows in one column, taken together."""
 
     cells: Places  # those that hold a number
@@ -204,7 +204,7 @@ class View:
                 found.setdefault(self.texts[row][column], []).append(row)
         return [(text, tuple(own)) for text, own in found.items()]
 
-    def added(self, rows: Rows, column: int) -> Added | None:
+    def added(self, rows: Rows, column: int) -> ColumnNumbers | None:
         """None of a single number."""
         cells = tuple((row, column) for row in rows if self.numbers[row][column] is not None)
         numbers = [self.numbers[row][column] or 0.0 for row, _ in cells]
@@ -212,7 +212,7 @@ class View:
             return None
         top, bottom = max(numbers), min(numbers)
         highest, lowest = ((one, cells[numbers.index(one)][0]) for one in (top, bottom))
-        return Added(cells, sum(numbers), highest, lowest)
+        return ColumnNumbers(cells, sum(numbers), highest, lowest)
 
     def frequent(self, rows: Rows, column: int) -> Iterator[tuple[str, str, Places]]:
         """The text that most and that fewest of these rows have, each where it is one."""
