@@ -56,6 +56,12 @@ def _kept(name: str) -> list[Figure]:
     return [Figure(**one) for one in orjson.loads(path.read_bytes())] if path.exists() else []
 
 
+def _sections(text: str) -> dict[str, str]:
+    """What stands below each heading of the page as it is."""
+    parts = (part.partition("\n") for part in text.split("\n## ")[1:])
+    return {heading: body.rstrip("\n") for heading, _, body in parts}
+
+
 def page() -> str:
     lines = [
         "# What answering reaches",
@@ -64,8 +70,12 @@ def page() -> str:
         " --only answers`). The data are not part of the project; what they are and what was tuned on which part"
         " stands in each benchmark's first lines. What did not help: [log.md](log.md).",
     ]
+    known = _sections(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
     for name, heading in PARTS:
-        if figures := _kept(name):
+        figures = _kept(name)
+        if not figures and heading in known:  # measured elsewhere, and not here
+            lines += ["", f"## {heading}", known[heading]]
+        if figures:
             lines += ["", f"## {heading}", "", f"`python -m benchmarks.{name}`", ""]
             lines += ["| what | figure | bar | |", "|---|---|---|---|"]
             verdicts = {True: "met", False: "**missed**", None: ""}
