@@ -117,7 +117,8 @@ def asked(name: str) -> list[str]:
 @cache
 def texts(name: str) -> WordsOnly:
     rows = read_jsonl(DATA / "retrieval" / name / "corpus.jsonl")
-    return WordsOnly(f"{row.get('title') or ''}\n{row['text']}" for row in rows)
+    titles = {str(row.get("title") or "") for row in rows}
+    return WordsOnly((f"{row.get('title') or ''}\n{row['text']}" for row in rows), titles)
 
 
 def right_questions() -> list[Figure]:

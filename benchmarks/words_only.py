@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from refdesk.document_names import GENERIC
 from refdesk.terms import terms, words
 from refdesk.text import edit_distances
 from refdesk.types import Scope
 
 
 class WordsOnly:
-    """`frequencies` and `similar_words` of a library that holds these texts, one chunk each."""
+    """What spelling asks of a library: one that holds these texts, one chunk each, in documents of these names."""
 
     languages = ("en",)
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], names: Iterable[str] = ()) -> None:
+        self._names = frozenset(word for name in names for word in words(name) if word not in GENERIC)
         self.words, self._stems = Counter[str](), Counter[str]()
         self.chunk_count = 0
         for text in texts:
@@ -29,6 +31,9 @@ class WordsOnly:
             if word.isascii() and word.isalpha():
                 lengths.setdefault(len(word), []).append(word)
         self._by_length = {length: (held, _letters(held)) for length, held in lengths.items()}
+
+    def name_words(self, scope: Scope | None = None) -> Collection[str]:
+        return self._names
 
     def frequencies(self, asked: Sequence[str]) -> dict[str, int]:
         return {term: self._stems[term] for term in asked}

@@ -159,3 +159,26 @@ def test_a_word_outside_the_scope_is_never_named(tmp_path: Path) -> None:
         assert not spelled(typed, desk.parts.reader, Scope(access=("open",))).changes
         assert not desk.parts.reader.similar_words("qualvorum", 2, Scope(access=("open",)))
         assert desk.parts.reader.similar_words("qualvorum", 2, Scope()) == [("qualvorium", 1)]
+
+
+def test_a_frequent_word_does_not_hide_the_one_that_was_meant(tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_texts(
+            {"name": f"able-{n}", "text": f"Ship {n} is able to sail, and table {n} says so."} for n in range(80)
+        )
+        desk.add_texts({"name": f"note-{n}", "text": f"Apple sold {n} computers that month."} for n in range(20))
+        near = dict(desk.parts.reader.similar_words("aple", 1, Scope()))
+        assert near["able"] == 80 and near["apple"] == 20
+
+
+def test_a_name_that_a_document_has_is_put_right_sooner(tmp_path: Path) -> None:
+    """Written with a capital it may be another name; but documents are called by this one."""
+    texts = [{"name": f"note-{n}", "text": f"Amazon opened warehouse {n}."} for n in range(8)]
+    others = [{"name": f"other-{n}", "text": f"The harbour has {n} cranes."} for n in range(80)]
+    changed = []
+    for title in ("Notes of warehouses", "Amazon"):
+        with Refdesk(tmp_path / title.split()[0]) as desk:
+            desk.add_texts({**row, "title": title} for row in texts)
+            desk.add_texts(others)
+            changed.append(spelled("Which warehouse did Amazn open?", desk.parts.reader, Scope()).changes)
+    assert changed == [(), (("Amazn", "Amazon"),)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -102,6 +102,15 @@ def match_names(question: str, documents: Sequence[Document], long: int = LONG) 
     if len(scored) > MOST_PREFERRED or len(scored) == len(documents):
         return {}
     return {documents[place].id: round(scored[place], 4) for place in sorted(scored, key=lambda p: (-scored[p], p))}
+
+
+def name_words(documents: Sequence[Document]) -> Collection[str]:
+    """The words that these documents are called by, those that every name has left out."""
+    if len(documents) > MOST_DOCUMENTS:
+        return ()
+    if len(documents) < 2:
+        return {word for one in documents for name in _label(one.name, one.title).names for word in name}
+    return _kept_index(documents).holders.keys()
 
 
 def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.cells import LARGEST, Column, StoredTable
+from refdesk.document_names import name_words
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index, Scored
 from refdesk.records import LibraryState, PageText
@@ -28,7 +29,7 @@ from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method,
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
-SIMILAR_CHUNKS = 50  # chunks read for the words that resemble a misspelled one
+SIMILAR_CHUNKS, SIMILAR_LOOKS = 20, 6  # chunks read at once for the words that resemble a misspelled one, how often
 ENDINGS, SHORTEST_STEM = (2, 3, 4), 4  # letters taken off a misspelled word, and left of it
 
 
@@ -128,6 +129,10 @@ class LibraryReader:
             known[scope] = tuple(self._documents.documents(scope, "ready"))
         return known[scope]
 
+    def name_words(self, scope: Scope) -> Collection[str]:
+        """The words that the documents in scope are called by."""
+        return name_words(self.documents(scope))
+
     def neighbours(self, chunks: Sequence[Chunk], reach: int) -> dict[int, list[Chunk]]:
         """By the id of each of these, the chunks of its document around it, itself left out; all in one read."""
         steps = [step for step in range(-reach, reach + 1) if step]
@@ -215,15 +220,26 @@ class LibraryReader:
         )
 
     def _near(self, word: str, distance: int, stems: Sequence[str], reach: int, scope: Scope) -> dict[str, str]:
-        """Words within the distance, with their language, from chunks that hold a term within `reach` of a stem."""
+        """Words within the distance, with their language, from chunks that hold a term within `reach` of a stem.
+
+        Chunks with a term that was met are left out of the next look, so that "able" in hundreds of them does not hide
+        "Apple" when "Aple" was typed.
+        """
         generation = self.refresh().generation
-        rows = self._chunks.hydrate(self._index.resembling(stems, reach, SIMILAR_CHUNKS, scope), generation)
+        met: set[str] = set()
         found: dict[str, str] = {}
-        for chunk, document in rows.values():
-            found.update(dict.fromkeys(words(chunk.text), document.language or "en"))
-        likely = [one for one in found if abs(len(one) - len(word)) <= distance]
-        edits = edit_distances(word, likely)
-        return {one: found[one] for one, needed in zip(likely, edits, strict=True) if needed <= distance}
+        for _ in range(SIMILAR_LOOKS if stems else 0):
+            ids = self._index.resembling(stems, reach, SIMILAR_CHUNKS, scope, met)
+            read: dict[str, str] = {}
+            for chunk, document in self._chunks.hydrate(ids, generation).values():
+                read.update(dict.fromkeys(words(chunk.text), document.language or "en"))
+            found |= {one: read[one] for one in _within(word, read, distance)}
+            new = {term for one, language in read.items() for term in terms(one, language)} - met
+            near = {term for stem in stems for term in _within(stem, new, reach)}
+            if not near or len(ids) < SIMILAR_CHUNKS:
+                break
+            met |= near
+        return found
 
     def holding(self, stems: Sequence[str], scope: Scope) -> set[int]:
         """The ids of all chunks in scope that hold one of these terms."""
@@ -348,3 +364,9 @@ def search(
     elif method == "dense":
         ranked = by_vector
     return [Candidate(i, lexical.get(i, 0.0), cosine.get(i, 0.0), score) for i, score in ranked]
+
+
+def _within(word: str, others: Iterable[str], distance: int) -> list[str]:
+    """Of these words those that lie within an edit distance."""
+    likely = [one for one in others if abs(len(one) - len(word)) <= distance]
+    return [one for one, needed in zip(likely, edit_distances(word, likely), strict=True) if needed <= distance]

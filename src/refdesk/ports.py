@@ -5,7 +5,7 @@ Scores are true scores: a BM25 score or a cosine, never a rank.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -74,8 +74,13 @@ class Index(Protocol):
     def cosines(self, vector: NDArray[np.float32], chunk_ids: Sequence[int]) -> dict[int, float]:
         """Cosine of just these chunks."""
 
-    def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
-        """Chunks that hold a term within an edit distance (2 at most; two letters swapped count once)."""
+    def resembling(
+        self, terms: Sequence[str], distance: int, k: int, scope: Scope, without: Collection[str] = ()
+    ) -> list[int]:
+        """Chunks that hold a term within an edit distance (2 at most; two letters swapped count once).
+
+        Those that hold a term of `without` are left out.
+        """
 
     def count(self, scope: Scope) -> int:
         """How many chunks are in scope."""

@@ -129,7 +129,10 @@ def spelled(text: str, library: LibraryReader, scope: Scope) -> Correction:
     def similar(word: str, distance: int) -> list[tuple[str, int]]:
         return library.similar_words(word, distance, scope)
 
-    return correct(text, known, similar, languages, library.chunk_count)
+    def names() -> Collection[str]:
+        return library.name_words(scope)
+
+    return correct(text, known, similar, languages, library.chunk_count, names)
 
 
 # standing alone
@@ -345,7 +348,7 @@ _SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | word_set("words", "contractions")
 FEATURES = (
     "any", "swapped", "key_beside", "vowel", "other_letter", "single_for_double", "left_out", "double_for_single",
     "put_in", "first_letter", "last_letter", "two_edits", "in_documents", "documents", "in_language", "language",
-    "length", "name",
+    "length", "name", "name_of_document",
 )  # fmt: skip
 
 
@@ -358,11 +361,16 @@ class Correction:
 
 
 def correct(
-    text: str, known: Known, similar: Similar, languages: Sequence[str] = ("en",), chunks: int = 1000
+    text: str,
+    known: Known,
+    similar: Similar,
+    languages: Sequence[str] = ("en",),
+    chunks: int = 1000,
+    names: Callable[[], Collection[str]] = tuple,
 ) -> Correction:
     """The question with misspelled words replaced, or as it was when too little of it would survive.
 
-    `similar` counts in how many of all `chunks` a word stands.
+    `similar` counts in how many of all `chunks` a word stands; `names` are the words that documents are called by.
     """
     places = list(candidates(text))
     in_documents = known(list(dict.fromkeys(word.lower() for _, word in places))) if places else ()
@@ -379,7 +387,7 @@ def correct(
         if any(lowered in one for one in lists.values()):
             continue
         is_name = word[0].isupper() and bool(text[:start].strip(_EDGES + " "))
-        if meant := best(lowered, meanings(lowered, similar, own, chunks), is_name=is_name):
+        if meant := best(lowered, meanings(lowered, similar, own, chunks, names()), is_name=is_name):
             changes.append((start, word, _in_case_of(word, meant)))
     if not changes:
         return Correction(text)
@@ -420,18 +428,22 @@ def candidates(text: str) -> Iterable[tuple[int, str]]:
                 yield start + part.start(), word
 
 
-def meanings(word: str, similar: Similar, language: WordList | None, chunks: int) -> dict[str, tuple[float, float]]:
-    """Near words, with in how many of a thousand chunks and how often in a billion words each is written."""
+def meanings(
+    word: str, similar: Similar, language: WordList | None, chunks: int, names: Collection[str]
+) -> dict[str, tuple[float, float, bool]]:
+    """Near words: in how many of a thousand chunks and how often in a billion words each is, and whether it names a
+    document."""
     allowed = 2 if len(word) >= TWO_EDITS_FROM else 1
     found = {near: (1000.0 * count / max(1, chunks), 0.0) for near, count in similar(word, allowed)}
     for near, frequency in language.near(word, allowed) if language is not None else ():
         found[near] = (found.get(near, (0.0, 0.0))[0], frequency)
     likely = [near for near in found if len(near) >= SHORTEST and near.isalpha()]
     distances = edit_distances(word, likely)
-    return {near: found[near] for near, edits in zip(likely, distances, strict=True) if 0 < edits <= allowed}
+    kept = [near for near, edits in zip(likely, distances, strict=True) if 0 < edits <= allowed]
+    return {near: (*found[near], near in names) for near in kept}
 
 
-def best(word: str, near: Mapping[str, tuple[float, float]], *, is_name: bool) -> str:
+def best(word: str, near: Mapping[str, tuple[float, float, bool]], *, is_name: bool) -> str:
     """The word that was most likely meant; "" when none is likelier than all others and the word itself together."""
     weights = _weights()
     scores = {
@@ -445,7 +457,9 @@ def best(word: str, near: Mapping[str, tuple[float, float]], *, is_name: bool) -
     return meant if math.exp(min(scores[meant], 50.0)) > 0.5 * total else ""
 
 
-def features(word: str, near: str, documents: float, language: float, *, is_name: bool) -> dict[str, float]:
+def features(
+    word: str, near: str, documents: float, language: float, names_document: bool, *, is_name: bool
+) -> dict[str, float]:
     """What speaks for it that `near` was meant by `word`; those of `FEATURES` that are not 0."""
     edits = list(_edits(word, near))
     found: dict[str, float] = {"any": 1.0, "length": min(len(word), 12) / 10}
@@ -461,8 +475,8 @@ def features(word: str, near: str, documents: float, language: float, *, is_name
         found |= {"in_documents": 1.0, "documents": math.log1p(min(documents, _OFTEN))}
     if language:
         found |= {"in_language": 1.0, "language": math.log1p(language) / 10}
-    if is_name:
-        found["name"] = 1.0
+    if is_name:  # "Amazn" beside a document of Amazon is a typo sooner than beside a mere word
+        found["name_of_document" if names_document else "name"] = 1.0
     return found
 
 

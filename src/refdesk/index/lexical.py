@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +159,14 @@ class LexicalIndex:
         )
         return dict(self._run(_filtered(self._terms(terms, factors), [wanted]), len(chunk_ids)))
 
-    def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
-        """Chunks that hold a term within an edit distance (2 at most; two letters swapped count once)."""
+    def resembling(
+        self, terms: Sequence[str], distance: int, k: int, scope: Scope, without: Collection[str] = ()
+    ) -> list[int]:
         alike = [Query.fuzzy_term_query(self._schema, "body", term, distance=distance) for term in terms]
         query = Query.boolean_query([(Occur.Should, one) for one in alike])
+        if without:
+            left_out = [(Occur.MustNot, Query.term_query(self._schema, "body", term)) for term in without]
+            query = Query.boolean_query([(Occur.Must, query), *left_out])
         return [chunk_id for chunk_id, _ in self._run(_filtered(query, self._filters(scope)), k)] if alike else []
 
     def frequency(self, term: str, scope: Scope | None = None) -> int:

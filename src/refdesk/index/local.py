@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -246,11 +246,14 @@ class LocalIndex:
     def dense(self, vector: NDArray[np.float32], k: int, scope: Scope) -> list[Scored]:
         return self.vectors.search(vector, k, None if scope.is_open else self._allowed_ids(scope))
 
-    def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
+    def resembling(
+        self, terms: Sequence[str], distance: int, k: int, scope: Scope, without: Collection[str] = ()
+    ) -> list[int]:
         tail = self._tail
-        found = self.lexical_index.resembling(terms, distance, k, scope)
+        found = self.lexical_index.resembling(terms, distance, k, scope, without)
         kept = [chunk_id for chunk_id in found if self._is_current(chunk_id, tail)]
-        return [*kept, *(tail.resembling(terms, distance, self._in_tail(scope)) if tail.lengths else ())][:k]
+        late = tail.resembling(terms, distance, without, self._in_tail(scope)) if tail.lengths else []
+        return [*kept, *late][:k]
 
     def lexical_scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
         tail = self._tail

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +47,10 @@ class MemoryIndex:
         scores = np.vecdot(vectors, vector) if len(ids) else np.zeros(0)
         return {int(i): float(score) for i, score in zip(ids, scores, strict=True) if int(i) in wanted}
 
-    def resembling(self, terms: Sequence[str], distance: int, k: int, scope: Scope) -> list[int]:
-        return self._postings.resembling(terms, distance, set(self._ids(scope)))[:k]
+    def resembling(
+        self, terms: Sequence[str], distance: int, k: int, scope: Scope, without: Collection[str] = ()
+    ) -> list[int]:
+        return self._postings.resembling(terms, distance, without, set(self._ids(scope)))[:k]
 
     def count(self, scope: Scope) -> int:
         return len(self._ids(scope))

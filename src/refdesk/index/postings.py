@@ -80,14 +80,18 @@ class Postings:
                     scores[chunk_id] = scores.get(chunk_id, 0.0) + idf * part
         return scores
 
-    def resembling(self, terms: Sequence[str], distance: int, allowed: Collection[int] | None = None) -> list[int]:
-        """Chunks that hold a term within an edit distance."""
+    def resembling(
+        self, terms: Sequence[str], distance: int, without: Collection[str], allowed: Collection[int] | None = None
+    ) -> list[int]:
+        """Chunks that hold a term within an edit distance, and none of `without`."""
         found: set[int] = set()
         known = tuple(self._by_term.items())
         for wanted in terms:
             edits = edit_distances(wanted, [term for term, _ in known])
             near = (chunk_ids for (_, chunk_ids), count in zip(known, edits, strict=True) if count <= distance)
             found.update(*map(tuple, near))
+        for term in without:
+            found.difference_update(tuple(self._by_term.get(term, ())))
         return sorted(chunk_id for chunk_id in found if allowed is None or chunk_id in allowed)
 
 
