@@ -259,7 +259,12 @@ def test_features_of_edits() -> None:
         typed |= {word[:place] + word[place] + word[place:] for place in range(len(word))}
         for one in sorted(typed - {word}):
             made = features(
-                one, word, rng.choice((0.0, 1.0, 49.0, 50.0, 60.0)), rng.choice((0.0, 10.0)), is_name=rng.random() < 0.3
+                one,
+                word,
+                rng.choice((0.0, 1.0, 49.0, 50.0, 60.0)),
+                rng.choice((0.0, 10.0)),
+                len(one) % 2 == 0,
+                is_name=rng.random() < 0.3,
             )
             found[f"{one} {word}"] = {name: round(value, 3) for name, value in made.items()}
     freeze("edits", found)
@@ -270,11 +275,13 @@ def test_the_word_that_was_meant() -> None:
     for documents in (0.0, 0.5, 1.0, 5.0, 50.0):
         for language in (0.0, 1.0, 100.0, 10000.0):
             for near in (("anchor",), ("anchor", "ancher"), ("anchor", "anchors", "ancho")):
-                made = dict.fromkeys(near, (documents, language))
+                made = dict.fromkeys(near, (documents, language, False))
+                named = dict.fromkeys(near, (documents, language, True))
                 found.append(
                     [
                         best("ancor", made, is_name=False),
                         best("ancor", made, is_name=True),
+                        best("ancor", named, is_name=True),
                         best("ancjr", made, is_name=False),
                     ]
                 )
@@ -289,7 +296,7 @@ def test_words_near_a_word() -> None:
     found = {}
     for word in ("ancor", "anchr", "anchor", "anchorrs", "anchorag", "abc"):
         for chunks in (0, 1, 10, 1000):
-            made = meanings(word, lambda asked, distance: [(one, 2) for one in stock], None, chunks)
+            made = meanings(word, lambda asked, distance: [(one, 2) for one in stock], None, chunks, {"anchor"})
             found[f"{word} {chunks}"] = {one: list(counts) for one, counts in made.items()}
     own = WordList({"anchor": 5.0, "ancho": 2.0}, {})
     freeze("near words", found)
