@@ -21,6 +21,7 @@ from benchmarks.answering import questions
 from benchmarks.common import CACHE, Figure
 from benchmarks.retrieval import library
 from refdesk import Answer, Refdesk
+from refdesk.ask.catalogue import READ
 
 SETS = ("squad_dev11", "squadshift_reddit", "hotpot500", "squad2_disfl", "musique_train100", "mtrag_govt")
 _MARKER = re.compile(r"\s*\[\d+\]")
@@ -37,7 +38,8 @@ def altered(desk: Refdesk, answer: Answer) -> list[str]:
     content = bare(_MARKER.sub("", answer.content))
     for claim, told in zip(answer.claims, shown["claims"], strict=True):
         quotes = [answer.citations[place] for place in claim.citations]
-        is_ours = bool(answer.figures) or answer.strategy == "catalogue"  # said in our words: what it cites is not
+        # Said in our words, what it cites is not: a computed figure, and the list of documents.
+        is_ours = bool(answer.figures) or answer.confidence.reason.startswith(READ)
         if not quotes or (not is_ours and any(bare(claim.text) not in bare(one.quote) for one in quotes)):
             found.append(f"not in its quote: {claim.text}")
         if any(bare(one.quote) not in page_text(desk, one.document_id, one.page) for one in quotes):

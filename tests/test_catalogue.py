@@ -147,6 +147,22 @@ def test_a_mention_is_cited_where_a_document_first_says_it(examples: Refdesk) ->
     assert {one.document_name for one in answer.sources} == holding
 
 
+def test_a_part_of_what_was_asked_for_is_no_sure_answer(examples: Refdesk) -> None:
+    answer = examples.ask_sync("Which documents mention “zeppelin mooring”?")
+    assert (
+        answer.content.startswith("No document mentions “zeppelin mooring”.") and "mention “mooring”" in answer.content
+    )
+    assert answer.confidence.level == "medium"
+
+
+def test_papers_in_a_library_are_no_documents_of_ours(examples: Refdesk) -> None:
+    for question in (
+        "The papers of which poet are collected in the library?",
+        "Which letters are kept in the archive?",
+    ):
+        assert "list of documents" not in examples.ask_sync(question).confidence.reason
+
+
 def test_what_no_document_mentions_is_said(examples: Refdesk) -> None:
     answer = examples.ask_sync("Which documents mention “zeppelin hangars”?")
     assert not answer.is_answered and answer.content.startswith("No document mentions “zeppelin hangars”.")

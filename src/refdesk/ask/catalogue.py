@@ -37,6 +37,8 @@ LONGEST_PHRASE = 10  # words
 LONGEST_ENDING = 2  # letters by which two forms of a word that is mentioned may differ
 READ_AT_ONCE = 16  # chunks; most hold the word, and then the rest of their document is passed over
 READ = "read from the library's list of documents"
+READ_IN_PART = f"{READ}, for a part of what was asked"
+IN_PART = 0.6  # the chance that a part of what was asked for is of use; not measured, below `high`
 EMPTY = "There are no documents yet. Add some, then ask about them."
 
 
@@ -157,9 +159,10 @@ def _mentions(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader
     found.sort(key=lambda one: one.document.name)
     count = f"{'At least ' * (len(found) == COUNTED)}{_count(len(found))}{where} mention{'s' * (len(found) == 1)}"
     told = f"{count} “{phrase}”:"
-    if phrase.lower() != topic.lower():
-        told = f"No document{where} mentions “{topic}”. {told}"
-    return _with_places(answer, told, found)
+    if phrase.lower() == topic.lower():
+        return _with_places(answer, told, found)
+    answer = _with_places(answer, f"No document{where} mentions “{topic}”. {told}", found)
+    return replace(answer, confidence=Confidence(IN_PART, "medium", READ_IN_PART))
 
 
 def _first_places(topic: str, scope: Scope, library: LibraryReader) -> tuple[str, list[Mention]]:
