@@ -278,6 +278,24 @@ def test_a_second_head_begins_a_table_of_its_own() -> None:
     assert lower.start > upper.end and lower.cells[-1].text == "2032", "a row of years with a name of its own is data"
 
 
+def test_a_unit_between_the_heads_and_the_numbers_parts_no_table() -> None:
+    sheet = Sheet("unit")
+    lines = [
+        [("Nine Months Ended", 450)],
+        [("October 30, 2022", 404), ("October 31, 2021", 509)],
+        [("(In millions)", 469)],
+    ]
+    lines += [[("Cash of operating activities", 19), ("$", 391), ("3,393", 460), ("$", 496), ("6,075", 565)]]
+    lines += [[("Cash of investing activities", 19), ("7,378", 460), ("(8,244)", 562)]]
+    for number, line in enumerate(lines):
+        for text, x in line:
+            sheet.text(text, x, 700 - 14 * number, size=9)
+    (table,) = tables_of(parse(sheet.build().data, ParseOptions()))
+    assert table.periods == ("P9M/2022-10-30", "P9M/2021-10-31")
+    assert [one.number for one in table.cells if one.number is not None] == [3393.0, 6075.0, 7378.0, -8244.0]
+    assert {one.scale for one in table.cells if one.number is not None} == {"million"}
+
+
 def test_rows_of_years_are_no_heads() -> None:
     careers = [["Country", "Club", "From", "To", "Games"], ["Spain", "Elche", "1998", "1999", "31"]]
     careers += [

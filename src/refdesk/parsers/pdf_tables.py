@@ -25,6 +25,7 @@ class CellRuns(list[WordRun]):
 ALIGNED = 4.0  # points: cells of one column start, end or centre this close
 MIN_ROWS = 3
 MAX_HEADER_ROWS = 5
+HEADS = 3  # rows between a cell over the number columns and the first label
 FILLED = 0.33  # share of the places in a borderless table that are not empty
 _MARKER = re.compile(r"^([•●○▪■◦‣⁃∙·*–—\-o➢✓§]|\(?[a-zA-Z0-9]{1,3}[.)]|\([ivxIVX]+\)|\[\d+\]|\(\s?[^\w\s]\s?\))$")
 _LEADER = re.compile(r"^[.·…_ ]{3,}$")
@@ -189,7 +190,8 @@ def _table_end(rows: list[_Cells], start: int) -> int:
             stop, single = index + 1, 0
             continue
         single += 1
-        if single > 3 or (stop > start and cells.row[-1].right >= second + 60):
+        # A line of text runs from the labels into the numbers; "(in millions)" stands above the numbers alone.
+        if single > 3 or (stop > start and cells.left < second and cells.row[-1].right >= second + 60):
             break
     return stop
 
@@ -229,7 +231,7 @@ def _heads_columns(rows: list[_Cells], start: int) -> bool:
         return False
     below = rows[start + 1]
     close = below.row[0].top - rows[start].row[0].bottom < below.row[0].size
-    return close and rows[start].left > min(below.left, rows[min(start + 2, len(rows) - 1)].left) + 60
+    return close and rows[start].left > min(cells.left for cells in rows[start + 1 : start + 2 + HEADS]) + 60
 
 
 def _is_contents(rows: list[_Cells]) -> bool:
