@@ -190,8 +190,10 @@ def _table_end(rows: list[_Cells], start: int) -> int:
             stop, single = index + 1, 0
             continue
         single += 1
-        # A line of text runs from the labels into the numbers; "(in millions)" stands above the numbers alone.
-        if single > 3 or (stop > start and cells.left < second and cells.row[-1].right >= second + 60):
+        # A line of text runs from the labels into the numbers, or goes on below the text of a caption; "(in millions)"
+        # stands above the numbers alone.
+        is_text = cells.left < second + ALIGNED and cells.row[-1].right >= second + 60
+        if single > 3 or (stop > start and is_text):
             break
     return stop
 
