@@ -4,7 +4,8 @@ python -m benchmarks.number_questions          measures
 python -m benchmarks.number_questions --fit    learns anew and writes src/refdesk/assets/number_questions.npy
 
 A logistic model over the question's vector (the shipped embedder's). Learned from the first 24 articles of squad_dev11,
-TAT-QA's contexts with an even index, QAMR, PolicyQA and COVID-QA: is the answer short and does it hold a number?
+TAT-QA's contexts with an even index, QAMR, PolicyQA and COVID-QA: is the answer short and does it hold a number? Beside
+them questions made from the even contexts' tables (`training/made_plans.py`): for a cell, and for what no cell says.
 Measured on squad_dev11's other articles and TAT-QA's odd contexts.
 """
 
@@ -12,21 +13,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from training.made_plans import invented, made_of_words, made_questions
 
 from benchmarks.answering import Articles, questions
 from benchmarks.calibration import logistic
 from benchmarks.common import DATA, Figure, read_jsonl
+from benchmarks.table_questions import page
 from refdesk.ask.answer_type import read
 from refdesk.ask.classify import FILE
+from refdesk.ingest.tables import tables_of
+from refdesk.parsers.build import ParseOptions
+from refdesk.parsers.html import parse
 from refdesk.providers.embed import OnnxEmbedder
 
 Pairs = list[tuple[str, str]]  # question, answer
 LONGEST = 6  # words of an answer that is a number with its unit
 RIDGE = 3.0
+MADE = 12  # questions of either kind from one table
 SAMPLES = {"qamr.jsonl": 4000, "policyqa.jsonl": 600, "covidqa.jsonl": 600}
 
 
@@ -47,6 +55,18 @@ def tables(*, learning: bool) -> Pairs:
     ]
 
 
+def made() -> Pairs:
+    contexts = json.loads((DATA / "tables" / "tatqa_dev.json").read_text(encoding="utf-8"))[::2]
+    found: Pairs = []
+    for number, context in enumerate(contexts):
+        dice = random.Random(number)
+        for table in tables_of(parse(page(context).encode(), ParseOptions())):
+            company = invented(dice)
+            found += [(text, answers[0]) for text, answers, _ in made_questions(table, company, dice, MADE)]
+            found += [(text, "a reason") for text in made_of_words(table, company, dice, MADE)]
+    return found
+
+
 def sampled(name: str, most: int) -> Pairs:
     rows = read_jsonl(DATA / "train" / name)
     return [(str(row["question"]), str(row["answer"])) for row in rows[:: max(1, len(rows) // most)] if row["answer"]]
@@ -63,7 +83,7 @@ def are_numbers(pairs: Pairs) -> NDArray[np.float64]:
 
 def fit() -> None:
     pairs = squad(learning=True) + tables(learning=True)
-    pairs += [pair for name, most in SAMPLES.items() for pair in sampled(name, most)]
+    pairs += made() + [pair for name, most in SAMPLES.items() for pair in sampled(name, most)]
     weights = logistic(vectors(pairs).astype(float), are_numbers(pairs), np.ones(len(pairs)), RIDGE)
     np.save(FILE, weights.astype(np.float32))
     print(f"{len(pairs)} questions; {FILE.name} is written")

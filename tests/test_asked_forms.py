@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.asked_forms import asked_forms, asking_clause, columns_of
+from refdesk.ask.asked_forms import asked_forms, asking_clause, columns_of, spelled_out
 from refdesk.ask.plan_choice import report_period
 from refdesk.ask.plans import TableViews, stated
 from refdesk.ask.table_view import AskedWords
@@ -43,6 +43,7 @@ def stored(text: str) -> StoredTable:
         ("Using only the balance sheet, how much were total assets?", "how much were total assets?"),
         ("What were sales as stated in the latest report?", "What were sales"),
         ("What were sales (in USD millions) in 2019?", "What were sales in 2019?"),
+        ("Answer from the notes: what were sales?", "what were sales?"),
         ("What do nuts and bolts cost?", "What do nuts and bolts cost?"),
         ("Which pump and which hose are cheapest?", "Which pump"),
         ("How does it compare with France, Spain and Italy?", "How does it compare with France, Spain and Italy?"),
@@ -73,6 +74,19 @@ def test_who_names_no_time_may_mean_the_newest() -> None:
     assert plain.columns is None and plain.text == "What was the gross margin?"
     assert newest.is_assumed and newest.columns == {1, 3}
     assert newest.text == "What was the gross margin in Three Months Ended June 25, 2022?"
+
+
+def test_a_short_form_is_asked_in_the_words_of_a_label() -> None:
+    costs = stored(
+        "| | 2022 |\n|---|---|\n| Research and development | 9 |\n| Property, plant and equipment | 4 |\n| US | 1 |"
+    )
+    for asked, meant in (
+        ("What was the R&D expenditure?", "What was the Research and development expenditure?"),
+        ("How high was PP&E, net?", "How high was Property plant and equipment, net?"),
+        ("What was it in the US?", "What was it in the US?"),
+        ("What do RADAR stations cost?", "What do RADAR stations cost?"),
+    ):
+        assert spelled_out(asked, costs) == meant
 
 
 def test_a_table_without_times_is_asked_as_it_is() -> None:

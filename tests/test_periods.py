@@ -52,3 +52,11 @@ def test_what_a_row_and_a_column_say_together() -> None:
 def test_what_is_no_period() -> None:
     with pytest.raises(ValueError, match="'soon' is no period"):
         period_from("soon")
+
+
+def test_a_month_is_not_a_day_of_another_month() -> None:
+    assert not read_period("Spent by October 2025").is_of(read_period("15.09.2025"))
+    assert read_period("September 2025").is_of(read_period("15.09.2025"))
+    assert read_period("2025").is_of(read_period("15.09.2025")) and read_period("October 2025").is_of(
+        read_period("2025")
+    )

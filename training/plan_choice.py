@@ -19,7 +19,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +26,6 @@ import numpy as np
 from benchmarks.table_questions import page
 from numpy.typing import NDArray
 
-from refdesk.ask.asked_forms import newest_columns
 from refdesk.ask.classify import asks_for_number
 from refdesk.ask.plan_choice import (
     FILE,
@@ -41,57 +39,22 @@ from refdesk.ask.plan_choice import (
     vocabulary,
 )
 from refdesk.ask.table_view import AskedWords
-from refdesk.cells import StoredCell, StoredTable
+from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse
-from refdesk.periods import TablePeriod, period_from
 from refdesk.providers.embed import OnnxEmbedder
 from refdesk.providers.reader import OnnxReader
-from refdesk.tables import grid_of
 from refdesk.terms import terms
 from refdesk.text import ASSETS
 from refdesk.types import Document
+from training.made_plans import invented, made_changes, made_questions
 from training.plans import Asked, is_answer, tatqa_question
 
 SEED = 11
 MADE = 6  # questions from a table, at most
-LONGEST_LABEL = 8  # words of a row that is asked for
-FORMS = (
-    "What was {company}'s {row} {when}?",
-    "What were {company}'s {row} {when}?",
-    "How much was the {row} of {company} {when}?",
-    "What {row} did {company} report {when}?",
-    "{company} {row} {when}",
-)
-CHANGES = (
-    "By how much did {company}'s {row} grow from {first} to {last}?",
-    "How much did the {row} of {company} change between {first} and {last}?",
-    "What was the percentage change in {company}'s {row} from {first} to {last}?",
-    "What was the change in {row} from {first} to {last} for {company}?",
-)
-# What people put around a question. It says where to look or how to answer, and names nothing that a table must hold.
-BEFORE = (
-    "Going by the {place}, ",
-    "Using only what is shown in the {place}, ",
-    "According to the {place}, ",
-    "As an analyst who reads the {place}, ",
-)
-AFTER = (
-    " as reported in the latest {report}",
-    " as disclosed in its {report}",
-    " according to the {place}",
-    ", as stated in the most recent {report}",
-    " (in millions)",
-    ", and what were the reasons",
-    ", and how does this compare with others",
-)
-PLACES = ("statements", "report", "notes", "table", "consolidated statements", "financial statements")
-REPORTS = ("annual report", "filing", "quarterly report", "form B-12", "form 7-R", "release")
-SURROUNDED, UNTIMED, ABSENT = 0.4, 0.25, 0.2  # shares: with words around, without a time, with the table taken away
+ABSENT = 0.2  # share of the made questions from which the table is taken away
 OTHERS = 0.3  # of the other tables are from a report of another company
-Made = tuple[str, tuple[str, ...], float | None]  # question, texts that answer it, or the number that does
-SYLLABLES = ("ka", "lo", "mer", "tan", "vi", "sol", "ber", "ni", "dor", "pa", "rell", "us", "gra", "fen", "ost", "il")
 TABLES = 6
 RIDGE = 0.002
 SHOWN = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -137,7 +100,13 @@ def main() -> None:
     np.savez(file, plans=learn(groups).astype(np.float32), judged=last.astype(np.float32))
 
 
-def questions(contexts: list[dict[str, Any]]) -> Iterator[Planned]:
+def questions(
+    contexts: list[dict[str, Any]], most: int = MADE, *, turn: int = 0, is_held_back: bool | None = None
+) -> Iterator[Planned]:
+    """The real ones and `most` made ones of each table, all one library; of those held back or not, or of all.
+
+    Another turn makes others of the same cells.
+    """
     tables = {}
     for number, context in enumerate(contexts):
         if number % 2 == 0 and (own := tables_of(parse(page(context).encode(), ParseOptions()))):
@@ -145,21 +114,23 @@ def questions(contexts: list[dict[str, Any]]) -> Iterator[Planned]:
     frequencies = Counter(stem for table in tables.values() for stem in vocabulary(table) | {*terms(table.caption)})
     idf = {stem: math.log(1 + (len(tables) - count + 0.5) / (count + 0.5)) for stem, count in frequencies.items()}
     embedder = OnnxEmbedder(threads=1)
-    for number, own in tables.items():
-        for row in contexts[number]["questions"]:
+    asked_of = {number: own for number, own in tables.items() if is_held_back in (None, number % 8 == 6)}
+    for number, own in asked_of.items():
+        for row in contexts[number]["questions"] if turn == 0 else ():
             asked = tatqa_question(row, contexts[number]["table"]["table"], "", number % 8 == 6)
             number_chance = asks_for_number(embedder.embed_query(asked.question), embedder)
             plans = plans_over(asked.question, found(asked.question, own, tables, idf), idf, number_chance)
             if plans:
                 yield Planned(asked, own, plans)
-    dice = random.Random(SEED)
-    for number, own in tables.items():
-        company = "".join(dice.sample(SYLLABLES, 3)).title()
-        for text, answers, computed in (*made_questions(own, company, dice), *made_changes(own, company, dice)):
+    for number, own in asked_of.items():
+        dice = random.Random(SEED + number + 1000 * turn)
+        company = invented(dice)
+        made = (*made_questions(own, company, dice, most), *made_changes(own, company, dice, most // 2))
+        for text, answers, computed in made:
             asked = Asked("made", text, (), "", None, answers, computed, number % 8 == 6)
             number_chance = asks_for_number(embedder.embed_query(text), embedder)
             report = Document("", f"{company} annual report", "", "", "ready")
-            rival = Document("", f"{''.join(dice.sample(SYLLABLES, 3)).title()} annual report", "", "", "ready")
+            rival = Document("", f"{invented(dice)} annual report", "", "", "ready")
             candidates = [
                 replace(one, document=rival if one.table is not own and dice.random() < OTHERS else report)
                 for one in found(text, own, tables, idf)
@@ -168,77 +139,6 @@ def questions(contexts: list[dict[str, Any]]) -> Iterator[Planned]:
                 candidates = [one for one in candidates if one.table is not own]
             if plans := plans_over(text, candidates, idf, number_chance):
                 yield Planned(asked, own, plans)
-
-
-def made_questions(table: StoredTable, company: str, dice: random.Random) -> Iterator[Made]:
-    """A few cells by the names of their rows and by their periods as people spell them."""
-    cells, newest = labelled(table), newest_columns(table)
-    for label, cell in dice.sample(cells, min(MADE, len(cells))):
-        if when := spelled(period_from(cell.period), dice):
-            is_newest = cell.column in newest and len(newest) == 1
-            when = "" if is_newest and dice.random() < UNTIMED else when
-            asked = dice.choice(FORMS).format(company=company, row=label, when=when).replace(" ?", "?")
-            yield surrounded(asked, dice), (cell.text,), None
-
-
-def made_changes(table: StoredTable, company: str, dice: random.Random) -> Iterator[Made]:
-    """The change of a row from one year to another."""
-    rows: dict[int, list[tuple[str, StoredCell]]] = {}
-    for label, cell in labelled(table):
-        if cell.unit != "%" and period_from(cell.period).length == 12:
-            rows.setdefault(cell.row, []).append((label, cell))
-    pairs = [own for own in rows.values() if len(own) > 1 and len({cell.period for _, cell in own}) == len(own)]
-    for own in dice.sample(pairs, min(MADE // 2, len(pairs))):
-        (label, one), (_, other) = sorted(own, key=lambda pair: period_from(pair[1].period).year)[-2:]
-        first, last = period_from(one.period).year, period_from(other.period).year
-        if one.number and other.number and first and last:
-            form = dice.choice(CHANGES)
-            change = other.number - one.number
-            if "percent" in form:
-                change = 100 * change / one.number
-            yield surrounded(form.format(company=company, row=label, first=first, last=last), dice), (), change
-
-
-def surrounded(text: str, dice: random.Random) -> str:
-    """With words around it as people put them, now and then."""
-    if dice.random() >= SURROUNDED:
-        return text
-    names = {"place": dice.choice(PLACES), "report": dice.choice(REPORTS)}
-    if dice.random() < 0.5:
-        return dice.choice(BEFORE).format(**names) + text[0].lower() + text[1:]
-    return text.rstrip("?") + dice.choice(AFTER).format(**names) + "?"
-
-
-def labelled(table: StoredTable) -> list[tuple[str, StoredCell]]:
-    """The numbers with a period, each with the name of its row."""
-    grid = grid_of(table)
-    labels = dict(zip(grid.places, (path[-1].strip(" :") if path else "" for path in grid.rows), strict=True))
-    labels = {
-        place: label if label.isupper() else label[0].lower() + label[1:]
-        for place, label in labels.items()
-        if 0 < len(label.split()) <= LONGEST_LABEL and any(map(str.isalpha, label))
-    }
-    return [
-        (labels[cell.row], cell)
-        for cell in table.cells
-        if cell.row in labels and cell.number is not None and cell.period
-    ]
-
-
-def spelled(period: TablePeriod, dice: random.Random) -> str:
-    """ "in the quarter ended June 25, 2022", "at the end of 2019", "in fiscal 2019"."""
-    if not period.end:
-        year = dice.choice((f"in {period.year}", f"in FY{period.year}", f"in fiscal {period.year}"))
-        return f"in Q{period.quarter} {period.year}" if period.quarter else year if period.year else ""
-    end = date.fromisoformat(period.end)
-    day = f"{end:%B} {end.day}, {end.year}"
-    if period.months == 3:
-        return dice.choice((f"in the quarter ended {day}", f"for the three months ended {day}"))
-    if period.months == 12:
-        return dice.choice((f"in {end.year}", f"in fiscal {end.year}", f"in FY{end.year}", f"in the year ended {day}"))
-    if period.months:
-        return f"in the {period.months} months ended {day}"
-    return dice.choice((f"at {day}", f"as of {day}", f"at the end of {end.year}"))
 
 
 def found(question: str, own: StoredTable, tables: dict[int, StoredTable], idf: dict[str, float]) -> list[FoundTable]:

@@ -74,9 +74,16 @@ class TablePeriod:
         """Is it the time that is asked for, as far as both say it? A fiscal quarter is the quarter of any calendar."""
         if asked.end and self.end:
             return asked.end == self.end
+        if self._in_month and asked._in_month and self._in_month != asked._in_month:
+            return False
         if asked.quarter and self.quarter and asked.quarter != self.quarter:
             return False
         return asked.year == self.year
+
+    @property
+    def _in_month(self) -> int:
+        """The month that it is or lies in; 0 for a longer time and where none is named."""
+        return self.month or (int(self.end[5:7]) if self.end and not self.months else 0)
 
     def clashes(self, asked: TablePeriod) -> bool:
         """Is it another time than the one that is asked for?"""

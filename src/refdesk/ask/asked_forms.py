@@ -19,12 +19,15 @@ from refdesk.periods import TablePeriod, period_from, read_period, spoken_period
 from refdesk.tables import is_scale
 
 _ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"
-_BEFORE = re.compile(rf"^.*, (?={_ASKING})", re.IGNORECASE)
+_BEFORE = re.compile(rf"^.*[,:.] (?={_ASKING})", re.IGNORECASE)
 _AFTER = re.compile(rf"(?<=\w),? and (?={_ASKING}).*$", re.IGNORECASE)
 # "as reported in the annual report", "according to the notes", "(in millions)": where it stands and how it is written.
 _SOURCE = re.compile(r",? (?:as (?:\w{1,20}ed|shown|given|seen) (?:in|on|by)|according to)\b.*$", re.IGNORECASE)
 _WRITTEN = re.compile(r" ?\(in [^()]*\)", re.IGNORECASE)
 _QUARTER = re.compile(r"\bquarter(?:ly)?\b", re.IGNORECASE)
+_SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
+_WORD = re.compile(r"[^\W\d_]+|&")
+LONGEST_SHORT = 6  # words
 _THE = re.compile(r"\b(?:the|its|their) $", re.IGNORECASE)
 
 
@@ -56,7 +59,7 @@ def asked_forms(text: str, table: StoredTable, report: TablePeriod) -> list[Aske
     `report`: the time that the document is of. Its own quarter is the one that its newest columns are of, whatever
     month that ends in.
     """
-    clause, when = asking_clause(text), read_period(text)
+    clause, when = spelled_out(asking_clause(text), table), read_period(text)
     if when.year:
         columns = columns_of(table, when, report)
         head = _head(table, columns or (), when.length)
@@ -70,6 +73,35 @@ def asked_forms(text: str, table: StoredTable, report: TablePeriod) -> list[Aske
     return forms
 
 
+def spelled_out(text: str, table: StoredTable) -> str:
+    """With a short form as the words of a row or a column whose initials it is: "R&D" as "research and development".
+
+    Two letters without "&" are the initials of too much, and what the table says itself is no short form of others.
+    """
+    for short in {match.group() for match in _SHORT.finditer(text)}:
+        words_of = _initials(table).get(short.lower())
+        if words_of and (len(short) > 2 or "&" in short) and not any(short in cell.text for cell in table.cells):
+            text = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", words_of, text)
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _initials(table: StoredTable) -> dict[str, str]:
+    """By initials the words of the table's labels that have them; "and" is written "&" or left out."""
+    found: dict[str, str] = {}
+    labels = [cell.text for cell in table.cells if cell.column == 0]
+    for label in (*labels, *(part for head in table.heads for part in head.path)):
+        words = _WORD.findall(label)
+        letters = ["&" if word.lower() in ("and", "&") else word[0].lower() for word in words]
+        for start in range(len(words)):
+            for end in range(start + 2, min(start + LONGEST_SHORT, len(words)) + 1):
+                own, text = letters[start:end], " ".join(words[start:end])
+                if "&" not in (own[0], own[-1]):
+                    found.setdefault("".join(own), text)
+                    found.setdefault("".join(own).replace("&", ""), text)
+    return found
+
+
 def columns_of(table: StoredTable, when: TablePeriod, report: TablePeriod) -> frozenset[int] | None:
     """Those of the time that is asked for; None where no head of the table names a time."""
     own = _periods(table)
@@ -80,7 +112,8 @@ def columns_of(table: StoredTable, when: TablePeriod, report: TablePeriod) -> fr
             return newest_columns(table)
         return frozenset(column for column, period in own if period.quarter and period.is_of(when))
     found = frozenset(column for column, period in own if period.is_of(when))
-    return found or (newest_columns(table) if report.is_of(when) else found)
+    # Who asks for a year may mean the column of the report's own; who names a day means that day.
+    return found or (newest_columns(table) if report.is_of(when) and not when.end else found)
 
 
 def newest_columns(table: StoredTable) -> frozenset[int]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Question, Turn
+from refdesk.ask.asked_forms import asking_clause
 from refdesk.ask.classify import (
     HINTS,
     INTENTS,
@@ -34,6 +35,7 @@ from refdesk.ask.classify import (
 )
 from refdesk.ask.followup import Rewrite, stand_alone
 from refdesk.ask.json_reply import is_able, json_reply
+from refdesk.ask.sentences import asking_part
 from refdesk.library import LibraryReader
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
@@ -66,7 +68,7 @@ async def understand(
     rewrite = await _alone(correction.text, question, turns, nearness, model, settings, trace)
     alone, beside = (rewrite.text, rewrite.beside) if rewrite is not None else (correction.text, "")
     with trace.stage("embed", characters=len(beside or alone)) as stage:
-        vector, unknown = await in_thread(_embedded, beside or alone, nearness, library)
+        vector, unknown, number = await in_thread(_embedded, beside or alone, nearness, library, embedder)
         stage.gave(dimensions=len(vector))
     reading = await _read(beside or alone, vector, unknown, embedder, model, trace)
     return Query(
@@ -82,7 +84,7 @@ async def understand(
         complexity=reading.complexity,
         hints=reading.hints,
         parts=reading.parts,
-        number=asks_for_number(vector, embedder),
+        number=number,
         catalogue=reading.catalogue,
     )
 
@@ -239,9 +241,17 @@ async def _read(
     return reading
 
 
-def _embedded(text: str, nearness: DocumentNearness, library: LibraryReader) -> tuple[NDArray[np.float32], int]:
-    """Its vector, and how many of its words no document holds."""
-    return nearness.vector(text), unknown_words(text, library)
+def _embedded(
+    text: str, nearness: DocumentNearness, library: LibraryReader, embedder: Embedder
+) -> tuple[NDArray[np.float32], int, float]:
+    """Its vector, how many of its words no document holds, and the chance that it asks for a number.
+
+    What stands around the clause that asks ("…, and what drove it?") hides that from a vector of the whole.
+    """
+    vector = nearness.vector(text)
+    clause = asking_clause(asking_part(text))
+    parts = [vector] if clause == text or embedder.name != SHIPPED else [vector, nearness.vector(clause)]
+    return vector, unknown_words(text, library), max(asks_for_number(part, embedder) for part in parts)
 
 
 def unknown_words(text: str, library: LibraryReader) -> int:
