@@ -178,11 +178,11 @@ def near(*found: str) -> object:
     ],
 )
 def test_how_many_letters_may_be_wrong(word: str, other: str, is_meant: bool) -> None:
-    assert (other in meanings(word, near(other), None, 1000)) == is_meant  # type: ignore[arg-type]
+    assert (other in meanings(word, near(other), None, 1000, ())) == is_meant  # type: ignore[arg-type]
 
 
 def test_a_word_of_many_chunks_is_no_likelier_than_one_of_some() -> None:
-    ten, fifty, hundred = (features("anchr", "anchor", count, 0.0, is_name=False) for count in (10, 50, 100))
+    ten, fifty, hundred = (features("anchr", "anchor", count, 0.0, False, is_name=False) for count in (10, 50, 100))
     assert ten["documents"] < fifty["documents"] == hundred["documents"]
 
 
