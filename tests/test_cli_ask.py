@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from conftest import REFDESK, run_refdesk
+from refdesk import Refdesk
+from refdesk.serve.cli.ask import show_answer
 
 ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
 
@@ -21,6 +26,22 @@ def test_ask_answers_with_sources(own_folder: Path) -> None:
     assert "sinker of 350 kg. [1]" in done.stdout
     assert "wb7-mooring-sheet.pdf  page 1" in done.stdout
     assert "confidence" in done.stdout
+
+
+def test_a_row_is_one_source_however_many_of_its_cells_are_cited(own_folder: Path) -> None:
+    done = run_refdesk("--library", own_folder, "ask", "Compare the TG-4 and the WB-7.")
+    lines = [line for line in done.stdout.splitlines() if "quarterly-review-q3-2025.pptx" in line]
+    assert len(lines) == 2, done.stdout
+    assert all(line.startswith("[1]  quarterly-review-q3-2025.pptx  page 3  “") for line in lines)
+
+
+def test_a_source_has_the_markers_of_all_that_cite_it(own_examples: Refdesk) -> None:
+    answer = own_examples.ask_sync("Compare the TG-4 and the WB-7.")
+    citations = tuple(replace(one, marker=3 - at // 2) for at, one in enumerate(answer.citations))
+    out = Console(file=StringIO(), width=200)
+    show_answer(out, replace(answer, citations=citations))
+    said = out.file.getvalue() if isinstance(out.file, StringIO) else ""
+    assert said.count("[1] [2] [3]  quarterly-review-q3-2025.pptx") == 2, said
 
 
 def test_ask_in_json_is_one_value(own_folder: Path) -> None:

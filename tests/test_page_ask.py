@@ -218,6 +218,37 @@ def test_sources_stand_in_the_order_of_their_numbers(page: Page) -> None:
     assert len(numbers) > 1 and numbers == sorted(numbers, key=int)
 
 
+def test_a_row_is_one_source_however_many_of_its_cells_are_cited(page: Page) -> None:
+    ask(page, "Compare the TG-4 and the WB-7.")
+    sources = page.locator(".source")
+    quotes = page.locator(".source em").all_inner_texts()
+    assert len(quotes) == 2 and {quote.split(" | ")[0] for quote in quotes} == {"TG-4 tide gauges", "WB-7 wave buoys"}
+    page.locator(".answer .chip").first.focus()
+    expect(page.locator(".tip-quote")).to_have_count(2)
+    sources.first.click()
+    expect(page.locator(".viewer-cite")).to_contain_text("Citation 1 of 6")
+    for cell in range(2, 7):  # every cell has its place, and the card of its row is the open one
+        page.get_by_role("button", name="Next citation").click()
+        expect(page.locator(".viewer-cite")).to_contain_text(f"Citation {cell} of 6")
+        quote = page.locator(".viewer blockquote").inner_text()
+        expect(page.locator(".source.open em")).to_have_text([quote])
+
+
+def test_a_source_has_the_markers_of_all_that_cite_it(page: Page) -> None:
+    ask(page, "Compare the TG-4 and the WB-7.")
+    script = """async ([module, id]) => {
+        const answer = await (await fetch(`/api/answers/${id}`)).json();
+        answer.citations.forEach((cite, at) => { cite.marker = 3 - (at >> 1); });
+        const {around, withCitations} = await import(module);
+        document.querySelector(".sources").replaceWith(...around(answer, () => {}).filter((one) => one.matches(".sources")));
+        return withCitations(answer);
+    }"""
+    identity = page.locator("article.turn").get_attribute("data-answer")
+    copied = page.evaluate(script, [module(page, "answer.js"), identity])
+    expect(page.locator(".source b")).to_have_text(["1 2 3", "1 2 3"])
+    assert copied.count("[1] [2] [3] quarterly-review-q3-2025.pptx, page 3: “") == 2
+
+
 def test_the_thing_itself_stands_first(page: Page) -> None:
     ask(page, ANCHOR)
     expect(page.locator(".answer > :first-child strong").first).to_have_text("350 kg")

@@ -277,13 +277,25 @@ def _sources(citations: Sequence[Citation], is_terminal: bool) -> RenderableType
     table.add_column(overflow="fold", max_width=40 if is_terminal else None)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for one in citations:
+    for cited in _same_quotes(citations):
+        one = cited[0]
         quote = " ".join(one.quote.split())
         shown = quote if len(quote) <= _QUOTE or not is_terminal else quote[: _QUOTE - 1] + "…"
-        place = f"page {one.page}" + ("" if one.located else ", lines not located")
-        marker = styled((f"[{one.marker}]", "bold cyan"))
-        table.add_row(marker, styled(one.document_name), place, styled(f"“{shown}”"))
+        place = f"page {one.page}" + ("" if any(other.located for other in cited) else ", lines not located")
+        markers = " ".join(f"[{marker}]" for marker in sorted({other.marker for other in cited}))
+        table.add_row(styled((markers, "bold cyan")), styled(one.document_name), place, styled(f"“{shown}”"))
     return table
+
+
+def _same_quotes(citations: Sequence[Citation]) -> list[list[Citation]]:
+    """Citations of the same words of the same page, together.
+
+    The cells of a row are cited one by one; their row is shown once.
+    """
+    found: dict[tuple[str, int, str], list[Citation]] = {}
+    for one in citations:
+        found.setdefault((one.document_id, one.page, one.quote), []).append(one)
+    return list(found.values())
 
 
 def _remarks(answer: Answer) -> list[RenderableType]:

@@ -1,6 +1,6 @@
 // One answer as it stands: text, sources, how sure, what is missing, what to do with it.
 import { send, url } from "./api.js";
-import { bindChip, bindChips, hideTip, markClaims, place, VERDICTS } from "./chips.js";
+import { bindChip, bindChips, hideTip, markClaims, markersOf, place, sameQuotes, VERDICTS } from "./chips.js";
 import { dotted, h, icon, iconButton, isLost, milliseconds, tell, toast, trusted } from "./dom.js";
 import { openCitation } from "./viewer.js";
 
@@ -115,10 +115,12 @@ function sure(answer) {
 
 function sources(answer) {
   if (!answer.citations.length) return null;
-  return h("ol.sources", { label: "Sources" }, [...answer.citations.entries()].sort(([, a], [, b]) => a.marker - b.marker).map(([at, cite]) => {
-    const one = h("button.source", { onclick: () => { hideTip(); openCitation(answer.citations, at, one); } },
-      h("b", String(cite.marker)), h("strong", cite.document_name, h("span", ` · ${place(cite)}`)), cite.quote && h("em", cite.quote));
-    one.cite = cite;
+  const ordered = [...answer.citations].sort((a, b) => a.marker - b.marker);
+  return h("ol.sources", { label: "Sources" }, sameQuotes(ordered).map((cites) => {
+    const [cite] = cites;
+    const one = h("button.source", { onclick: () => { hideTip(); openCitation(answer.citations, answer.citations.indexOf(cite), one); } },
+      h("b", markersOf(cites).join(" ")), h("strong", cite.document_name, h("span", ` · ${place(cite)}`)), cite.quote && h("em", cite.quote));
+    one.cites = cites;
     return h("li", one);
   }));
 }
@@ -165,9 +167,10 @@ export const offerList = (questions, again) =>
 
 /** The text and, below it, where each number points. */
 export function withCitations(answer) {
-  const seen = new Set();
-  const lines = answer.citations.filter((cite) => !seen.has(`${cite.marker} ${cite.quote}`) && seen.add(`${cite.marker} ${cite.quote}`))
-    .map((cite) => `[${cite.marker}] ${cite.document_name}, page ${cite.page}${cite.quote ? `: “${cite.quote}”` : ""}`);
+  const lines = sameQuotes(answer.citations).map((cites) => {
+    const [{ document_name, page, quote }] = cites;
+    return `${markersOf(cites).map((marker) => `[${marker}]`).join(" ")} ${document_name}, page ${page}${quote ? `: “${quote}”` : ""}`;
+  });
   return [answer.short, answer.content, lines.join("\n")].filter(Boolean).join("\n\n");
 }
 

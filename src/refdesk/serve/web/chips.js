@@ -38,6 +38,19 @@ function tipped(element, content) {
 tip.addEventListener("mouseenter", () => clearTimeout(hiding));
 tip.addEventListener("mouseleave", hideTip);
 
+/** Citations of the same words of the same page, together: the cells of a row are cited one by one, their row is shown once. */
+export function sameQuotes(cites) {
+  const found = new Map();
+  for (const cite of cites) {
+    const key = JSON.stringify([cite.document_id, cite.page, cite.quote]);
+    found.set(key, [...(found.get(key) || []), cite]);
+  }
+  return [...found.values()];
+}
+
+/** The numbers of citations, each once. */
+export const markersOf = (cites) => [...new Set(cites.map((cite) => cite.marker))].sort((a, b) => a - b);
+
 export const place = (cite) => `page ${cite.page}${cite.heading_path?.length ? ` · ${cite.heading_path.at(-1)}` : ""}`;
 
 /** Draws `body` anew by `draw`; a marker that had the focus has it again. */
@@ -62,12 +75,12 @@ export function bindChips(body, answer) {
 }
 
 export function bindChip(chip, mine, cites) {
-  chip.cite = mine[0];
+  chip.cites = mine;
   chip.ariaLabel = `Citation ${mine[0].marker}: ${mine[0].document_name}, page ${mine[0].page}`;
   chip.addEventListener("click", () => { hideTip(); openCitation(cites, cites.indexOf(mine[0]), chip); });
   tipped(chip, () => [
     h("div.tip-name", `${mine[0].document_name}, ${place(mine[0])}`),
-    ...mine.slice(0, 3).map((cite) => h("p.tip-quote", cite.quote ? `“${cite.quote}”` : "The page alone is cited.")),
+    ...sameQuotes(mine).slice(0, 3).map(([cite]) => h("p.tip-quote", cite.quote ? `“${cite.quote}”` : "The page alone is cited.")),
   ]);
 }
 

@@ -43,7 +43,7 @@ export function closeViewer(focus = true) {
   if (!focus) return;
   if (history.state?.viewer) history.back();
   else if (location.hash.startsWith("#/documents/")) history.replaceState(null, "", "#/documents");
-  const isSame = ({ cite }) => cite && cite.marker === cites[at]?.marker && cite.document_id === cites[at].document_id;
+  const isSame = (one) => one.cites?.some((cite) => cite.marker === cites[at]?.marker && cite.document_id === cites[at].document_id);
   const drawnAnew = () => [...document.querySelectorAll(".chip, .source")].findLast(isSame);
   (back?.isConnected ? back : drawnAnew() || byId("question"))?.focus();
 }
@@ -165,7 +165,7 @@ async function draw() {
 const pagesOf = (cite) => [...new Set([cite.page, ...cite.boxes.map((box) => box.page)])].sort((a, b) => a - b);
 
 function markOpen(cite) {
-  for (const one of document.querySelectorAll(".chip, .source")) one.classList.toggle("open", Boolean(cite) && one.cite === cite);
+  for (const one of document.querySelectorAll(".chip, .source")) one.classList.toggle("open", Boolean(one.cites?.includes(cite)));
 }
 
 const closer = () => iconButton("close", "Close the viewer", () => closeViewer());
