@@ -240,7 +240,8 @@ def test_a_source_has_the_markers_of_all_that_cite_it(page: Page) -> None:
         const answer = await (await fetch(`/api/answers/${id}`)).json();
         answer.citations.forEach((cite, at) => { cite.marker = 3 - (at >> 1); });
         const {around, withCitations} = await import(module);
-        document.querySelector(".sources").replaceWith(...around(answer, () => {}).filter((one) => one.matches(".sources")));
+        const sources = around(answer, () => {}).find((one) => one.matches(".sources"));
+        document.querySelector(".sources").replaceWith(sources);
         return withCitations(answer);
     }"""
     identity = page.locator("article.turn").get_attribute("data-answer")
