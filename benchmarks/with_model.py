@@ -29,7 +29,7 @@ from benchmarks.common import CACHE, Figure
 from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import Answer
-from refdesk.ask.below import HEAD
+from refdesk.ask.extract import HEAD
 
 VARIABLE = "REFDESK_GGUF"
 SETS = ("squad_dev11", "squadshift_reddit", "squad2_disfl")

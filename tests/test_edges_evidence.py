@@ -31,7 +31,6 @@ from refdesk.ask.judge import (
     sources,
     sufficiency,
 )
-from refdesk.ask.reading import ordered, read_hits
 from refdesk.ask.retrieve import (
     SentenceReranker,
     best_sentence,
@@ -40,8 +39,10 @@ from refdesk.ask.retrieve import (
     facts,
     interleave,
     merged,
+    ordered,
     penalise,
     raise_preferred,
+    read_hits,
     relevant,
     strongest,
     without_repeats,

@@ -12,7 +12,7 @@ from evidence_samples import add, chunk
 from refdesk import Refdesk
 from refdesk.answer import Query
 from refdesk.ask.extract import Quote, short_answer
-from refdesk.ask.reading import MOST_PASSAGES, SURE, ordered, read_hits
+from refdesk.ask.retrieve import MOST_PASSAGES, SURE, ordered, read_hits
 from refdesk.ask.sentences import ScoredSentence
 from refdesk.errors import ModelError
 from refdesk.ports import NoReader

@@ -13,8 +13,7 @@ import pytest
 from refdesk import Answer, Refdesk
 from refdesk.ask.frames import is_missing, language_of, other_language, said
 from refdesk.ask.listing import listings
-from refdesk.ask.question_kind import wants
-from refdesk.ask.yes_no import yes_or_no
+from refdesk.ask.question_kind import wants, yes_or_no
 from refdesk.types import Chunk, Sentence
 from saying_samples import BATTERY, CHECKS, PAPERS, write_samples
 from test_quotes import check

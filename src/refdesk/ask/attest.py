@@ -52,7 +52,7 @@ def remove_unsupported(content: str, claims: Sequence[Claim], verdicts: Sequence
 
 
 Embed = Callable[[str], NDArray[np.float32]]
-_PAGED = ("pdf", "image", "png", "jpg", "jpeg", "tiff")  # a quote of these is found by its boxes or not at all
+PAGED = ("pdf", "image", "png", "jpg", "jpeg", "tiff")  # a quote of these is found by its boxes or not at all
 _QUOTED_SHARE = 0.6  # a claim that is this much of a sentence, word for word, quotes it
 _DRESS = re.compile(r"[*_`|\"'\\\\\[\]⟨⟩]+")  # also what makes a quoted bracket no marker
 _SPACED_STOP = re.compile(r"(?<!\s)\s+([.,;:!?])")
@@ -389,7 +389,7 @@ def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: fl
         page=sentence.boxes[0].page if sentence.boxes else sentence.page,
         boxes=tuple(sentence.boxes),
         located=bool(sentence.boxes)
-        or (passage.document.format not in _PAGED and origin is not None and not _has_boxes(chunk)),
+        or (passage.document.format not in PAGED and origin is not None and not _has_boxes(chunk)),
         quote=chunk.text[sentence.start : sentence.end],
         relevance_score=round(score, 4),
         origin=origin or (0, 0),

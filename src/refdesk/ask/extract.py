@@ -17,15 +17,15 @@ import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
+from refdesk.ask.citations import without_markers
 from refdesk.ask.figures import Side, disagree, quoted_side
 from refdesk.ask.frames import names_several, said
-from refdesk.ask.list_choice import ChosenList, chosen_list, wanted
-from refdesk.ask.listing import Place
-from refdesk.ask.question_kind import chances
+from refdesk.ask.listing import ChosenList, Place, chosen_list, wanted
+from refdesk.ask.question_kind import asks_yes_or_no, chances, yes_or_no
 from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
-from refdesk.ask.yes_no import asks_yes_or_no, yes_or_no
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
+from refdesk.text import fold
 from refdesk.types import Chunk, Document
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
@@ -460,3 +460,25 @@ def quoted(one: ScoredSentence) -> str:
     text = " ".join(one.text.split())
     bullet = None if one.chunk.kind in ("table", "code") else _BULLET.match(text)
     return text[bullet.end() :] if bullet else text
+
+
+# --- what stands below the answer of a tiny model? The sentences that the reader chose --------------------------------
+# Such a model is often wrong where the reader is right, at times right where the reader is wrong, and what it writes
+# may be proved by the sentence it cites without answering the question: a person sees both, each with its source.
+
+HEAD = "In the documents:"
+
+
+def with_quotes(content: str, quotes: Sequence[Quote]) -> str:
+    """The content, its markers being numbers of passages; below it the quotes that it does not hold word for word."""
+    said = _plain(content)
+    lines = [
+        f"> {' '.join(without_markers(quote.text).split())} [{quote.passage}]"
+        for quote in quotes
+        if _plain(quote.text) not in said
+    ]
+    return "\n\n".join([content, HEAD, *lines]) if lines else content
+
+
+def _plain(text: str) -> str:
+    return f" {' '.join(''.join(letter if letter.isalnum() else ' ' for letter in fold(text)).split())} "

@@ -19,12 +19,11 @@ from typing import Any
 from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours, with_whole_tables
 from refdesk.ask.attest import Attested, attest, attest_quotes
-from refdesk.ask.below import with_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
-from refdesk.ask.extract import extract
+from refdesk.ask.extract import extract, with_quotes
 from refdesk.ask.frames import other_language
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.json_reply import is_able
@@ -41,7 +40,7 @@ from refdesk.ask.judge import (
     say,
 )
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
-from refdesk.ask.list_choice import wanted
+from refdesk.ask.listing import wanted
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named

@@ -17,7 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from refdesk.text import ASSETS, fold
+from refdesk.ask.answer_type import read
+from refdesk.ask.paraphrase import meaning
+from refdesk.ask.support import is_negated
+from refdesk.terms import terms, words
+from refdesk.text import ASSETS, fold, word_set
 
 Wanted = Literal["one", "steps", "several", "polar", "definition"]
 KINDS: tuple[Wanted, ...] = ("one", "steps", "several", "polar", "definition")
@@ -78,3 +82,48 @@ def patterns(question: str, words: frozenset[str]) -> Iterator[str]:
 
 def _blank(token: str) -> str:
     return next((f"_{ending}" for ending in _ENDINGS if len(token) > len(ending) + 2 and token.endswith(ending)), "_")
+
+
+# --- is the answer yes or no? Only where a sentence says just what is asked, or just that it is not so ----------------
+# "Does the archive writer restart by itself?", "The archive writer does not restart by itself, because …" -> "No."
+# In every doubt there is neither: the sentence is quoted, and who asked can see what it means. So a clause must hold
+# the question's words in their order, no other word between them, its numbers, and none that limits it to some.
+
+YES, NO = "Yes.", "No."
+MOST_BEHIND = 2  # words that say something behind those of the question
+
+_CLAUSE = re.compile(r"[,;:()–—]|\.\s")
+_MEANT = word_set("words", "small and meant")  # negation, quantifiers, conditions, modals, directions
+
+_MEANT_TERMS = frozenset(terms(" ".join(_MEANT)))
+
+
+def asks_yes_or_no(question: str) -> bool:
+    """`May I clean it with a brush?`"""
+    return wants(question) == "polar" or (not meaning(question).asks and question.rstrip().endswith("?"))
+
+
+def yes_or_no(question: str, sentences: Sequence[str]) -> str:
+    """What one of these sentences says for certain; "" where none does, or where they disagree."""
+    if not asks_yes_or_no(question) or is_negated(question):
+        return ""
+    found = {said for sentence in sentences for clause in _CLAUSE.split(sentence) if (said := _said(question, clause))}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _said(question: str, clause: str) -> str:
+    asked, own = read(question), read(clause)
+    content = [term for term in asked.stems if term in asked.content - _MEANT_TERMS]
+    held = [term for term in own.stems if term in own.content - _MEANT_TERMS]
+    if not content or asked.numbers != own.numbers:
+        return ""
+    at = next((place for place in range(len(held)) if held[place : place + len(content)] == content), None)
+    if at != 0 or len(held) - len(content) > MOST_BEHIND:
+        return ""
+    limits = {word for word in words(clause) if word in _MEANT} - set(words(question))
+    negated = is_negated(clause)
+    if negated:
+        limits = {word for word in limits if not is_negated(word)}
+    if limits or not terms(clause):
+        return ""
+    return NO if negated else YES

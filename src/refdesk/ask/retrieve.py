@@ -1,4 +1,4 @@
-"""Which chunks will be read? Search, prefer named documents, rerank, check, thin out.
+"""Which chunks will be read? Search, prefer named documents, rerank, check, thin out; the first are read for order.
 
 A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
 """
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from refdesk.answer import Plan, Query, Retrieved
 from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.reading import ordered, read_hits
 from refdesk.ask.sentences import COSINE, COVERAGE, NUMBER, Evidence, idf, label_match, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, EngineHits, SearchPorts, fuse
 from refdesk.document_names import match_names
@@ -456,3 +455,46 @@ class SentenceReranker:
         scale = best / (max(blended) or 1.0)
         scored = [replace(hit, score=one * scale) for hit, one in zip(hits, blended, strict=True)]
         return sorted(scored, key=lambda hit: -hit.score)
+
+
+# --- what do the first of them say to the question? A reader reads one after the other until one is sure --------------
+
+# Over the nine sets of training.found, hybrid .737: six passages .773, with the sure one as the last .771 of which 3.9
+# are read; the passages not read at -2 .774 (-4 .772, -1 .773, 0 .765). No set is lower than it was.
+MOST_PASSAGES, MOST_TOKENS = 6, 900
+SURE = 2.0  # `answered` from which no further passage is read
+UNREAD = -2.0  # what counts as `relevant` of a passage that was not read
+SCALE = 20.0  # of the score among the logits; a plateau from 10 to 30
+LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not known
+
+
+def read_hits(question: str, hits: Sequence[Hit], reader: Reader) -> dict[int, Reading]:
+    """What the first hits say, by the id of their chunk."""
+    found: dict[int, Reading] = {}
+    tokens = 0
+    for hit in hits:
+        if hit.document.language not in LANGUAGES:
+            continue
+        reading = reader.read(question, hit.chunk)
+        if reading is None:
+            continue
+        found[hit.chunk.id] = reading
+        tokens += reading.tokens
+        if reading.answered >= SURE or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
+            break
+    return found
+
+
+def ordered(hits: Sequence[Hit], readings: dict[int, Reading]) -> list[Hit]:
+    """The same hits by their scores and what was read; the best score stays what it was."""
+    best = max((hit.score for hit in hits), default=0.0)
+    if not readings or best <= 0.0:
+        return list(hits)
+    worth = [hit.score / best + _relevant(readings.get(hit.chunk.id)) / SCALE for hit in hits]
+    most = max(worth)
+    scored = [replace(hit, score=best * (one - most + 1.0)) for hit, one in zip(hits, worth, strict=True)]
+    return sorted(scored, key=lambda hit: -hit.score)
+
+
+def _relevant(reading: Reading | None) -> float:
+    return UNREAD if reading is None else reading.relevant

@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
+from refdesk.answer import Answer, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import FoundTable
 from refdesk.ask.sentences import question_words
+from refdesk.ask.table_answer import cell_citations
 from refdesk.cells import MOST_CELLS, StoredCell
 from refdesk.library import LibraryReader
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
 from refdesk.terms import query_terms, terms
-from refdesk.types import Hit
 
 NAMED = 0.5  # share of a label's words that a side of the comparison says
 MOST_COMPARED = 12  # attributes
@@ -168,7 +168,8 @@ def _compared(
 def _told(
     answer: Answer, plan: Plan, retrieved: Retrieved, sides: Sides, chance: float, library: LibraryReader
 ) -> Answer:
-    citations = _citations(sides, retrieved, chance, library)
+    every = [cell for _, own in sides.attributes for cell in own]
+    citations = cell_citations(sides.found, every, 1, chance, retrieved, library)
     claims: list[Claim] = []
     content = ""
     at = 0
@@ -243,40 +244,3 @@ def _figure(sides: Sides) -> Figure:
         table_number=table.number,
         page=table.page,
     )
-
-
-def _citations(sides: Sides, retrieved: Retrieved, chance: float, library: LibraryReader) -> tuple[Citation, ...]:
-    """One for each cell, with the row that it stands in."""
-    table, document = sides.found.table, sides.found.document
-    hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, table)]
-    cells = [cell for _, own in sides.attributes for cell in own]
-    places = library.cell_places(table, [(cell.start, cell.end) for cell in cells])
-    found = []
-    for cell, (page, boxes, line) in zip(cells, places, strict=True):
-        hit = _holder(cell, hits)
-        found.append(
-            Citation(
-                marker=1,
-                document_id=document.id,
-                document_name=document.name,
-                chunk_id=hit.chunk.id,
-                chunk_sequence=hit.chunk.sequence,
-                heading_path=hit.chunk.heading_path,
-                page=page,
-                boxes=boxes,
-                located=bool(boxes or line),  # in a format without boxes `origin` places it
-                quote=line or cell.text,
-                relevance_score=chance,
-                similarity_score=hit.cosine,
-                origin=(cell.start, cell.end),
-            )
-        )
-    return tuple(found)
-
-
-def _holder(cell: StoredCell, hits: Sequence[Hit]) -> Hit:
-    """The hit whose chunk holds the cell, else one that holds another part of the table."""
-    for hit in hits:
-        if any(span.origin <= cell.start < span.origin + span.end - span.start for span in hit.chunk.spans):
-            return hit
-    return hits[0]

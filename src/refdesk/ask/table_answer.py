@@ -24,6 +24,7 @@ from refdesk.answer import (
 )
 from refdesk.ask.answer_type import read
 from refdesk.ask.asked_forms import asking_clause
+from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.frames import said
 from refdesk.ask.group_view import GroupedView
@@ -385,7 +386,8 @@ class _Told:
     def add(self, found: TablePlan, what: FigureText, *lines: str) -> None:
         marker, first = len(self.figures) + 1, len(self.citations)
         self.figures.append(figure_of(found, what, first))
-        self.citations += _cell_citations(found, what, marker, self._retrieved, self._library)
+        cells = found.candidate.table.at(what.places)[:MOST_CITED]
+        self.citations += cell_citations(found.candidate, cells, marker, found.chance, self._retrieved, self._library)
         numbers = tuple(range(first, len(self.citations)))
         for line in filter(None, lines):
             start = len(self.content) + 2 if self.content else 0
@@ -403,15 +405,20 @@ def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:
         yield CHOSEN.format(model=found.by)
 
 
-def _cell_citations(
-    found: TablePlan, what: FigureText, marker: int, retrieved: Retrieved, library: LibraryReader
+def cell_citations(
+    found: FoundTable,
+    cells: Sequence[StoredCell],
+    marker: int,
+    chance: float,
+    retrieved: Retrieved,
+    library: LibraryReader,
 ) -> tuple[Citation, ...]:
-    stored, document = found.candidate.table, found.candidate.document
-    used = stored.at(what.places)[:MOST_CITED]
-    hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, stored)]
-    places = library.cell_places(stored, [(cell.start, cell.end) for cell in used])
+    """One for each cell, with the row that it stands in."""
+    table, document = found.table, found.document
+    hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, table)]
+    places = library.cell_places(table, [(cell.start, cell.end) for cell in cells])
     citations = []
-    for cell, (page, boxes, line) in zip(used, places, strict=True):
+    for cell, (page, boxes, line) in zip(cells, places, strict=True):
         hit, quote = _row_of(cell, hits, line)
         citations.append(
             Citation(
@@ -423,9 +430,9 @@ def _cell_citations(
                 heading_path=hit.chunk.heading_path,
                 page=page,
                 boxes=boxes,
-                located=bool(boxes),
+                located=bool(boxes) or document.format not in PAGED,  # `origin` places it
                 quote=quote,
-                relevance_score=round(found.chance, 4),
+                relevance_score=round(chance, 4),
                 similarity_score=hit.cosine,
                 origin=(cell.start, cell.end),
             )

@@ -1,7 +1,9 @@
-"""The shipped reader: question and passage together in, what the passage says to it out. int8 ONNX, on the CPU.
+"""The shipped reader and judge: what does a passage say to a question, does a plan over a table answer it?
 
-Each pass reads one pair: a batch would share the ranges its activations are rounded by, so that what is read in a
-passage would depend on the others. `training/` makes the file.
+Two small networks, int8 ONNX on the CPU; `training/` makes their files. Each pass reads one pair: a batch would share
+the ranges its activations are rounded by, so that what is read in a passage would depend on the others. The judge
+shares the reader's word vectors: its file names the place in the reader's where they stand, so it is opened by its
+path, beside the reader.
 """
 
 from __future__ import annotations
@@ -10,17 +12,16 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.providers.embed import one_thread_session, run_pair
-from refdesk.providers.judge import OnnxJudge
-from refdesk.providers.tokens import ASSETS, READER_FILE, ShippedTokenizer, read_asset
+from refdesk.providers.tokens import ASSETS, JUDGE_FILE, READER_FILE, ShippedTokenizer, read_asset
 from refdesk.types import Chunk, FoundSpan, Reading
 
-LENGTH, QUESTION, TITLE = 256, 48, 20  # tokens of a pair, of the question and of what stands above, as in training
+LENGTH, QUESTION, CLAIM, TITLE = 256, 48, 96, 20  # tokens of a pair and of its parts, as in training
 LONGEST_SPAN = 30  # tokens
 
 Floats = NDArray[np.float32]
@@ -89,3 +90,52 @@ def _whole_words(text: str, start: int, end: int, score: np.float32) -> FoundSpa
     while 0 < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
         end += 1
     return FoundSpan(start, end, float(score))
+
+
+# --- the judge --------------------------------------------------------------------------------------------------------
+
+
+class PairLogits(NamedTuple):
+    """Logits of a pair. Of a claim `supported` counts, of a plan `planned`; 0 is the logit of no plan at all."""
+
+    relevant: float
+    answered: float
+    supported: float
+    planned: float
+
+
+class OnnxJudge:
+    """Safe to share between threads, loaded when first used."""
+
+    name = "judge-int8"
+
+    def __init__(self, assets: Path = ASSETS) -> None:
+        self._assets = assets
+        self._tokenizer = ShippedTokenizer(assets)
+
+    def plans(self, question: str, stated: Sequence[str]) -> list[float]:
+        """How well each of these plans, as `ask.plans.stated` says them, answers the question."""
+        asked = self._tokenizer.encode(question, QUESTION)[0]
+        room = LENGTH - 3 - len(asked)
+        return [self._judged(asked, self._tokenizer.encode(plan, room)[0]).planned for plan in stated]
+
+    def claim(self, claim: str, evidence: str, title: str = "") -> PairLogits:
+        """`evidence`: the sentences that share most with the claim, about 160 words; `title`: of their page."""
+        said = self._tokenizer.encode(claim, CLAIM)[0]
+        above = self._tokenizer.encode(title, TITLE)[0]
+        text = self._tokenizer.encode(evidence, LENGTH - 3 - len(said) - len(above))[0]
+        return self._judged(said, [*above, *text])
+
+    def _judged(self, first: Sequence[int], second: Sequence[int]) -> PairLogits:
+        return PairLogits(*run_pair(self._load(), "judge", first, second)[0].tolist())
+
+    def _load(self) -> Any:
+        with _loading:
+            return _judge_session(self._assets)
+
+
+@cache
+def _judge_session(assets: Path) -> Any:
+    for name in (READER_FILE, JUDGE_FILE):  # other bytes in the reader's file would be other words here
+        read_asset(assets / "reader" / name)
+    return one_thread_session(str(assets / "reader" / JUDGE_FILE))
