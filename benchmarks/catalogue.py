@@ -55,9 +55,9 @@ class Family:
 
 
 @cache
-def sections() -> dict[str, list[str]]:
+def sections(file: Path = FAMILIES) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for line in FAMILIES.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             own = found.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
@@ -88,10 +88,16 @@ def answers() -> tuple[str, ...]:
     return tuple(sorted(one for one in found if 2 < len(one) < 40 and len(one.split()) <= 4 and re.match(r"\w", one)))
 
 
-def filled(text: str, language: str, draw: random.Random) -> str:
-    """A question of the family: one of each `(a|b)`, and something for each `{slot}`."""
+def one_of_each(text: str, draw: random.Random) -> str:
+    """`(a|b) c` -> `a c`."""
     while match := re.search(r"\(([^()]*\|[^()]*)\)", text):
         text = text[: match.start()] + draw.choice(match[1].split("|")) + text[match.end() :]
+    return text
+
+
+def filled(text: str, language: str, draw: random.Random) -> str:
+    """A question of the family: one of each `(a|b)`, and something for each `{slot}`."""
+    text = one_of_each(text, draw)
     while match := re.search(r"\{(\w+)\}", text):
         text = text[: match.start()] + _filler(match[1], language, draw) + text[match.end() :]
     text = re.sub(r"\s+", " ", text).strip()

@@ -17,7 +17,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.answering import Articles, questions
-from benchmarks.catalogue import _queries, _tables, _wiki, answers
+from benchmarks.catalogue import _queries, _tables, _wiki, answers, one_of_each, sections
 from benchmarks.common import DATA, Figure, read_jsonl
 from benchmarks.intent import trec
 from refdesk.ask.question_kind import FILE, KINDS, patterns, tokens, wants
@@ -38,23 +37,11 @@ RAREST = 3  # examples that a pattern stands in
 Example = tuple[int, str, int]  # kind, question, fold; -1 is always learned from
 
 
-@cache
-def sections() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for line in FAMILIES.read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            own = found.setdefault(line.strip("[]"), [])
-        elif line and not line.startswith("#"):
-            own.append(line)
-    return found
-
-
 def filled(text: str, draw: random.Random) -> str:
-    while match := re.search(r"\(([^()]*\|[^()]*)\)", text):
-        text = text[: match.start()] + draw.choice(match[1].split("|")) + text[match.end() :]
+    text = one_of_each(text, draw)
     while match := re.search(r"\{(\w+)\}", text):
         slot = match[1]
-        filler = draw.choice(answers() if slot == "topic" else sections()[f"{{{slot}}}"])
+        filler = draw.choice(answers() if slot == "topic" else sections(FAMILIES)[f"{{{slot}}}"])
         text = text[: match.start()] + filler + text[match.end() :]
     text = " ".join(text.split())
     text = text[0].upper() + text[1:]
@@ -63,7 +50,7 @@ def filled(text: str, draw: random.Random) -> str:
 
 def made() -> list[Example]:
     found: list[Example] = []
-    for name, lines in sections().items():
+    for name, lines in sections(FAMILIES).items():
         kind = name.partition(" ")[0]
         if kind.startswith("{"):
             continue
@@ -78,7 +65,7 @@ def made() -> list[Example]:
 def known_words() -> frozenset[str]:
     """Words of the families outside of slots."""
     found: set[str] = set()
-    for name, lines in sections().items():
+    for name, lines in sections(FAMILIES).items():
         if not name.startswith("{"):
             for line in lines:
                 found.update(tokens(re.sub(r"\{\w+\}|[()|]", " ", line)))

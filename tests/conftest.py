@@ -17,6 +17,7 @@ from hypothesis import settings
 
 import forked
 from refdesk import Refdesk
+from wire_server import WireServer
 
 # The same examples at every run: what must pass before anything lands must not hang on luck. To look for new ones:
 # HYPOTHESIS_PROFILE=search make unit
@@ -94,6 +95,13 @@ def own_folder(examples_folder: Path, tmp_path: Path) -> Path:
 def own_examples(own_folder: Path) -> Iterator[Refdesk]:
     with Refdesk(own_folder) as desk:
         yield desk
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    """Speaks as the servers of models do, and says what a test tells it to."""
+    with WireServer() as found:
+        yield found
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,6 @@ from wire_server import Recorded, WireServer
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 DOUBTFUL = "Which colour is the housing of the CM-2 current meter?"
 FAST = {"llm.tries": 1}
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 class Asker:

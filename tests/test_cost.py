@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,12 +134,6 @@ def test_a_model_that_does_not_stop_costs_no_more_than_the_limit() -> None:
 
 
 # whole questions over HTTP, at the prices of today
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 STRONG = {

@@ -366,16 +366,13 @@ def test_sentences_that_are_chosen(intent: str) -> None:
                 )
             )
         ranked.sort(key=lambda one: -one.score)
-        vectors = {
-            one.chunk.id: np.array([np.rint(embed(one.text) * 127)] * 3, np.int8) for one in ranked if one.chunk.id % 3
-        }
         query = asked(
             "How heavy is the anchor?",
             intent=intent,
             parts=("the anchor", "the buoy") if intent == "comparison" else (),
         )
         documents = {f"d{n}": Document(f"d{n}", f"d{n}.pdf", "", "h", "ready") for n in (1, 2)}
-        chosen = _chosen(query, ranked, vectors, Settings(), documents)
+        chosen = _chosen(query, ranked, Settings(), documents)
         set_as = _lines(chosen) if intent == "list" else _sentences(chosen)
         made.append([[one.chunk.id, one.sentence] for one in chosen] + [[one.before, one.text[:12]] for one in set_as])
     freeze(f"chosen {intent}", made)

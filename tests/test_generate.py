@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from context_samples import chunk, passage, query
 from refdesk.answer import Context, Plan, Turn
@@ -28,12 +25,6 @@ PLAN = Plan("hybrid", 10, 20, use_llm=True, template="list")
 HELD = (passage(1, chunk("The anchor weighs 350 kg."), title="Manual"),)
 CONTEXT = Context(HELD, render(HELD, "How heavy is the anchor?", "numbered", for_model=True), 60)
 TURNS = (Turn("user", "What is at the buoy?"), Turn("assistant", "An anchor. [1]"))
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as server:
-        yield server
 
 
 def llm(server: WireServer, name: str = "openai:gpt-4o-mini") -> OpenAILLM:

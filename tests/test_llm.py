@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -22,12 +21,6 @@ KEY = "sk-secret-0123456789abcdef"
 REQUEST = Request("Cite every claim.", (Turn("user", "What does the anchor weigh?"),), 200, 0.3, 0.9)
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}, "score": {"type": "number", "minimum": 0}}}
 BOTH = pytest.mark.parametrize("wire", ["openai", "anthropic"])
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as server:
-        yield server
 
 
 def make(server: WireServer, wire: str = "openai", model: str = "", **options: Any) -> WireLLM:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 
@@ -16,12 +15,6 @@ from wire_server import WireServer
 
 QUESTION = "How heavy is the anchor of the wave buoy?"
 TEXT = "The anchor of the wave buoy weighs 350 kg. Its chain is 15 metres long."
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 @pytest.fixture

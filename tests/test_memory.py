@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -120,12 +120,6 @@ def test_the_gist_is_the_first_sentence_of_each() -> None:
     assert gist(turns, 100) == "User: What does it cost?\nAssistant: It costs 4 euros."
     assert gist(turns, 100, "They spoke of anchors.").startswith("They spoke of anchors.\nUser: What")
     assert gist([], 100) == "" and gist(turns, 0) == ""
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 def llm(server: WireServer) -> OpenAILLM:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,6 @@ The yards were painted green in May, and the crews were glad of it.
 QUESTION = "What is the relation of Bergen to Hull in 2018?"  # no plan of ours is sure of it
 PLAN = {"table": 1, "operation": "ratio", "rows": ["Bergen", "Hull"], "columns": ["2018"], "filters": []}
 MODEL = "writer-70b"
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,12 +29,6 @@ Consolidated statement of income (in millions of dollars)
 The company opened a second yard in Bergen, and its managers describe the year as a good one for ship repair.
 """
 QUESTION = "How do the managers describe the year, and why?"
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -128,12 +128,6 @@ def test_understanding_takes_little_beyond_the_embedding(examples: Refdesk) -> N
 
 
 # with a model
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as server:
-        yield server
 
 
 def model(server: WireServer, name: str = "gpt-4o-mini") -> LLM:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -25,12 +24,6 @@ CLAIMS = tuple(
     Claim(text, 0, len(text), (1,), (), "supported", 0.9) for text in ("The anchor weighs 350 kg.", "Pilots wear blue.")
 )
 CONTENT = "The anchor weighs 350 kg [2]. Pilots wear blue [1]."
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    with WireServer() as server:
-        yield server
 
 
 def model(server: WireServer, wire: str = "openai") -> LLM:

@@ -11,7 +11,7 @@ from typing import Any
 
 from refdesk import arguments
 from refdesk.access import AdminDesk
-from refdesk.answer import Answer, Turn
+from refdesk.answer import Answer
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, collected_sync
 from refdesk.cells import MOST_CELLS, StoredTable
@@ -431,12 +431,6 @@ class CallerDesk(AdminDesk):
 
     def messages(self, conversation_id: str, most: int | None = None) -> list[Message]:
         return self.parts.asking.conversations.messages(conversation_id, most, owner=self._whose)
-
-    def begin_conversation(self, conversation_id: str = "", *, title: str = "", turns: Sequence[Turn] = ()) -> str:
-        """Gives its id; the caller's own id must be new."""
-        made = self.parts.asking.conversations.create(conversation_id, title=title, owner=self.caller.id)
-        self.parts.asking.conversations.append(made, turns, owner=self.caller.id)
-        return made
 
     def rename_conversation(self, conversation_id: str, title: str) -> Conversation:
         self.parts.asking.conversations.rename(conversation_id, arguments.checked_title(title), owner=self._whose)

@@ -261,7 +261,6 @@ def _catalogue(text: str, vector: Any, examples: Examples, closest: Mapping[str,
 _QUESTION = re.compile(
     r"(?:what|who|whom|whose|when|where|which|why|how|is|are|was|were|do|does|did|has|have)\b", re.IGNORECASE
 )
-_ONE_FACT = re.compile(r"^(?:who|when|where|how (?:many|much|long|old|far|often|tall))\b", re.IGNORECASE)
 
 
 def _intent(
@@ -271,7 +270,7 @@ def _intent(
     for name, pattern in _INTENTS.items():
         if pattern.search(text) or (name == "comparison" and parts):
             return _INTENT[name], "rule", True
-    if examples is None or not closest or _ONE_FACT.search(text):
+    if examples is None or not closest:
         return "factual", "no rule applies", True
     votes = examples.votes(vector)
     best = max(INTENTS, key=lambda intent: votes.get(intent, 0.0))

@@ -11,9 +11,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.answer_type import CELLS, read, table_header
@@ -31,8 +28,6 @@ from refdesk.types import Chunk, Document
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
 # squadshift_reddit, .71 on squad2_disfl.
 LIKELY_SHORT = 0.3
-REPEAT = 0.95  # cosine of two sentences that say the same
-SAID_WITHIN = 5  # a sentence of so many words that stands within one before it, word for word, adds nothing
 # Log-odds below the first sentence. On squad2_disfl 1.35 sentences an answer, .90 with the answer in one of them; at 2
 # it is 1.24 and .89, at 5 1.76 and .92.
 NEAR = 3.0
@@ -50,8 +45,6 @@ SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
 _BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
-_ADDRESS = re.compile(r"\((?:https?://|www\.)[^\s)]*\)|(?:https?://|www\.)(?:[^\s.,;!?)]|[.,;!?)](?=\S))*")
-_LABEL = re.compile(r"[^\W\d_][^:\n]{0,60}: \S")
 _POINTS = ".,;:!?()\"'“”‘’"
 
 
@@ -86,7 +79,7 @@ def extract(
         if found is not None:
             return _listed(found, query.question)
     documents = {one.document.id: one.document for one in context.passages}
-    chosen = _chosen(query, ranked, retrieved.sentence_vectors, settings, documents)[:most]
+    chosen = _chosen(query, ranked, settings, documents)[:most]
     if asked == "steps":
         # What is done first comes first; but some may be about something else that is done with the same thing.
         most_sure = UNLISTED if len(chosen) > 1 else 1.0
@@ -148,18 +141,17 @@ def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSent
 def _chosen(
     query: Query,
     ranked: Sequence[ScoredSentence],
-    vectors: Mapping[int, Any],
     settings: Settings,
     documents: Mapping[str, Document],
 ) -> list[ScoredSentence]:
     match query.intent:
         case "comparison" if len(query.parts) > 1:
-            return _in_context(_comparison(query, ranked, vectors), 2 * len(query.parts))
+            return _in_context(_comparison(query, ranked), 2 * len(query.parts))
         case "summary":
-            return _summary(ranked, vectors)
+            return _summary(ranked)
         case "analytical":
-            return _in_context(_analysis(ranked, vectors, settings), ANALYSIS_SENTENCES)
-    return _in_context(_factual(query, ranked, vectors, settings, documents), settings.max_sentences)
+            return _in_context(_analysis(ranked, settings), ANALYSIS_SENTENCES)
+    return _in_context(_factual(query, ranked, settings, documents), settings.max_sentences)
 
 
 # --- what each intent takes ------------------------------------------------------------------------------------------
@@ -168,7 +160,6 @@ def _chosen(
 def _factual(
     query: Query,
     ranked: Sequence[ScoredSentence],
-    vectors: Mapping[int, Any],
     settings: Settings,
     documents: Mapping[str, Document],
 ) -> list[ScoredSentence]:
@@ -189,7 +180,7 @@ def _factual(
         is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
         if not _ends(one) or not (is_near or _may_differ(query, first, one)):
             continue
-        is_new = not any(_repeats(one, other, vectors) for other in chosen)
+        is_new = not any(_repeats(one, other) for other in chosen)
         if is_new and not is_near:
             side = side or quoted_side(first.text, first.chunk, documents[first.chunk.document_id])
         if is_new and (is_near or _differs(query, side, one, documents)):
@@ -217,7 +208,7 @@ def _differs(query: Query, first: Side | None, one: ScoredSentence, documents: M
     return first is not None and disagree(query, first, other) is not None
 
 
-def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
+def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """One sentence that names all sides, else one for each side; a side that nothing names is left out."""
     sides = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*sides)
@@ -235,7 +226,7 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence], vectors: Mapping
         fitting.sort(key=lambda one: -(one.score + SIDE * _share(side, one) + NEAR * (one.chunk.document_id in beside)))
         # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
         most = 1 if is_named else UNNAMED_SENTENCES
-        chosen += _distinct((one for one in fitting if one not in chosen), vectors, most, already=chosen)
+        chosen += _distinct((one for one in fitting if one not in chosen), most, already=chosen)
     return chosen or list(ranked[:1])
 
 
@@ -251,7 +242,7 @@ def _share(side: frozenset[str], one: ScoredSentence) -> float:
     return sum(1.0 if term in own else 0.5 if term in above else 0.0 for term in side) / max(1, len(side))
 
 
-def _summary(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> list[ScoredSentence]:
+def _summary(ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """The first sentence of each section, best sections first, then in the order of the documents."""
     leads: dict[tuple[str, tuple[str, ...]], ScoredSentence] = {}
     for one in ranked:
@@ -261,15 +252,15 @@ def _summary(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any]) -> li
         known = leads.get(section)
         if known is None or _place(one) < _place(known):
             leads[section] = one
-    chosen = _distinct(leads.values(), vectors, SUMMARY_SENTENCES)
+    chosen = _distinct(leads.values(), SUMMARY_SENTENCES)
     if len(chosen) < SUMMARY_SENTENCES:  # few sections: their best sentences beside the leads
         chosen += _distinct(
-            (one for one in ranked if one not in chosen), vectors, min(5, SUMMARY_SENTENCES) - len(chosen), chosen
+            (one for one in ranked if one not in chosen), min(5, SUMMARY_SENTENCES) - len(chosen), chosen
         )
     return _document_order(chosen)
 
 
-def _analysis(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any], settings: Settings) -> list[ScoredSentence]:
+def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[ScoredSentence]:
     """The sentence that answers best first; the others as the documents have them."""
     best = ranked[0]
     near = (
@@ -277,7 +268,7 @@ def _analysis(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any], sett
         for one in ranked
         if one.score > best.score - ANALYSIS_NEAR and one.chunk.document_id == best.chunk.document_id
     )
-    first, *others = _distinct(near, vectors, max(ANALYSIS_SENTENCES, settings.max_sentences))
+    first, *others = _distinct(near, max(ANALYSIS_SENTENCES, settings.max_sentences))
     return [first, *_document_order(others)]
 
 
@@ -285,20 +276,14 @@ def _analysis(ranked: Sequence[ScoredSentence], vectors: Mapping[int, Any], sett
 
 
 def can_stand(one: ScoredSentence) -> bool:
-    """Does it say something? Not a title, the header of a table, a lead-in, a question, a link or a scrap."""
-    kind = one.chunk.kind
-    if kind == "code":
-        return True
+    """Does it say something? Not a title, the header of a table, a lead-in or a question."""
+    kind, text = one.chunk.kind, one.text.strip()
     if kind == "table":
         return one.sentence >= table_header(one.chunk).stop or len(one.chunk.sentences) == 1
-    text = _ADDRESS.sub(" ", one.text).strip()
     if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, one.chunk):
-        return False
-    said = read(text)
-    if kind == "text" and text[-1:] not in ENDS:
-        # A line without an end is a title or a link, unless it gives a value: "Opened in May 1998", "Capital: Kiel".
-        return len(said.stems) > 2 and bool(said.numbers or _LABEL.match(text)) and text == one.text.strip()
-    return len(said.stems) > (0 if kind == "list" else 1)
+        return kind == "code"
+    # A line without an end may be a title or a scrap: it needs a reader, or a value to give ("Opened in May 1998").
+    return kind != "text" or text[-1:] in ENDS or one.span is not None or bool(read(text).numbers)
 
 
 def _is_title(text: str, chunk: Chunk) -> bool:
@@ -308,40 +293,26 @@ def _is_title(text: str, chunk: Chunk) -> bool:
 
 
 def _distinct(
-    found: Iterable[ScoredSentence], vectors: Mapping[int, Any], most: int, already: Sequence[ScoredSentence] = ()
+    found: Iterable[ScoredSentence], most: int, already: Sequence[ScoredSentence] = ()
 ) -> list[ScoredSentence]:
     """The first that do not repeat one before them."""
     chosen: list[ScoredSentence] = []
     for one in found:
         if len(chosen) >= most:
             break
-        if not any(_repeats(one, other, vectors) for other in (*already, *chosen)):
+        if not any(_repeats(one, other) for other in (*already, *chosen)):
             chosen.append(one)
     return chosen
 
 
-def _repeats(one: ScoredSentence, other: ScoredSentence, vectors: Mapping[int, Any]) -> bool:
-    said, before = _said(one.text), _said(other.text)
-    if said == before or (said in before and said.count(" ") > SAID_WITHIN and one.chunk.kind == "text"):
-        return True
-    if one.chunk.kind == "table" or read(one.text).numbers != read(other.text).numbers:
-        return False  # rows are alike, and two values of one thing must both be seen
-    first, second = _vector(one, vectors), _vector(other, vectors)
-    if first is None or second is None:
-        return False
-    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return norms > 0 and float(first @ second) / norms > REPEAT
+def _repeats(one: ScoredSentence, other: ScoredSentence) -> bool:
+    return _said(one.text) == _said(other.text)
 
 
 @lru_cache(maxsize=256)
 def _said(text: str) -> str:
-    """Its words, a space around each: `"So, it fell by -5 %."` -> `" so it fell by -5 % "`."""
-    return f" {' '.join(word.strip(_POINTS) for word in text.lower().split())} "
-
-
-def _vector(one: ScoredSentence, vectors: Mapping[int, Any]) -> Any:
-    rows = vectors.get(one.chunk.id)
-    return None if rows is None or one.sentence >= len(rows) else rows[one.sentence].astype(np.float32)
+    """Its words: `"So, it fell by -5 %."` -> `"so it fell by -5 %"`."""
+    return " ".join(word.strip(_POINTS) for word in text.lower().split())
 
 
 def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
@@ -362,7 +333,7 @@ def _before(one: ScoredSentence) -> ScoredSentence | None:
     if one.sentence == 0 or one.chunk.kind != "text":
         return None
     before = _at(one, one.sentence - 1)
-    return before if can_stand(before) else None
+    return before if can_stand(before) and _ends(before) else None
 
 
 def _document_order(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:

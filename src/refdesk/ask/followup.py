@@ -22,9 +22,9 @@ from refdesk.text import STOP_WORDS, word_set
 # The words of asking: which of them end a noun phrase, and which say only what is wanted of a thing.
 
 
-BREAKS = word_set("words", "verbs") | word_set("words", "adverbs and adjectives") | STOP_WORDS | QUERY_STOP_WORDS
+VERBS = word_set("words", "verbs")
+BREAKS = VERBS | word_set("words", "adverbs and adjectives") | STOP_WORDS | QUERY_STOP_WORDS
 ASKING = word_set("words", "nouns of asking")
-NOUN_OR_VERB = word_set("words", "nouns or verbs")
 
 
 LONGEST = 8  # words; a longer run is a heading or a list
@@ -35,7 +35,6 @@ _INSIDE_NAMES = frozenset(["of", "for", "the", "de", "la", "von", "van", "and", 
 _BEFORE_VERBS = word_set("words", "before verbs")
 _AUXILIARIES = frozenset(["do", "does", "did", "is", "are", "was", "were", "has", "have", "had"])
 _ARTICLES = frozenset(["the", "a", "an"])
-_OWNERS = _ARTICLES | word_set("words", "before nouns")
 _NAMED_BY_BEING = frozenset(["what", "who", "which", "where", "what's", "who's"])
 
 
@@ -118,8 +117,9 @@ def _belongs(tokens: list[_Token], place: int, run: list[int]) -> bool:
     if token.is_name and lowered not in STOP_WORDS and token.text != "I":
         return True
     before = tokens[place - 1].text.lower() if place else ""
-    if lowered in NOUN_OR_VERB:
-        return before in _OWNERS or (bool(run) and run[0] > 0 and tokens[run[0] - 1].text.lower() in _OWNERS)
+    opened_by = tokens[run[0] - 1].text.lower() if run and run[0] else before
+    if lowered in VERBS and opened_by in _ARTICLES:  # a noun there: "the file size", "the annual report"
+        return True
     return lowered not in BREAKS and (before not in _BEFORE_VERBS or token.may_be_name)
 
 
@@ -202,24 +202,9 @@ _EMPTY_IT = re.compile(
     r"|\bit (?:is|was|would be|takes|seems|appears|depends|turns out|rains)\b",
     re.IGNORECASE,
 )
-# "this", "that", "these", "those" that point back: alone, or before a word that says no more than they do.
+# "this", "these", "those", and "that" at the end, unless they point at the time or at the documents.
 _PRESENT = "year|month|week|day|morning|evening|quarter|document|documents|file|files|report|library|page"
-_BEFORE_THAT = (
-    "is|does|do|did|was|are|can|could|would|will|to|for|of|about|with|from|by|like|than|on|in|at|after|before|and|how|why"
-    "|what's|doing|use|using|mean"
-)
-_POINTING = re.compile(
-    rf"\b(?:this|these|those)\b(?! (?:{_PRESENT}|who|whose|with|without|which|that|in|of|from|\w+ed by)\b)"
-    rf"|(?:^|\b(?:{_BEFORE_THAT}))\s+that\b(?!\s+(?:the|a|an|i|we|you|they|it|he|she)\b)"
-    r"|\bthat (?:one|ones|mean|case|way|kind|type|time|approach|process|option|happen|happens|said)\b",
-    re.IGNORECASE,
-)
-_AGAIN = re.compile(
-    r"\bthe (?:same|other|others|former|latter|previous|above|first one|second one|last one|rest)\b|\banother one\b"
-    r"|\bwhich ones?\b|\bsuch (?:a|an|\w+s)\b|\beach one\b|\bany others?\b|\b(?:anything|something|what|who) else\b"
-    r"|(?<!is )(?<!are )(?<!was )(?<!were )\bthere\s*\??$|\b(?:from|in|near) there\b",
-    re.IGNORECASE,
-)
+_POINTING = re.compile(rf"\b(?:this|these|those)\b(?! (?:{_PRESENT})\b)|\bthat\s*\??$", re.IGNORECASE)
 _OPENERS = r"(?:(?:ok(?:ay)?|so|well|thanks?|thank you|great|oh|hmm|i see|right|sure|yes|no|but|and)[,.! ]+)*"
 _OPENING = re.compile(
     rf"^{_OPENERS}(?:and|what about|how about|what if|or|but|also|then|what of|as for|any other|anything)\b",
@@ -228,12 +213,6 @@ _OPENING = re.compile(
 _ABOUT = re.compile(
     rf"^{_OPENERS}(?:(?:and )?(?:what|how) about|what of|as for|and(?: (?:in|for|on|at|of|with|from|by|the))?(?=\s))"
     r"\s*+(?P<what>.*[^?.! \n]|.)[?.! ]*+$",
-    re.IGNORECASE,
-)
-_BARE = re.compile(
-    rf"^{_OPENERS}(?:why|how|when|where|who|which|how so|how come|why not|how (?:much|many|long|often)|by whom"
-    r"|where exactly|tell me more|more details?|go on|explain|elaborate|for example|such as|like what|in what way"
-    r"|(?:any )?examples?|what else|can you (?:elaborate|explain)(?: more| further)?)[?.! ]*$",
     re.IGNORECASE,
 )
 _ASIDE = re.compile(r"(?:(?<!\s)\s+)?\([^()]*\)$")  # what an earlier question was completed with
@@ -252,15 +231,13 @@ def follow_up_sign(question: str, earlier: Sequence[str]) -> str:
     if not earlier:
         return ""
     text = question.strip()
-    if _BARE.match(text):
-        return "bare"
     if _pointing_back(text):
         return "pronoun"
+    content = _content(text)
+    if not content:  # "Why?", "Tell me more."
+        return "bare"
     if (about := _ABOUT.match(text)) and len(about["what"].split()) <= 8:
         return "ellipsis"
-    if _AGAIN.search(text):
-        return "again"
-    content = _content(text)
     if _OPENING.match(text) and len(content) <= 4:
         return "ellipsis"
     return "short" if len(content) <= 1 and not _names_its_thing(text) else ""

@@ -29,7 +29,6 @@ OPERATION = {name: number for number, name in enumerate(OPERATIONS)}
 SELECTION = {name: number for number, name in enumerate(SELECTIONS)}
 KIND = {name: number for number, name in enumerate(KINDS)}
 COMPARING = frozenset(("max", "min", "more", "less", "least", "most", "same"))
-NONE = CellPlan(False, "none", (), -1, 0, 0.0, "text")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBER = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
