@@ -20,7 +20,7 @@ from benchmarks.common import Figure, write
 from benchmarks.perturb import perturbed
 from benchmarks.verification import SETS, Case, Vectors, cases, chunks, pairs
 from refdesk.answer import Verdict
-from refdesk.ask.statements import statements
+from refdesk.ask.markers import statements
 from refdesk.ask.support import (
     COEFFICIENTS,
     FEATURES,

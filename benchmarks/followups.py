@@ -23,8 +23,7 @@ from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
 from refdesk.ask.followup import stand_alone
-from refdesk.ask.retrieve import BESIDE_WEIGHT
-from refdesk.ask.strategies import EngineHits, fuse
+from refdesk.ask.retrieve import BESIDE_WEIGHT, EngineHits, fuse
 from refdesk.ask.understand import DocumentNearness
 from refdesk.terms import terms
 

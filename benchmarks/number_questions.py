@@ -24,8 +24,8 @@ from benchmarks.answering import Articles, questions
 from benchmarks.calibration import logistic
 from benchmarks.common import DATA, Figure, read_jsonl
 from benchmarks.table_questions import page
-from refdesk.ask.answer_type import read
 from refdesk.ask.classify import FILE
+from refdesk.ask.wording import read
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse

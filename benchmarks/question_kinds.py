@@ -27,7 +27,7 @@ from benchmarks.answering import Articles, questions
 from benchmarks.catalogue import _queries, _tables, _wiki, answers, one_of_each, sections
 from benchmarks.common import DATA, Figure, read_jsonl
 from benchmarks.intent import trec
-from refdesk.ask.question_kind import FILE, KINDS, patterns, tokens, wants
+from refdesk.ask.wording import FILE, KINDS, patterns, tokens, wants
 
 FAMILIES = Path(__file__).with_suffix(".txt")
 SEED, FOLDS, PER_FAMILY = 7, 4, 24

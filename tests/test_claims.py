@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.ask.citations import code_ranges
-from refdesk.ask.statements import is_refusal, statements
+from refdesk.ask.markers import is_refusal, statements
 from refdesk.ask.support import denied, names, opposites
 
 

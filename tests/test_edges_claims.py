@@ -14,7 +14,7 @@ from edge_samples import TEXTS, Named, Says, embed, freeze
 from refdesk.answer import Claim, Context, Plan, Verdict
 from refdesk.ask.attest import attest, origin_of, remove_unsupported
 from refdesk.ask.figures import figures
-from refdesk.ask.statements import is_refusal, statements
+from refdesk.ask.markers import is_refusal, statements
 from refdesk.ask.support import (
     SourceSentence,
     check_figures,

@@ -13,11 +13,11 @@ import pytest
 from context_samples import chunk, passage
 from edge_samples import TEXTS, Says, embed, freeze
 from refdesk.answer import Context, Hints, Plan, Query, Question, Retrieved, Spent, Turn
-from refdesk.ask.answer_type import named_cells, read, read_all, table_header
 from refdesk.ask.assemble import assemble, grow, shortened
 from refdesk.ask.keep import exchanges_kept, gist, remember, summarise
 from refdesk.ask.plan import USUAL, Budget, Prices, fit_to_cost, is_paid, make_request, recent, wished_plan
-from refdesk.ask.strategies import EngineHits, fuse
+from refdesk.ask.retrieve import EngineHits, fuse
+from refdesk.ask.wording import named_cells, read, read_all, table_header
 from refdesk.document_names import match_names
 from refdesk.library import convex, reciprocal_rank
 from refdesk.models import Tier, model_info

@@ -15,7 +15,6 @@ import pytest
 from context_samples import chunk, context, passage
 from edge_samples import TEXTS, embed, freeze
 from refdesk.answer import Citation, Claim, Query, Retrieved
-from refdesk.ask.answer_type import read
 from refdesk.ask.extract import _chosen, _lines, _sentences, can_stand, quoted
 from refdesk.ask.figures import agrees, conflicts, disagree, figures, quoted_side
 from refdesk.ask.judge import (
@@ -48,6 +47,7 @@ from refdesk.ask.retrieve import (
     without_repeats,
 )
 from refdesk.ask.sentences import ScoredSentence, idf, label_match, question_words, tabulate
+from refdesk.ask.wording import read
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading

@@ -25,8 +25,8 @@ from refdesk.ask.classify import (
     without_greeting,
 )
 from refdesk.ask.followup import Topics, follow_up_sign, is_topic, phrases, stand_alone
-from refdesk.ask.paraphrase import meaning, same_question, threshold
 from refdesk.ask.understand import WordList, best, candidates, correct, features, is_sound, meanings, word_list
+from refdesk.ask.wording import meaning, same_question, threshold
 
 
 def turns(before: list[str]) -> list[Turn]:

@@ -11,8 +11,8 @@ import pytest
 from evidence_samples import add, ask, chunk, find
 from refdesk import Refdesk
 from refdesk.answer import Query
-from refdesk.ask.answer_type import table_header
 from refdesk.ask.sentences import idf, score_sentences, tabulate
+from refdesk.ask.wording import table_header
 from refdesk.types import Document
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from near_misses import SAME, near_misses
-from refdesk.ask.paraphrase import meaning, same_question, threshold
+from refdesk.ask.wording import meaning, same_question, threshold
 
 NEAR_MISSES = near_misses()
 

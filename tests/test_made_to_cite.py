@@ -10,7 +10,7 @@ from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.attest import with_markers
 from refdesk.ask.extract import HEAD
-from refdesk.ask.statements import ClaimText
+from refdesk.ask.markers import ClaimText
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
 

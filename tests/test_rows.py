@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evidence_samples import chunk
-from refdesk.ask.answer_type import table_header
+from refdesk.ask.wording import table_header
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ from refdesk.ask.draft import parse_suggestions
 from refdesk.ask.figures import agrees, figures
 from refdesk.ask.followup import stand_alone
 from refdesk.ask.judge import Relevance, doubted, level, nearest_topics
-from refdesk.ask.paraphrase import threshold
 from refdesk.ask.retrieve import relevant
 from refdesk.ask.sentences import question_words, tabulate
 from refdesk.ask.support import SourceSentence, Support, check_figures, judge_claim
 from refdesk.ask.understand import features, meanings
 from refdesk.ask.verify import checkable
+from refdesk.ask.wording import threshold
 from refdesk.document_names import match_names
 from refdesk.settings import Settings
 from refdesk.types import Document, Hit

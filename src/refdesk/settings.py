@@ -28,7 +28,7 @@ def _setting(
 
 
 _per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
-STRATEGIES = ["auto", "dense", "hybrid", "two_stage"]  # and what else is registered in refdesk.ask.strategies
+STRATEGIES = ["auto", "dense", "hybrid", "two_stage"]  # and what else is registered in refdesk.ask.retrieve
 
 
 @dataclass(frozen=True, slots=True)

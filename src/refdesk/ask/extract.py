@@ -13,16 +13,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
-from refdesk.ask.answer_type import CELLS, read, table_header
 from refdesk.ask.citations import without_markers
 from refdesk.ask.figures import Side, disagree, quoted_side
-from refdesk.ask.frames import names_several, said
 from refdesk.ask.listing import ChosenList, Place, chosen_list, wanted
-from refdesk.ask.question_kind import asks_yes_or_no, chances, yes_or_no
 from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
+from refdesk.ask.support import is_negated
+from refdesk.ask.wording import CELLS, asks_yes_or_no, chances, names_several, read, said, table_header
 from refdesk.settings import Settings
-from refdesk.terms import query_terms
-from refdesk.text import fold
+from refdesk.terms import query_terms, terms, words
+from refdesk.text import fold, word_set
 from refdesk.types import Chunk, Document
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
@@ -453,3 +452,43 @@ def with_quotes(content: str, quotes: Sequence[Quote]) -> str:
 
 def _plain(text: str) -> str:
     return f" {' '.join(''.join(letter if letter.isalnum() else ' ' for letter in fold(text)).split())} "
+
+
+# --- is the answer yes or no? Only where a sentence says just what is asked, or just that it is not so ----------------
+# "Does the archive writer restart by itself?", "The archive writer does not restart by itself, because …" -> "No."
+# In every doubt there is neither: the sentence is quoted, and who asked can see what it means. So a clause must hold
+# the question's words in their order, no other word between them, its numbers, and none that limits it to some.
+
+YES, NO = "Yes.", "No."
+MOST_BEHIND = 2  # words that say something behind those of the question
+
+_CLAUSE = re.compile(r"[,;:()–—]|\.\s")
+_MEANT = word_set("words", "small and meant")  # negation, quantifiers, conditions, modals, directions
+
+_MEANT_TERMS = frozenset(terms(" ".join(_MEANT)))
+
+
+def yes_or_no(question: str, sentences: Sequence[str]) -> str:
+    """What one of these sentences says for certain; "" where none does, or where they disagree."""
+    if not asks_yes_or_no(question) or is_negated(question):
+        return ""
+    found = {said for sentence in sentences for clause in _CLAUSE.split(sentence) if (said := _says(question, clause))}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _says(question: str, clause: str) -> str:
+    asked, own = read(question), read(clause)
+    content = [term for term in asked.stems if term in asked.content - _MEANT_TERMS]
+    held = [term for term in own.stems if term in own.content - _MEANT_TERMS]
+    if not content or asked.numbers != own.numbers:
+        return ""
+    at = next((place for place in range(len(held)) if held[place : place + len(content)] == content), None)
+    if at != 0 or len(held) - len(content) > MOST_BEHIND:
+        return ""
+    limits = {word for word in words(clause) if word in _MEANT} - set(words(question))
+    negated = is_negated(clause)
+    if negated:
+        limits = {word for word in limits if not is_negated(word)}
+    if limits or not terms(clause):
+        return ""
+    return NO if negated else YES

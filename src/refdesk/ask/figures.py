@@ -17,8 +17,8 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 from refdesk.answer import Citation, Conflict, Context, Query
-from refdesk.ask.answer_type import CELLS, STOP_TERMS, named_cells, read
 from refdesk.ask.sentences import FRAME, question_words
+from refdesk.ask.wording import CELLS, STOP_TERMS, named_cells, read
 from refdesk.terms import DATE_PATTERN, Period, When, document_period, read_date, spaced, terms, words
 from refdesk.text import asset_lines, word_list
 from refdesk.types import Chunk, Document

@@ -24,7 +24,6 @@ from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract, with_quotes
-from refdesk.ask.frames import other_language
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
@@ -51,6 +50,7 @@ from refdesk.ask.summary import summed_up
 from refdesk.ask.table_answer import TablesRead, figure_answer, likelier_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
+from refdesk.ask.wording import other_language
 from refdesk.errors import AskError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
 from refdesk.library import LibraryReader

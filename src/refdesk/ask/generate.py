@@ -11,9 +11,9 @@ from refdesk.answer import Answer, Confidence, Context, FailedModel, Plan, Query
 from refdesk.ask.citations import BEST, render
 from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
-from refdesk.ask.frames import said
+from refdesk.ask.markers import is_refusal, statements
 from refdesk.ask.plan import Budget, make_request, prompt_tokens, recent, with_sampling
-from refdesk.ask.statements import is_refusal, statements
+from refdesk.ask.wording import said
 from refdesk.errors import (
     ProviderEmpty,
     ProviderError,

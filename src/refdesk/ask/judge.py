@@ -27,13 +27,10 @@ from refdesk.answer import (
     Sufficiency,
     Verdict,
 )
-from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import CURRENCIES, conflicts
-from refdesk.ask.frames import is_missing, said
 from refdesk.ask.generate import failed_models
-from refdesk.ask.paraphrase import meaning
 from refdesk.ask.sentences import (
     CALIBRATION,
     COSINE,
@@ -47,6 +44,7 @@ from refdesk.ask.sentences import (
     tabulate,
 )
 from refdesk.ask.verify import Settled
+from refdesk.ask.wording import SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
 from refdesk.terms import as_typed, query_terms, terms
 from refdesk.trace import Trace

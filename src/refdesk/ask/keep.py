@@ -29,7 +29,7 @@ from refdesk.answer import (
     decode_answer,
     encode_answer,
 )
-from refdesk.ask.paraphrase import same_question, threshold
+from refdesk.ask.wording import same_question, threshold
 from refdesk.errors import LibraryError, ProviderError, RefdeskError
 from refdesk.events import Content, Done, Event, Failed, Replace, Sources
 from refdesk.library import LibraryReader

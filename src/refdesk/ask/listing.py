@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refdesk.answer import Context, Passage, Query, Retrieved
-from refdesk.ask.answer_type import CELLS, read, table_header
-from refdesk.ask.question_kind import Wanted, asks_yes_or_no, chances, wants
 from refdesk.ask.sentences import NUMBER, ScoredSentence, SentenceTable, sentence_text, tabulate
+from refdesk.ask.wording import CELLS, Wanted, asks_yes_or_no, chances, read, table_header, wants
 from refdesk.types import Chunk, Document, Reading
 
 FEWEST = 2  # items

@@ -1,12 +1,17 @@
 """Which chunks will be read? Search, prefer named documents, rerank, check, thin out; the first are read for order.
 
 A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
+
+Chunks are looked for by strategies, which `rag.strategy` and the plan name:
+
+    @register("survey")
+    async def survey(query: Query, ports: SearchPorts) -> list[EngineHits]: ...
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -14,18 +19,76 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk import settings
 from refdesk.answer import Plan, Query, Retrieved
-from refdesk.ask.answer_type import SentenceWords, read
 from refdesk.ask.citations import stands_alone
 from refdesk.ask.sentences import COSINE, COVERAGE, NUMBER, Evidence, idf, label_match, question_words, tabulate
-from refdesk.ask.strategies import STRATEGIES, EngineHits, SearchPorts, fuse
+from refdesk.ask.wording import SentenceWords, read
 from refdesk.document_names import match_names
 from refdesk.library import LibraryReader, convex, reciprocal_rank
 from refdesk.ports import Embedder, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.trace import Trace, in_thread
-from refdesk.types import Chunk, Hit, Reading, Scope
+from refdesk.types import Chunk, Hit, Method, Reading, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPorts:
+    """What a strategy may use, and how much it is to find."""
+
+    library: LibraryReader
+    embedder: Embedder
+    settings: Settings
+    scope: Scope
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHits:
+    """The hits of one engine, best first; `weight` is how often they count beside those of others."""
+
+    engine: str
+    hits: Sequence[Hit]
+    weight: int = 1
+
+
+SearchStrategy = Callable[[Query, SearchPorts], Awaitable[list[EngineHits]]]
+STRATEGIES: dict[str, SearchStrategy] = {}
+
+
+def register(name: str) -> Callable[[SearchStrategy], SearchStrategy]:
+    def keep(strategy: SearchStrategy) -> SearchStrategy:
+        STRATEGIES[name] = strategy
+        if name not in settings.STRATEGIES:
+            settings.STRATEGIES.append(name)
+        return strategy
+
+    return keep
+
+
+def _by(method: Method) -> SearchStrategy:
+    async def search(query: Query, ports: SearchPorts) -> list[EngineHits]:
+        text, vector = query.standalone, query.vector
+        hits = await in_thread(ports.library.search, text, vector, ports.k, method, ports.scope, ports.settings)
+        return [EngineHits(method, hits)]
+
+    return search
+
+
+register("dense")(_by("dense"))
+register("hybrid")(_by("hybrid"))
+register("two_stage")(_by("hybrid"))  # with the plan's deeper candidates; the second stage is the reranker
+
+
+def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
+    """Any number of lists as one. One alone keeps its scores; several are joined by rank: theirs cannot be compared."""
+    if len(lists) == 1:
+        return list(lists[0].hits)
+    every = {hit.chunk.id: hit for found in reversed(lists) for hit in found.hits}  # the first list's scores are kept
+    ranked = [[hit.chunk.id for hit in found.hits] for found in lists for _ in range(found.weight)]
+    return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(ranked, rrf_k)]
+
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.answer_type import (
+from refdesk.ask.wording import (
     CELLS,
     STOP_TERMS,
     SentenceWords,

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.answer_type import read
 from refdesk.ask.classify import without_frame
 from refdesk.ask.sentences import ENDS, FRAME
+from refdesk.ask.wording import read
 from refdesk.document_names import match_names
 from refdesk.library import LibraryReader
 from refdesk.terms import query_terms, terms

@@ -22,20 +22,18 @@ from refdesk.answer import (
     Retrieved,
     Sufficiency,
 )
-from refdesk.ask.answer_type import read
 from refdesk.ask.asked_forms import asking_clause
 from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.frames import said
 from refdesk.ask.group_view import GroupedView
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.paraphrase import meaning
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plan_words import CellPlan
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import NUMBER, asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_view import View
+from refdesk.ask.wording import meaning, read, said
 from refdesk.cells import Path, StoredCell
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader

@@ -20,8 +20,7 @@ from refdesk.ask.attest import CONTRADICTED, REFUTED, Attested, attest, remove_u
 from refdesk.ask.citations import render
 from refdesk.ask.claim_cells import Tables
 from refdesk.ask.draft import drafted
-from refdesk.ask.markers import numbered_by_passage
-from refdesk.ask.statements import MARKER, statements
+from refdesk.ask.markers import MARKER, numbered_by_passage, statements
 from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.errors import RefdeskError
 from refdesk.ports import LLM, Models, Request

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from refdesk.answer import Answer, Citation, answer_from_dict
 from refdesk.ask.flow import collected
-from refdesk.ask.frames import is_missing
+from refdesk.ask.wording import is_missing
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.events import Content, Done, Event, Failed, Sources
