@@ -34,7 +34,7 @@ from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.about_library import FILE, LISTING, Learned, features, kind_of, learned, likely, tokens
 from refdesk.ask.catalogue import answer_from_catalogue
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Document, Scope
 
 FAMILIES = Path(__file__).with_suffix("").with_name("catalogue_questions.txt")

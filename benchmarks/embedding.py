@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from benchmarks.common import DATA, Figure, write
-from refdesk.providers.embed import OnnxEmbedder
-from refdesk.providers.tokens import ASSETS, MODEL_FILE, TOKENIZER_FILE
+from refdesk.providers.shipped import ASSETS, MODEL_FILE, TOKENIZER_FILE, OnnxEmbedder
 from refdesk.types import Chunk, Sentence
 
 Embed = Callable[[list[str]], NDArray[np.float32]]

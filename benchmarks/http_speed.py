@@ -29,7 +29,7 @@ from benchmarks.common import ROOT, Figure, write
 from benchmarks.streaming import EVERY_S, Heard, Load, ask_many, slow_model
 from benchmarks.streaming import TOKENS as TOKENS_OF_MODEL
 from refdesk import Refdesk
-from refdesk.events import Content, Event
+from refdesk.answer import Content, Event
 from refdesk.serve.http.app import create_app
 from refdesk.serve.http.asking import named_events
 from refdesk.serve.http.sse import EventResponse

@@ -16,7 +16,7 @@ from functools import cache
 
 from benchmarks.common import DATA, Figure, write
 from refdesk.ask.classify import Classification, classify, examples
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 
 SMALL_TALK = """
     greeting goodbye thank_you yes no maybe are_you_a_bot what_is_your_name how_old_are_you where_are_you_from

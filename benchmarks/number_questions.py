@@ -29,7 +29,7 @@ from refdesk.ask.wording import read
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 
 Pairs = list[tuple[str, str]]  # question, answer
 LONGEST = 6  # words of an answer that is a number with its unit

@@ -15,7 +15,7 @@ from benchmarks.common import DATA, Figure, write
 from refdesk.ingest.chunk import ChunkLimits, chunk
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.pdf import parse
-from refdesk.providers.tokens import ShippedTokenizer
+from refdesk.providers.shipped import ShippedTokenizer
 
 BAR = 20.0
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import CACHE, DATA, read_jsonl
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.text import sentences
 from refdesk.types import Chunk, Sentence, Span
 

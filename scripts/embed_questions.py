@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from refdesk.ask.classify import ASSETS, VECTORS_FILE, questions
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 
 
 def main() -> None:

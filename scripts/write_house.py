@@ -17,13 +17,12 @@ SOURCE = ROOT / "src"
 PAGE = ROOT / "docs" / "house.md"
 
 # A module may import its own layer and those before it. What implements the ports is beside the stages.
-VALUES = {"types", "cells", "errors", "answer", "events", "records"}
+VALUES = {"types", "cells", "errors", "answer", "records"}
 HELPERS = {
     "text",
     "terms",
     "tables",
     "document_names",
-    "periods",
     "settings",
     "config",
     "prompts",
@@ -31,7 +30,6 @@ HELPERS = {
     "models",
     "arguments",
     "disk",
-    "gguf",
 }
 PORTS = {"ports", "store_ports", "library"}  # `library`: what reads a library through them
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}

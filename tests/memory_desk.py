@@ -16,13 +16,12 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.local import MemoryFiles
 from refdesk.files.render import RenderCache, page_image
-from refdesk.index.memory import MemoryIndex
+from refdesk.index.lexical import MemoryIndex
 from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
-from refdesk.providers.embed import OnnxEmbedder
-from refdesk.providers.reader import OnnxReader
+from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
 from refdesk.store.jobs import MemoryJobs

@@ -12,8 +12,8 @@ import pytest
 from access_samples import ADMIN, EDITOR, OTHER, READER, secrets_in, two_collections
 from library_samples import open_desk
 from refdesk import Answer, Refdesk
+from refdesk.answer import Done
 from refdesk.errors import AccessDenied, NotFound, UsageError
-from refdesk.events import Done
 from refdesk.records import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
 from refdesk.types import EVERYTHING
 

@@ -12,8 +12,7 @@ import pytest
 from conftest import ROOT
 from library_samples import seen_by
 from refdesk import Refdesk, UsageError
-from refdesk.answer import Answer
-from refdesk.events import Content, Done, Event, Failed, Sources, Thinking, Verifying
+from refdesk.answer import Answer, Content, Done, Event, Failed, Sources, Thinking, Verifying
 from refdesk.prompts import NOT_IN_DOCUMENTS
 
 QUESTIONS = json.loads((ROOT / "examples" / "questions.json").read_text(encoding="utf-8"))

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from refdesk import Refdesk
-from refdesk.answer import Answer
-from refdesk.events import Content, Done, Event, Replace, Verifying
+from refdesk.answer import Answer, Content, Done, Event, Replace, Verifying
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, NOT_IN_DOCUMENTS
 from wire_server import Recorded, WireServer
 

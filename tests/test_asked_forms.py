@@ -12,8 +12,7 @@ from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse_markdown
-from refdesk.periods import TablePeriod, read_period
-from refdesk.tables import grid_of
+from refdesk.tables import TablePeriod, grid_of, read_period
 from refdesk.types import Document
 
 QUARTERS = """

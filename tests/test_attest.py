@@ -12,7 +12,7 @@ from context_samples import chunk, context, passage, query, texts, vectors_of
 from refdesk import Refdesk
 from refdesk.answer import Claim, Context, Passage
 from refdesk.ask.attest import Attested, attest, origin_of
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Box, Chunk, Sentence, Span
 
 Embed = Callable[[str], NDArray[np.float32]]

@@ -13,7 +13,7 @@ from refdesk.answer import Answer
 from refdesk.ask.about_library import days_of, subjects
 from refdesk.ask.catalogue import LISTED, answer_from_catalogue
 from refdesk.ask.classify import classify, examples
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Document, Scope
 
 TODAY = datetime.date(2026, 11, 16)  # a Monday

@@ -14,7 +14,7 @@ from parsed_strategies import count_tokens, run_on, tokens_of, with_geometry
 from refdesk.ingest.chunk import ChunkLimits, chunk, embedded_text, spans_of
 from refdesk.ingest.split import context_line
 from refdesk.parsers.build import Builder
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Block, Box, Chunk, Page, Parsed
 
 DATA = Path(os.environ.get("REFDESK_DATA", Path(__file__).parents[2] / "shared" / "data"))

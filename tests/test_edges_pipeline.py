@@ -224,7 +224,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 
 
 def read_up_to_a_limit(folder: Path) -> None:
-    from refdesk.providers.embed import OnnxEmbedder
+    from refdesk.providers.shipped import OnnxEmbedder
 
     preparer = Preparer(Settings(max_file_mb=1), OnnxEmbedder())
     for size, is_read in ((1 << 20, True), ((1 << 20) + 1, False)):

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from refdesk.errors import ModelError
-from refdesk.providers.embed import OnnxEmbedder
-from refdesk.providers.tokens import ASSETS, MODEL_FILE, TOKENIZER_FILE, ShippedTokenizer, well_formed
+from refdesk.providers.shipped import ASSETS, MODEL_FILE, TOKENIZER_FILE, OnnxEmbedder, ShippedTokenizer, well_formed
 from refdesk.types import Chunk, Sentence
 from timing import PATIENCE_S
 
@@ -193,7 +192,7 @@ def test_half_a_surrogate_pair_keeps_its_place() -> None:
 
 def test_importing_constructing_and_counting_do_not_load_the_model() -> None:
     program = (
-        "import sys; from refdesk.providers.embed import OnnxEmbedder; one = OnnxEmbedder();"
+        "import sys; from refdesk.providers.shipped import OnnxEmbedder; one = OnnxEmbedder();"
         "one.count_tokens(['a']); assert not {'tokenizers', 'onnxruntime'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)

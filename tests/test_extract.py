@@ -11,7 +11,7 @@ from evidence_samples import add, ask, chunk, context, find
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Retrieved
 from refdesk.ask.extract import Quote, extract
-from refdesk.providers.reader import OnnxReader
+from refdesk.providers.shipped import OnnxReader
 from refdesk.settings import Settings
 from refdesk.types import Chunk
 

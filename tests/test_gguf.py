@@ -14,8 +14,7 @@ from refdesk import Refdesk
 from refdesk.answer import Turn
 from refdesk.config import load_config
 from refdesk.errors import ExtraMissing, ProviderRefused, UsageError
-from refdesk.gguf import read_head
-from refdesk.models import estimate, model_info
+from refdesk.models import estimate, model_info, read_head
 from refdesk.ports import Request
 from refdesk.providers.directory import make_model, make_models
 from refdesk.providers.llm import WireLLM

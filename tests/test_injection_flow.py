@@ -9,11 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from refdesk import Refdesk
-from refdesk.answer import Answer, Question
+from refdesk.answer import Answer, Done, Question
 from refdesk.ask.flow import ask
 from refdesk.ask.keep import AskPorts
 from refdesk.ask.retrieve import SentenceReranker
-from refdesk.events import Done
 from refdesk.providers.directory import make_models
 from refdesk.store.cache import SqlCache
 from refdesk.store.conversations import SqlConversations

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from refdesk.errors import ModelError
-from refdesk.providers.reader import OnnxJudge
-from refdesk.providers.tokens import ASSETS, JUDGE_FILE, READER_FILE, SHA256
+from refdesk.providers.shipped import ASSETS, JUDGE_FILE, READER_FILE, SHA256, OnnxJudge
 
 READER = ASSETS / "reader"
 

@@ -12,9 +12,8 @@ import pytest
 from refdesk.answer import Turn
 from refdesk.errors import ProviderEmpty, ProviderInterrupted, ProviderRefused, ProviderUnavailable
 from refdesk.ports import LLM, Piece, Request
-from refdesk.providers import chain as llm_chain
-from refdesk.providers.chain import Breaker, ChainedLLM, reset_breaker
-from refdesk.providers.directory import ChainedModels
+from refdesk.providers import directory as llm_chain
+from refdesk.providers.directory import Breaker, ChainedLLM, ChainedModels, reset_breaker
 from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.wire import Endpoint, wait_before
 from wire_server import WireServer

@@ -33,8 +33,7 @@ from library_samples import (
 )
 from refdesk import Refdesk
 from refdesk.errors import LibraryDamaged, LibraryError, LibraryTooNew, UsageError
-from refdesk.index.local import TAIL_LIMIT
-from refdesk.index.vectors import EXACT_BELOW, GRAPH
+from refdesk.index.local import EXACT_BELOW, GRAPH, TAIL_LIMIT
 from refdesk.ports import Embedded
 from refdesk.serve.cli.admin import examine
 from refdesk.store import database, schema

@@ -16,7 +16,7 @@ from library_samples import seen_by, write_mail, write_note
 from memory_desk import KINDS, open_either
 from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.files.local import LocalFiles, MemoryFiles
-from refdesk.index.postings import _rounded
+from refdesk.index.lexical import _rounded
 from refdesk.records import Caller
 from refdesk.store.database import PreparedReader, open_database
 from refdesk.store.jobs import LEASE_S, MemoryJobs, SqlJobs, new_run

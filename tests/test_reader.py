@@ -16,7 +16,7 @@ from refdesk.ask.retrieve import MOST_PASSAGES, SURE, ordered, read_hits
 from refdesk.ask.sentences import ScoredSentence
 from refdesk.errors import ModelError
 from refdesk.ports import NoReader
-from refdesk.providers.reader import OnnxReader
+from refdesk.providers.shipped import OnnxReader
 from refdesk.serve.mcp import answer_found, answer_text
 from refdesk.types import Chunk, FoundSpan, Hit, Reading, Scope
 

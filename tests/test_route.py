@@ -23,7 +23,7 @@ from refdesk.ask.classify import (
     sides,
     without_greeting,
 )
-from refdesk.providers.embed import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder
 
 EMBEDDER = OnnxEmbedder(threads=1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refdesk.index.vectors import SCANNED_AT_MOST, VectorIndex
+from refdesk.index.local import SCANNED_AT_MOST, VectorIndex
 
 DIMENSIONS = 32
 SNAPSHOT, TAIL = SCANNED_AT_MOST + 4_000, 600
@@ -114,7 +114,7 @@ def test_an_empty_index() -> None:
 ONE_THREAD = """
 import time
 import numpy as np
-from refdesk.index.vectors import EXACT_BELOW, VectorIndex
+from refdesk.index.local import EXACT_BELOW, VectorIndex
 
 numbers = np.random.default_rng(3)
 matrix = numbers.standard_normal((20_000, 384)).astype(np.float32)

@@ -14,8 +14,7 @@ from datetime import date
 
 from refdesk.ask.asked_forms import newest_columns
 from refdesk.cells import StoredCell, StoredTable
-from refdesk.periods import TablePeriod, period_from
-from refdesk.tables import grid_of
+from refdesk.tables import TablePeriod, grid_of, period_from
 from refdesk.terms import terms
 
 LONGEST_LABEL = 8  # words of a row that is asked for

@@ -43,8 +43,7 @@ from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse
-from refdesk.providers.embed import OnnxEmbedder
-from refdesk.providers.reader import OnnxReader
+from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.terms import terms
 from refdesk.text import ASSETS
 from refdesk.types import Document

@@ -11,12 +11,11 @@ from typing import Any
 
 from refdesk import arguments
 from refdesk.access import AdminDesk
-from refdesk.answer import Answer
+from refdesk.answer import Answer, Event
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, collected_sync
 from refdesk.cells import MOST_CELLS, StoredTable
 from refdesk.errors import NotFound, UsageError
-from refdesk.events import Event
 from refdesk.records import AskedQuestion, Conversation, Feedback, Message, Move, PageText, PlacedCell
 from refdesk.settings import Settings
 from refdesk.types import (

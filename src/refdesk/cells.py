@@ -19,7 +19,7 @@ LARGEST = 2_000_000  # cells of the sheets that are read for a question, all tog
 
 
 class Measure(NamedTuple):
-    """What a number counts: its unit (`%`, `$`), its scale (`million`), and its period (see `periods.py`)."""
+    """What a number counts: its unit (`%`, `$`), its scale (`million`), and its period (see `tables.py`)."""
 
     unit: str = ""
     scale: str = ""

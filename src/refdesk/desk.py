@@ -30,7 +30,7 @@ from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.embed import make_embedder
-from refdesk.providers.reader import OnnxReader
+from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.answers import SqlAnswers, SqlFeedback

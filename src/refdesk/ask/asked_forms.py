@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from refdesk.ask.table_view import CODE
 from refdesk.cells import StoredTable
-from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
-from refdesk.tables import is_scale
+from refdesk.tables import TablePeriod, is_scale, period_from, read_period, spoken_periods
 
 _ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"
 _BEFORE = re.compile(rf"^.*[,:.] (?={_ASKING})", re.IGNORECASE)

@@ -18,8 +18,7 @@ from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.ask.support import direction
 from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
 from refdesk.library import LibraryReader
-from refdesk.periods import period_from
-from refdesk.tables import SCALES, Grid, grid_of, shown_value, touches
+from refdesk.tables import SCALES, Grid, grid_of, period_from, shown_value, touches
 from refdesk.terms import QUERY_STOP_WORDS, When, terms
 from refdesk.text import Range
 

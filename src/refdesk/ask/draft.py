@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from refdesk.answer import Context, Passage, Usage
+from refdesk.answer import Content, Context, Passage, Replace, Usage
 from refdesk.ask.extract import Quote
 from refdesk.ask.markers import MarkerStream
 from refdesk.errors import ProviderError
-from refdesk.events import Content, Replace
 from refdesk.ports import Piece
 from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
 

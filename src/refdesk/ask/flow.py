@@ -16,7 +16,24 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from refdesk.answer import Answer, Context, Plan, Query, Question, Retrieved, Spent, encode_answer
+from refdesk.answer import (
+    Answer,
+    Content,
+    Context,
+    Done,
+    Event,
+    Failed,
+    Plan,
+    Query,
+    Question,
+    Replace,
+    Retrieved,
+    Sources,
+    Spent,
+    Thinking,
+    Verifying,
+    encode_answer,
+)
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours, with_whole_tables
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
@@ -52,7 +69,6 @@ from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.ask.wording import other_language
 from refdesk.errors import AskError, RefdeskError
-from refdesk.events import Content, Done, Event, Failed, Replace, Sources, Thinking, Verifying
 from refdesk.library import LibraryReader
 from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
 from refdesk.records import Measured

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from refdesk.answer import Answer, Confidence, Context, FailedModel, Plan, Query, Retrieved, Turn, Usage
+from refdesk.answer import Answer, Confidence, Context, Event, FailedModel, Plan, Query, Retrieved, Turn, Usage
 from refdesk.ask.citations import BEST, render
 from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
@@ -22,7 +22,6 @@ from refdesk.errors import (
     ProviderUnavailable,
     UsageError,
 )
-from refdesk.events import Event
 from refdesk.models import Tier, model_info
 from refdesk.ports import LLM, Models, Piece, Request
 from refdesk.prompts import GENERAL_SYSTEM, PLAIN

@@ -21,8 +21,14 @@ from refdesk.answer import (
     Cached,
     Citation,
     Confidence,
+    Content,
+    Done,
+    Event,
+    Failed,
     Query,
     Question,
+    Replace,
+    Sources,
     Spent,
     Turn,
     Usage,
@@ -31,7 +37,6 @@ from refdesk.answer import (
 )
 from refdesk.ask.wording import same_question, threshold
 from refdesk.errors import LibraryError, ProviderError, RefdeskError
-from refdesk.events import Content, Done, Event, Failed, Replace, Sources
 from refdesk.library import LibraryReader
 from refdesk.models import model_info
 from refdesk.ports import LLM, Cache, Conversations, Embedder, ModelRole, Models, NoReader, Reader, Request, Reranker

@@ -25,9 +25,8 @@ from refdesk.ask.sentences import NUMBER, question_words
 from refdesk.ask.sheet_view import sheet_view
 from refdesk.ask.table_view import AskedWords, Places, View
 from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
-from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
-from refdesk.tables import Grid, cell_number, grid_of, unit_of
+from refdesk.tables import Grid, TablePeriod, cell_number, grid_of, period_from, read_period, spoken_periods, unit_of
 from refdesk.terms import QUERY_STOP_WORDS, alike, period_of, terms
 from refdesk.types import Document
 

@@ -1,23 +1,142 @@
-"""BM25 over tantivy's files. Terms come ready-made from `refdesk.terms`, so every index analyses text alike."""
+"""BM25 over tantivy's files, and in memory. Terms come from `refdesk.terms`, so every index analyses text alike.
+
+In memory stand all terms of a small index, and what came last of a large one; scored as tantivy scores them.
+"""
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import tantivy
+from numpy.typing import NDArray
 from tantivy import FieldType, Occur, Query
 
 from refdesk.disk import is_closed, make_folder
 from refdesk.errors import IndexDamaged
-from refdesk.index.postings import term_weights
-from refdesk.ports import Scored
-from refdesk.records import LexicalEntry
+from refdesk.ports import Embedder, Scored
+from refdesk.records import LexicalEntry, LibraryState
+from refdesk.store_ports import ChunkStore, IndexContent
 from refdesk.terms import VERSION
+from refdesk.text import edit_distances
 from refdesk.types import EVERYTHING, Range, Scope
+
+K1, B = 1.2, 0.75  # tantivy's, and Lucene's
+K3 = 2.0  # a word that the query says twice counts 1.5 times, and never more than 3 times
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What the score of a chunk depends on besides itself: all chunks that are searched, wherever their terms are."""
+
+    count: int
+    mean_length: float
+    frequency: Callable[[str], int]  # chunks that hold a term
+
+    def idf(self, term: str) -> float:
+        return inverse_frequency(self.count, self.frequency(term))
+
+
+@dataclass(slots=True)
+class Postings:
+    """Chunks whose ids are greater than `after`; each search looks at those that hold one of its terms."""
+
+    after: int = 0
+    lengths: dict[int, int] = field(default_factory=dict)  # terms of each chunk, by id
+    _by_term: dict[str, dict[int, int]] = field(default_factory=dict)  # how often it is in which chunk
+
+    @property
+    def last_id(self) -> int:
+        return max(self.lengths, default=self.after)
+
+    @property
+    def terms(self) -> Iterable[str]:
+        return self._by_term
+
+    def frequency(self, term: str, allowed: Collection[int] | None = None) -> int:
+        found = self._by_term.get(term, {})
+        return len(found) if allowed is None else sum(chunk_id in allowed for chunk_id in tuple(found))
+
+    def corpus(self) -> Corpus:
+        """Where there are no others."""
+        count = len(self.lengths)
+        return Corpus(count, sum(self.lengths.values()) / max(1, count), self.frequency)
+
+    def add(self, entries: Iterable[LexicalEntry]) -> None:
+        for entry in entries:
+            for term, count in Counter(entry.terms).items():
+                self._by_term.setdefault(term, {})[entry.chunk_id] = count
+            self.lengths[entry.chunk_id] = len(entry.terms)
+
+    def drop(self, ranges: Sequence[Range]) -> None:
+        late = [(first, last) for first, last in ranges if last > self.after]
+        gone = {i for i in self.lengths if any(first <= i <= last for first, last in late)}
+        for chunk_id in gone:
+            del self.lengths[chunk_id]
+        if gone:
+            self._by_term = {term: left for term, of in self._by_term.items() if (left := _without(of, gone))}
+
+    def scores(self, terms: Sequence[str], corpus: Corpus, allowed: Collection[int] | None = None) -> dict[int, float]:
+        """BM25 of the chunks that hold a term, or of those that are allowed."""
+        scores: dict[int, float] = {}
+        for term, weight in term_weights(terms).items():
+            # As one step: another thread may be adding.
+            found = tuple(self._by_term.get(term, {}).items())
+            idf = weight * corpus.idf(term) if found else 0.0
+            for chunk_id, count in found:
+                if allowed is None or chunk_id in allowed:
+                    length = _rounded(self.lengths.get(chunk_id, 0)) / corpus.mean_length
+                    part = count * (K1 + 1) / (count + K1 * (1 - B + B * length))
+                    scores[chunk_id] = scores.get(chunk_id, 0.0) + idf * part
+        return scores
+
+    def resembling(
+        self, terms: Sequence[str], distance: int, without: Collection[str], allowed: Collection[int] | None = None
+    ) -> list[int]:
+        """Chunks that hold a term within an edit distance, and none of `without`."""
+        found: set[int] = set()
+        known = tuple(self._by_term.items())
+        for wanted in terms:
+            edits = edit_distances(wanted, [term for term, _ in known])
+            near = (chunk_ids for (_, chunk_ids), count in zip(known, edits, strict=True) if count <= distance)
+            found.update(*map(tuple, near))
+        for term in without:
+            found.difference_update(tuple(self._by_term.get(term, ())))
+        return sorted(chunk_id for chunk_id in found if allowed is None or chunk_id in allowed)
+
+
+def term_weights(terms: Sequence[str]) -> dict[str, float]:
+    """How much each term of a query counts: one that is there twice more, by BM25's own rule for words of the query.
+
+    Weights are taken relative to their mean, so that scores can be compared with those of distinct terms.
+    """
+    weights = {term: count * (K3 + 1) / (K3 + count) for term, count in Counter(terms).items()}
+    mean = sum(weights.values()) / max(1, len(weights))
+    return {term: weight / mean for term, weight in weights.items()}
+
+
+def inverse_frequency(count: int, holding: int) -> float:
+    return math.log(1 + (count - holding + 0.5) / (holding + 0.5))
+
+
+def _without(counts: dict[int, int], gone: Collection[int]) -> dict[int, int]:
+    return {chunk_id: count for chunk_id, count in counts.items() if chunk_id not in gone}
+
+
+def _rounded(length: int) -> int:
+    """The length of a chunk as one byte keeps it: exact up to 40, then to four binary digits (Lucene's SmallFloat)."""
+    if length < 40:
+        return length
+    shift = (length - 24).bit_length() - 4
+    return 24 + ((length - 24) >> shift << shift)
+
 
 TERMS = "terms.version"  # which of `refdesk.terms` the index was made with
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
@@ -215,9 +334,9 @@ class LexicalIndex:
 
     def _filters(self, scope: Scope) -> list[Query]:
         filters = [] if scope.access is EVERYTHING else [self._any_of("collection", scope.access)]
-        for field, values in (("collection", scope.collections), ("document", scope.documents), ("kind", scope.kinds)):
+        for name, values in (("collection", scope.collections), ("document", scope.documents), ("kind", scope.kinds)):
             if values:
-                filters.append(self._any_of(field, values))
+                filters.append(self._any_of(name, values))
         filters.extend(self._any_of("metadata", [_pair(name, value)]) for name, value in scope.metadata)
         if scope.pages is not None:
             filters.append(self._between("first_page", 0, scope.pages[1]))
@@ -280,3 +399,82 @@ def _day(date: str) -> int:
     """`2024-03-01` -> 20240301; 0 for no date."""
     digits = date[:10].replace("-", "")
     return int(digits) if len(digits) == 8 and digits.isdigit() else 0
+
+
+class MemoryIndex:
+    """Looks at every chunk for every search; exact, and meant for thousands."""
+
+    tail_room = 0
+
+    def __init__(self, chunks: ChunkStore, embedder: Embedder) -> None:
+        self._chunks, self._embedder = chunks, embedder
+        self._postings = Postings()
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self._chunks.languages()
+
+    def refresh(self) -> LibraryState:
+        return self._chunks.state()
+
+    # searching
+
+    def lexical(self, terms: Sequence[str], k: int, scope: Scope) -> list[Scored]:
+        return _best(self.lexical_scores(terms, self._ids(scope)), k)
+
+    def lexical_scores(self, terms: Sequence[str], chunk_ids: Sequence[int]) -> dict[int, float]:
+        return self._postings.scores(terms, self._postings.corpus(), set(chunk_ids))
+
+    def dense(self, vector: NDArray[np.float32], k: int, scope: Scope) -> list[Scored]:
+        return _best(self.cosines(vector, self._ids(scope)), k)
+
+    def cosines(self, vector: NDArray[np.float32], chunk_ids: Sequence[int]) -> dict[int, float]:
+        ids, vectors = self._chunks.vectors_after(self._embedder.name, 0, self._embedder.dimensions)
+        wanted = set(chunk_ids)
+        scores = np.vecdot(vectors, vector) if len(ids) else np.zeros(0)
+        return {int(i): float(score) for i, score in zip(ids, scores, strict=True) if int(i) in wanted}
+
+    def resembling(
+        self, terms: Sequence[str], distance: int, k: int, scope: Scope, without: Collection[str] = ()
+    ) -> list[int]:
+        return self._postings.resembling(terms, distance, without, set(self._ids(scope)))[:k]
+
+    def count(self, scope: Scope) -> int:
+        return len(self._ids(scope))
+
+    def frequency(self, term: str, scope: Scope) -> int:
+        return self._postings.frequency(term, set(self._ids(scope)))
+
+    def _ids(self, scope: Scope) -> list[int]:
+        return [int(chunk_id) for chunk_id in self._chunks.chunk_ids(scope)]
+
+    # writing
+
+    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
+        self._postings.drop(drop)
+        self._postings.add(entries)
+
+    def rebuild(self, number: int, batches: Iterable[Sequence[LexicalEntry]]) -> None:
+        postings = Postings()
+        for batch in batches:
+            postings.add(batch)
+        self._postings = postings
+
+    def needs_compaction(self, dropped: int) -> bool:
+        return dropped > max(1, len(self._postings.lengths))
+
+    def compact(self, state: LibraryState) -> None:
+        """Vectors are the store's own."""
+
+    def remove_old(self, state: LibraryState) -> None:
+        """There is nothing old."""
+
+    def forget_vectors(self, state: LibraryState) -> None:
+        """Vectors are the store's own."""
+
+    def content(self) -> IndexContent:
+        return IndexContent(frozenset(self._postings.lengths), len(self._ids(Scope())), has_current_terms=True)
+
+
+def _best(scores: dict[int, float], k: int) -> list[Scored]:
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: max(0, k)]

@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
 from refdesk.ingest.table_scale import StandingScale, scale_of_all, stated_scale, stated_scales, stems
 from refdesk.parsers.build import CELL, is_number
-from refdesk.periods import TablePeriod, label_period, period_from, read_period
 from refdesk.tables import (
+    TablePeriod,
     cell_number,
     column_paths,
     head_rows,
     heads_anew,
     is_value,
+    label_period,
     named_scale,
+    period_from,
+    read_period,
     unit_of,
     without_marks,
 )

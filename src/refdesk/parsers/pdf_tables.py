@@ -11,8 +11,7 @@ from statistics import median
 from refdesk.parsers.build import DASHES, PERIOD, is_number, is_value
 from refdesk.parsers.pdf_layout import Region, Row
 from refdesk.parsers.pdf_page import CURRENCIES, Box4, WordRun, Words, text_of
-from refdesk.periods import label_period
-from refdesk.tables import heads_anew
+from refdesk.tables import heads_anew, label_period
 
 
 class CellRuns(list[WordRun]):

@@ -1,23 +1,12 @@
-"""The shipped embedder: all-MiniLM-L6-v2 as int8 ONNX, on the CPU, without torch or a download.
-
-One forward pass over a chunk gives its vector (the mean of its token states) and one vector per sentence (the mean
-over the tokens of that sentence). Each pass reads one chunk. A batch shares the ranges its activations are quantised
-by, so a chunk's vector would depend on its neighbours (cosine down to .991 between batches of 1 and 8), and from 60
-tokens on a batch is hardly faster (docs/embedding.md). Several cores work on several chunks instead.
-"""
+"""Which embedder does a library have? The shipped model, or any OpenAI-compatible `/embeddings` endpoint over HTTP."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import os
 import random
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,130 +17,9 @@ from numpy.typing import NDArray
 from refdesk.config import SHIPPED_EMBEDDER, Config
 from refdesk.errors import ModelError, ProviderInterrupted, ProviderRefused, ProviderUnavailable, UsageError
 from refdesk.ports import Embedded, Embedder
-from refdesk.providers.tokens import ASSETS, MODEL_FILE, ShippedTokenizer, read_asset
+from refdesk.providers.shipped import OnnxEmbedder, ShippedTokenizer
 from refdesk.providers.wire import Endpoint, post, wait_before
-from refdesk.types import Chunk, Sentence
-
-OPENING, CLOSING = 101, 102  # [CLS] and [SEP]
-
-
-class OnnxEmbedder:
-    """Text to vectors with the shipped model; safe to share between threads, cheap until first used.
-
-    `threads` is how many chunks are embedded at the same time; 0 takes every core this process may use.
-
-    >>> OnnxEmbedder().embed_query("Which pump failed?").shape
-    (384,)
-    """
-
-    name = "minilm-l6-v2-int8"
-    dimensions = 384
-    max_tokens = 256  # the length it was trained for; positions up to 512 exist but were never fine-tuned
-
-    def __init__(self, threads: int = 0, assets: Path = ASSETS) -> None:
-        self._threads = threads if threads > 0 else _cores()
-        self._assets = assets
-        self._tokenizer = ShippedTokenizer(assets)
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return self._tokenizer.count(texts)
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        ids, _ = self._tokenizer.encode(text, self.max_tokens - 2)
-        return _unit(self._token_states(ids).mean(axis=0))
-
-    def embed_chunks(self, chunks: Sequence[Chunk]) -> list[Embedded]:
-        workers = min(self._threads, len(chunks))
-        if workers <= 1:
-            return [self._embed_chunk(chunk) for chunk in chunks]
-        self._load()
-        with ThreadPoolExecutor(workers, thread_name_prefix="embed") as pool:
-            return list(pool.map(self._embed_chunk, chunks))
-
-    def _embed_chunk(self, chunk: Chunk) -> Embedded:
-        prefix = f"{chunk.context}\n" if chunk.context else ""
-        ids, starts = self._tokenizer.encode(prefix + chunk.text, self.max_tokens - 2)
-        states = self._token_states(ids)
-        vector = _unit(states.mean(axis=0))
-        return Embedded(vector, _sentence_vectors(states[1:-1], starts - len(prefix), chunk.sentences, vector))
-
-    def _token_states(self, ids: list[int]) -> NDArray[np.float32]:
-        """The last hidden states of [CLS], the tokens and [SEP]."""
-        row = np.array([[OPENING, *ids, CLOSING]], dtype=np.int64)
-        states: NDArray[np.float32]
-        (states,) = run_model(self._load(), "embedding model", input_ids=row, attention_mask=np.ones_like(row))
-        return states
-
-    def _load(self) -> Any:
-        with _loading:
-            return _session(self._assets)
-
-
-# Loaded once in a process, however many libraries it opens: the model is 60 MB, and a tenth of a second to load.
-_loading = threading.Lock()
-
-
-@cache
-def _session(assets: Path) -> Any:
-    return one_thread_session(read_asset(assets / MODEL_FILE))
-
-
-def one_thread_session(model: bytes | str) -> Any:
-    """An ONNX model that computes on its caller's thread: 2 texts on 2 cores beat 1 text on both, and nothing spins."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.enable_mem_pattern = False  # a plan is kept for each length of text, 254 of them
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def run_model(session: Any, name: str, **inputs: NDArray[Any]) -> list[NDArray[np.float32]]:
-    """What a session gives for one text, without the batch around it; `name` is for the message where it fails."""
-    try:
-        outputs = session.run(None, inputs)
-    except Exception as error:  # onnxruntime's errors share no base class
-        length = inputs["input_ids"].shape[1]
-        raise ModelError(f"The {name} failed on a text of {length} tokens: {error}") from error
-    return [output[0] for output in outputs]
-
-
-def run_pair(session: Any, name: str, first: Sequence[int], second: Sequence[int]) -> list[NDArray[np.float32]]:
-    """The same for two texts that are read together."""
-    ids = np.array([[OPENING, *first, CLOSING, *second, CLOSING]], dtype=np.int64)
-    types = (np.arange(ids.shape[1]) >= len(first) + 2).astype(np.int64)[None]
-    mask = np.ones(ids.shape, dtype=np.float32)
-    return run_model(session, name, input_ids=ids, token_types=types, attention_mask=mask)
-
-
-def _sentence_vectors(
-    states: NDArray[np.float32], starts: NDArray[np.int32], sentences: Sequence[Sentence], whole: NDArray[np.float32]
-) -> NDArray[np.int8]:
-    """The mean token state of each sentence; one that has no token in the window gets the vector of the chunk."""
-    if not sentences:
-        return np.zeros((0, len(whole)), dtype=np.int8)
-    first = np.searchsorted(starts, [sentence.start for sentence in sentences]).tolist()
-    last = np.searchsorted(starts, [sentence.end for sentence in sentences]).tolist()
-    # Slices, not one matrix product: BLAS would wake a second thread for it, and keep it spinning.
-    means = [states[a:b].mean(axis=0) if a < b else whole for a, b in zip(first, last, strict=True)]
-    vectors: NDArray[np.float32] = np.stack(means)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.rint(vectors * 127).astype(np.int8)
-
-
-def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    unit: NDArray[np.float32] = (vector / np.linalg.norm(vector)).astype(np.float32)
-    return unit
-
-
-def _cores() -> int:
-    """Cores this process may use, which a container makes fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-# --- over HTTP
+from refdesk.types import Chunk
 
 TRIES = 3
 LONGEST_WAIT_S = 60.0  # an endpoint that asks for more is given up at once
@@ -319,9 +187,6 @@ def _read_vector(embedding: Any) -> NDArray[np.float32]:
         except binascii.Error as error:
             raise ValueError("a vector is not base64") from error
     return np.array(embedding, dtype=np.float32)
-
-
-# --- which of the two
 
 
 def make_embedder(config: Config, *, threads: int = 0) -> Embedder:

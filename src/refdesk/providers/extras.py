@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Query
 from refdesk.errors import ExtraMissing, ModelError
-from refdesk.providers.embed import one_thread_session
+from refdesk.providers.shipped import one_thread_session
 from refdesk.types import Hit, OcrEngine, OcrLine
 
 # A cross-encoder: a folder with `model.onnx` and `tokenizer.json`. Any export whose inputs are `input_ids`,

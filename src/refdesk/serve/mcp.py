@@ -20,11 +20,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 from starlette.types import ASGIApp
 
 from refdesk import __version__
-from refdesk.answer import Answer
+from refdesk.answer import Answer, Done, Failed, Thinking
 from refdesk.caller_desk import CallerDesk
 from refdesk.desk import Refdesk
 from refdesk.errors import AskError, NotFound, RefdeskError, UsageError
-from refdesk.events import Done, Failed, Thinking
 from refdesk.records import LOCAL, Caller
 from refdesk.trace import in_thread
 from refdesk.types import Document, Hit

@@ -20,11 +20,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from refdesk.answer import Answer, Citation, Claim, Figure
+from refdesk.answer import Answer, Citation, Claim, Content, Done, Event, Failed, Figure, Replace, Thinking, Verifying
 from refdesk.arguments import LEVELS
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError
-from refdesk.events import Content, Done, Event, Failed, Replace, Thinking, Verifying
 from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.cli import show
 from refdesk.serve.cli.main import DONE, NOTHING

@@ -15,12 +15,11 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from refdesk.answer import Answer, Citation, answer_from_dict
+from refdesk.answer import Answer, Citation, Content, Done, Event, Failed, Sources, answer_from_dict
 from refdesk.ask.flow import collected
 from refdesk.ask.wording import is_missing
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, UsageError
-from refdesk.events import Content, Done, Event, Failed, Sources
 from refdesk.records import Conversation, Feedback, Message
 from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes

@@ -16,9 +16,8 @@ from typing import Any, get_args
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from refdesk.answer import Answer, Level
+from refdesk.answer import Answer, Content, Done, Event, Failed, Level, Replace
 from refdesk.errors import NotFound
-from refdesk.events import Content, Done, Event, Failed, Replace
 from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.asking import ask_once, begin_stream, citation_shape, counted, token_counts
 from refdesk.serve.http.errors import problem, reply
