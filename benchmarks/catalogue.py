@@ -32,8 +32,8 @@ from benchmarks.filings import financebench, kgrag
 from benchmarks.intent import clinc, trec
 from refdesk import Refdesk
 from refdesk.answer import Answer
-from refdesk.ask.about_library import FILE, LISTING, Learned, features, kind_of, learned, likely, tokens
 from refdesk.ask.catalogue import answer_from_catalogue
+from refdesk.document_names import FILE, LISTING, Learned, features, kind_of, learned, likely, tokens
 from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Document, Scope
 

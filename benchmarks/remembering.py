@@ -16,11 +16,9 @@ from benchmarks.common import Figure, median_ms, use_one_core
 from refdesk.answer import Answer, Citation, Claim, Question, Turn, decode_answer, encode_answer
 from refdesk.ask.keep import cache_namespace
 from refdesk.settings import Settings
-from refdesk.store.answers import SqlAnswers
 from refdesk.store.cache import SqlCache
-from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import BackgroundWriter, PreparedReader, open_database
-from refdesk.store.settings import SqlSettings
+from refdesk.store.records import SqlAnswers, SqlConversations, SqlSettings
 from refdesk.trace import Trace
 from refdesk.types import Box
 

@@ -28,10 +28,9 @@ from refdesk.ingest.parse import parse
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.store.database import open_database, writing
-from refdesk.store.documents import SqlDocuments
+from refdesk.store.documents import SqlDocuments, SqlTables, insert_tables
 from refdesk.store.rows import document_values
 from refdesk.store.schema import documents
-from refdesk.store.tables import SqlTables, insert_tables
 from refdesk.types import Document
 
 ROWS = 100_000

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.common import DATA, read_jsonl
 from refdesk import Refdesk
-from refdesk.disk import hash_bytes
+from refdesk.config import hash_bytes
 from refdesk.ingest.worker import chunk_limits, prepare
 from refdesk.parsers.build import ParseOptions
 from refdesk.ports import Embedded

@@ -29,7 +29,6 @@ HELPERS = {
     "trace",
     "models",
     "arguments",
-    "disk",
 }
 PORTS = {"ports", "store_ports", "library"}  # `library`: what reads a library through them
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}

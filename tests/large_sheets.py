@@ -15,7 +15,7 @@ import numpy as np
 import openpyxl
 
 from refdesk import Refdesk
-from refdesk.disk import hash_bytes
+from refdesk.config import hash_bytes
 from refdesk.ingest.worker import chunk_limits, prepare
 from refdesk.parsers.build import ParseOptions
 from refdesk.ports import Embedded

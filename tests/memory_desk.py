@@ -14,8 +14,7 @@ from refdesk.arguments import checked_text
 from refdesk.ask.flow import Asking
 from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
-from refdesk.files.local import MemoryFiles
-from refdesk.files.render import RenderCache, page_image
+from refdesk.files.local import MemoryFiles, RenderCache, page_image
 from refdesk.index.lexical import MemoryIndex
 from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.workers import Setup
@@ -24,9 +23,8 @@ from refdesk.ports import NoModels
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
-from refdesk.store.jobs import MemoryJobs
+from refdesk.store.jobs import Maintenance, MemoryJobs
 from refdesk.store.keys import MemoryKeys
-from refdesk.store.maintenance import Maintenance
 from refdesk.store.memory import MemoryDocuments, MemoryTables, MemoryWriter
 from refdesk.store.memory_records import (
     MemoryAnswers,
@@ -35,7 +33,7 @@ from refdesk.store.memory_records import (
     MemoryFeedback,
     MemorySessions,
 )
-from refdesk.store.settings import MemorySettings
+from refdesk.store.records import MemorySettings
 from refdesk.types import Added, Finding
 
 KINDS = ("sql", "memory")

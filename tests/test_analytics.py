@@ -15,8 +15,8 @@ from library_samples import open_desk
 from refdesk import UsageError
 from refdesk.records import LOCAL, Caller, Measured
 from refdesk.store.analytics import analytics
-from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.database import BackgroundWriter, open_database
+from refdesk.store.records import SqlAnswers, SqlFeedback
 from refdesk.store.schema import answers
 
 ANNA = Caller("anna", "Anna", "reader")

@@ -26,10 +26,9 @@ from library_samples import found_by, open_desk, word
 from refdesk.answer import Answer, Citation, Turn, answer_from_dict, decode_answer, encode_answer
 from refdesk.errors import DiskFull, UsageError
 from refdesk.settings import Settings
-from refdesk.store.answers import SqlAnswers
-from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import BackgroundWriter, open_database
 from refdesk.store.memory_records import MemoryAnswers
+from refdesk.store.records import SqlAnswers, SqlConversations
 from refdesk.store.schema import state
 from refdesk.store_ports import AnswerStore
 from timing import PATIENCE_S
@@ -266,9 +265,9 @@ def test_what_comes_after_closing_is_written_too(engine: Engine) -> None:
 PUTS = """
 import sys, time
 from pathlib import Path
-from refdesk.store.answers import SqlAnswers
+from refdesk.store.records import SqlAnswers
 from refdesk.store.database import BackgroundWriter
-from refdesk.store.conversations import SqlConversations
+from refdesk.store.records import SqlConversations
 from refdesk.store.database import open_database
 engine = open_database(Path(sys.argv[1]) / "library.db")
 store = SqlAnswers(engine, BackgroundWriter(engine))

@@ -10,7 +10,7 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from refdesk.errors import EmptyDocument, TooLarge
-from refdesk.files.render import _draw_page
+from refdesk.files.local import _draw_page
 from refdesk.ingest.parse import parse
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.pdf import has_no_language

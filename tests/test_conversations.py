@@ -17,10 +17,9 @@ from refdesk.answer import Turn
 from refdesk.errors import UsageError
 from refdesk.records import Older
 from refdesk.store import schema
-from refdesk.store.answers import SqlAnswers
-from refdesk.store.conversations import SqlConversations, title_of
 from refdesk.store.database import BackgroundWriter, open_database
 from refdesk.store.memory_records import MemoryConversations
+from refdesk.store.records import SqlAnswers, SqlConversations, title_of
 from refdesk.store_ports import ConversationStore
 
 

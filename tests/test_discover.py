@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from refdesk import Refdesk
-from refdesk.ingest.discover import discover
+from refdesk.ingest.pipeline import discover
 
 
 def names(folder: Path) -> list[str]:

@@ -15,8 +15,8 @@ from refdesk.ask.keep import AskPorts
 from refdesk.ask.retrieve import SentenceReranker
 from refdesk.providers.directory import make_models
 from refdesk.store.cache import SqlCache
-from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import BackgroundWriter, PreparedReader
+from refdesk.store.records import SqlConversations
 from refdesk.types import Scope
 from test_injection import INJECTIONS
 from wire_server import WireServer

@@ -14,7 +14,7 @@ from PIL import Image
 
 from pdf_samples import Sheet
 from refdesk.errors import BrokenFile, EmptyDocument, TooLarge
-from refdesk.parsers import image, pdf
+from refdesk.parsers import pdf
 from refdesk.parsers.build import ParseOptions
 from refdesk.providers.extras import load_ocr
 from refdesk.types import OcrEngine, OcrLine, boxes_between
@@ -55,7 +55,7 @@ def fixed(pixels: np.ndarray) -> list[OcrLine]:
 
 
 def test_image_is_read_with_boxes(engine: OcrEngine) -> None:
-    parsed = image.parse(encoded([picture()], "PNG"), ParseOptions(ocr=engine))
+    parsed = pdf.parse_image(encoded([picture()], "PNG"), ParseOptions(ocr=engine))
     assert parsed.format == "image" and parsed.pages[0].ocr
     assert all(line in parsed.text for line in LINES)
     assert (parsed.pages[0].width, parsed.pages[0].height) == pytest.approx((300, 100), abs=1)
@@ -74,7 +74,7 @@ def test_scanned_pdf_is_read(engine: OcrEngine) -> None:
 
 def test_blank_image_has_no_lines(engine: OcrEngine) -> None:
     with pytest.raises(EmptyDocument, match="no text"):
-        image.parse(encoded([Image.new("RGB", (300, 200), "white")], "PNG"), ParseOptions(ocr=engine))
+        pdf.parse_image(encoded([Image.new("RGB", (300, 200), "white")], "PNG"), ParseOptions(ocr=engine))
 
 
 def test_engine_crosses_to_a_worker_without_its_models(engine: OcrEngine) -> None:
@@ -89,7 +89,7 @@ def test_importing_the_adapter_does_not_load_rapidocr() -> None:
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF"])
 def test_image_formats(format: str) -> None:
-    assert image.parse(encoded([picture()], format), ParseOptions(ocr=fixed)).text == "Quay 7"
+    assert pdf.parse_image(encoded([picture()], format), ParseOptions(ocr=fixed)).text == "Quay 7"
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGBA", "CMYK", "I;16"])
@@ -105,7 +105,7 @@ def test_image_modes(mode: str) -> None:
         seen.append((pixels.dtype, pixels.shape[2], float(pixels.mean())))
         return fixed(pixels)
 
-    image.parse(encoded([source], "TIFF"), ParseOptions(ocr=engine))
+    pdf.parse_image(encoded([source], "TIFF"), ParseOptions(ocr=engine))
     assert seen[0][0] == np.uint8 and seen[0][1] == 3
     assert seen[0][2] > 200  # dark type on white paper
 
@@ -113,17 +113,17 @@ def test_image_modes(mode: str) -> None:
 def test_frames_of_a_tiff_are_pages() -> None:
     progress: list[tuple[int, int]] = []
     data = encoded([picture(), picture(), picture()], "TIFF")
-    parsed = image.parse(data, ParseOptions(ocr=fixed, progress=lambda a, b: progress.append((a, b))))
+    parsed = pdf.parse_image(data, ParseOptions(ocr=fixed, progress=lambda a, b: progress.append((a, b))))
     assert [page.number for page in parsed.pages] == [1, 2, 3] and progress == [(1, 3), (2, 3), (3, 3)]
     with pytest.raises(TooLarge):
-        image.parse(data, ParseOptions(ocr=fixed, max_pages=2))
+        pdf.parse_image(data, ParseOptions(ocr=fixed, max_pages=2))
 
 
 def test_bad_images_give_clear_errors() -> None:
     data = encoded([picture()], "PNG")
     with pytest.raises(EmptyDocument) as caught:
-        image.parse(data, ParseOptions())
+        pdf.parse_image(data, ParseOptions())
     assert "refdesk[ocr]" in caught.value.sentence
     for broken in (b"", b"\x89PNG\r\n\x1a\n", data[: len(data) // 2], b"nothing"):
         with pytest.raises(BrokenFile):
-            image.parse(broken, ParseOptions(ocr=fixed))
+            pdf.parse_image(broken, ParseOptions(ocr=fixed))

@@ -13,8 +13,7 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from refdesk import Box, Document, LibraryError, Refdesk, RefdeskError, UsageError
-from refdesk.files.local import LocalFiles
-from refdesk.files.render import MARK, RenderCache, page_image
+from refdesk.files.local import MARK, LocalFiles, RenderCache, page_image
 
 
 def pdf(width: float = 200, height: float = 100, **options: str) -> bytes:

@@ -13,7 +13,7 @@ from library_samples import open_desk
 from memory_desk import KINDS, open_either
 from refdesk import Refdesk, cells
 from refdesk.cells import LARGEST, StoredTable
-from refdesk.store import tables as store_tables
+from refdesk.store import documents as store_tables
 from refdesk.tables import grid_of
 
 HARBOUR = """# Fees

@@ -17,12 +17,19 @@ from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
-from refdesk.config import load_config
-from refdesk.disk import DATABASE, close_to_others, explain, is_closed, is_open_to_others, make_folder, open_to_others
+from refdesk.config import (
+    DATABASE,
+    close_to_others,
+    explain,
+    is_closed,
+    is_open_to_others,
+    load_config,
+    make_folder,
+    open_to_others,
+)
 from refdesk.errors import RefdeskError, UsageError
 from refdesk.files import backup as backups
-from refdesk.files.local import LocalFiles
-from refdesk.files.render import RenderCache, page_image
+from refdesk.files.local import LocalFiles, RenderCache, page_image
 from refdesk.index.local import LocalIndex
 from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.tables import kept_tables
@@ -33,16 +40,20 @@ from refdesk.providers.embed import make_embedder
 from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings
-from refdesk.store.answers import SqlAnswers, SqlFeedback
 from refdesk.store.cache import SqlCache
-from refdesk.store.conversations import SqlConversations
 from refdesk.store.database import BackgroundWriter, PreparedReader, copy_database, open_database, opened_copy
-from refdesk.store.documents import SqlDocuments
-from refdesk.store.jobs import SqlJobs, clear_copy, is_anyone_at_work
+from refdesk.store.documents import SqlDocuments, SqlTables
+from refdesk.store.jobs import (
+    Maintenance,
+    Report,
+    SqlJobs,
+    clear_copy,
+    damaged_originals,
+    damaged_uploads,
+    is_anyone_at_work,
+)
 from refdesk.store.keys import SqlKeys, SqlSessions
-from refdesk.store.maintenance import Maintenance, Report, damaged_originals, damaged_uploads
-from refdesk.store.settings import SqlSettings
-from refdesk.store.tables import SqlTables
+from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
 from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 

@@ -6,25 +6,29 @@
     trace.skip("graph", "no entity graph in this library")
 
 Stages nest: a stage begun within another one is its child. A trace belongs to one question and is not shared.
+A call of a model outside the answer itself, `json_reply`, has its cost written down here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from refdesk.answer import Usage
+from refdesk.answer import Turn, Usage
+from refdesk.models import model_info
+from refdesk.ports import LLM, Request
 
 # Where does work run that would hold up the event loop? In threads that live as long as the process.
 
@@ -165,3 +169,31 @@ async def run(
         result = function(*arguments) if is_quick else await in_thread(function, *arguments)
         stage.gave(**getattr(result, "sizes", {}))
     return result
+
+
+def is_able(model: LLM) -> bool:
+    """Whether it rewrites better than the rules: from 9B on (seed 001 step 8)."""
+    return model_info(model.name).tier not in ("tiny", "small")
+
+
+async def json_reply(
+    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage
+) -> Mapping[str, Any]:
+    """The JSON that a model answers; empty when it is none."""
+    request = Request(system, (Turn("user", text),), max_tokens=most, schema=schema, role="router")
+    pieces: list[str] = []
+    usage = Usage()
+    async with aclosing(model.stream(request)) as stream:  # type: ignore[type-var]  # every adapter's is a generator
+        async for piece in stream:
+            if piece.restarted:
+                pieces.clear()
+            pieces.append(piece.text)
+            usage += piece.usage or Usage()
+    stage.usage = usage
+    stage.gave(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
+    said = "".join(pieces)
+    try:
+        found = json.loads(said[said.find("{") : said.rfind("}") + 1])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
-from refdesk.ask.about_library import (
+from refdesk.ask.attest import origin_of
+from refdesk.document_names import (
     Days,
     days_of,
     file_names,
@@ -25,7 +26,6 @@ from refdesk.ask.about_library import (
     named_documents,
     subjects,
 )
-from refdesk.ask.attest import origin_of
 from refdesk.library import LibraryReader
 from refdesk.terms import QUERY_STOP_WORDS, document_period, query_terms, terms, terms_of_each, words
 from refdesk.types import Chunk, Document, Range, Scope

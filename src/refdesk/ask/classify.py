@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Complexity, Hints, Intent, Query, Route
-from refdesk.ask.about_library import asks_catalogue
+from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.terms import QUERY_STOP_WORDS, words
 from refdesk.text import ASSETS, patterns

@@ -42,7 +42,6 @@ from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract, with_quotes
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
-from refdesk.ask.json_reply import is_able
 from refdesk.ask.judge import (
     Doubt,
     Relevance,
@@ -56,25 +55,24 @@ from refdesk.ask.judge import (
     say,
 )
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
-from refdesk.ask.listing import wanted
+from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
-from refdesk.ask.summary import summed_up
 from refdesk.ask.table_answer import TablesRead, figure_answer, likelier_answer, read_tables
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
-from refdesk.ask.wording import other_language
+from refdesk.ask.wording import other_language, wanted
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
 from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
-from refdesk.trace import Trace, in_thread, run
+from refdesk.trace import Trace, in_thread, is_able, run
 
 LIST_REACH = 3  # chunks on each side that are read for a list, under one heading
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from refdesk.ask.json_reply import json_reply
 from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
 from refdesk.ask.plan_words import CellPlan, Selection
 from refdesk.ask.plans import TableViews
@@ -22,7 +21,7 @@ from refdesk.prompts import PLAN_COMPARISONS, PLAN_OPERATIONS, PLAN_SCHEMA, PLAN
 from refdesk.tables import cell_date, cell_number
 from refdesk.terms import terms
 from refdesk.text import rough_tokens
-from refdesk.trace import Stage, in_thread
+from refdesk.trace import Stage, in_thread, json_reply
 
 MOST_TABLES, MOST_NAMES, MOST_VALUES, LONGEST_NAME = 3, 60, 12, 80  # that the model is shown
 MOST_TOKENS = 300  # of its reply

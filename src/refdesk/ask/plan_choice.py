@@ -21,9 +21,10 @@ from refdesk.ask.asked_forms import AskedForm, asked_forms
 from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plan_words import CellPlan
 from refdesk.ask.plans import TableViews, stated
-from refdesk.ask.sentences import NUMBER, question_words
+from refdesk.ask.sentences import question_words
 from refdesk.ask.sheet_view import sheet_view
 from refdesk.ask.table_view import AskedWords, Places, View
+from refdesk.ask.wording import NUMBER
 from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
 from refdesk.ports import Reader
 from refdesk.tables import Grid, TablePeriod, cell_number, grid_of, period_from, read_period, spoken_periods, unit_of

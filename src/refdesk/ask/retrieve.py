@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from refdesk import settings
 from refdesk.answer import Plan, Query, Retrieved
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.sentences import COSINE, COVERAGE, NUMBER, Evidence, idf, label_match, question_words, tabulate
-from refdesk.ask.wording import SentenceWords, read
+from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, idf, label_match, question_words, tabulate
+from refdesk.ask.wording import NUMBER, SentenceWords, read
 from refdesk.document_names import match_names
 from refdesk.library import LibraryReader, convex, reciprocal_rank
 from refdesk.ports import Embedder, NoReader, Reader, Reranker

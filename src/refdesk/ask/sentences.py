@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Query
 from refdesk.ask.wording import (
     CELLS,
+    NUMBER,
     STOP_TERMS,
     SentenceWords,
     read,
@@ -59,7 +60,6 @@ READ: Mapping[str, float] = CALIBRATION["read"]  # of sentences in passages of w
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
 LABEL = 2.0  # for a row whose first cell names what a number is asked of, where nobody has read it
-NUMBER = 0.7  # chance from which a question is taken to ask for a number
 MISSING = 0.3  # a word that less of than this is held is missing
 
 _SEPARATORS = re.compile(r"[_\W]+")

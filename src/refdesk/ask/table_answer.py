@@ -30,10 +30,10 @@ from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plan_words import CellPlan
 from refdesk.ask.plans import described
-from refdesk.ask.sentences import NUMBER, asking_part
+from refdesk.ask.sentences import asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_view import View
-from refdesk.ask.wording import meaning, read, said
+from refdesk.ask.wording import NUMBER, meaning, read, said
 from refdesk.cells import Path, StoredCell
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader

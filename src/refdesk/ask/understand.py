@@ -34,7 +34,6 @@ from refdesk.ask.classify import (
     kind,
 )
 from refdesk.ask.followup import Rewrite, stand_alone
-from refdesk.ask.json_reply import is_able, json_reply
 from refdesk.ask.sentences import asking_part
 from refdesk.library import LibraryReader
 from refdesk.ports import LLM, Embedder
@@ -42,7 +41,7 @@ from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
 from refdesk.text import STOP_WORDS, edit_distances, word_set
-from refdesk.trace import Stage, Trace, in_thread
+from refdesk.trace import Stage, Trace, in_thread, is_able, json_reply
 from refdesk.types import Scope
 
 LONGEST_SPELLED = 1000  # characters; a longer question is a pasted text, and its words are what they are

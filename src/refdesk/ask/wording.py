@@ -21,6 +21,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+from refdesk.answer import Query
 from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
 from refdesk.text import ASSETS, STOP_WORDS, fold, word_list, word_set
 from refdesk.types import Chunk
@@ -370,6 +371,8 @@ Wanted = Literal["one", "steps", "several", "polar", "definition"]
 KINDS: tuple[Wanted, ...] = ("one", "steps", "several", "polar", "definition")
 FILE = ASSETS / "question_kinds.json"
 LONGEST = 40  # words; a longer question tells a story, and its last words ask
+SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
+NUMBER = 0.7  # chance from which a question is taken to ask for a number
 SURE = 0.6  # chance from which on a question is taken to want something else than one thing
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|\?")
@@ -430,6 +433,19 @@ def _blank(token: str) -> str:
 def asks_yes_or_no(question: str) -> bool:
     """`May I clean it with a brush?`"""
     return wants(question) == "polar" or (not meaning(question).asks and question.rstrip().endswith("?"))
+
+
+def wanted(query: Query) -> Wanted:
+    """What an answer is to be made of; a list only where the question asks for nothing more particular."""
+    found = wants(query.fullest)
+    if asks_yes_or_no(query.fullest):
+        return "polar"
+    if query.intent in ("summary", "comparison", "analytical"):
+        return "one"
+    is_list = query.intent == "list" or (chances(query.fullest)["several"] >= SEVERAL and query.number < NUMBER)
+    if found in ("one", "definition", "several"):
+        return "several" if is_list else "one" if found == "several" else found
+    return found
 
 
 # --- what does the program say itself around what documents say? In the language of the question --------------------

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from refdesk.disk import DATABASE, FILE, close_to_others, explain, library_files, make_folder, opener, sync_folder
+from refdesk.config import DATABASE, FILE, close_to_others, explain, library_files, make_folder, opener, sync_folder
 from refdesk.errors import LibraryBusy, LibraryDamaged, RefdeskError, UsageError
 
 # A backup takes the place of a library in steps that the next start finishes or undoes, whoever is killed when.

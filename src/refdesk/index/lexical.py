@@ -19,7 +19,7 @@ import tantivy
 from numpy.typing import NDArray
 from tantivy import FieldType, Occur, Query
 
-from refdesk.disk import is_closed, make_folder
+from refdesk.config import is_closed, make_folder
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState

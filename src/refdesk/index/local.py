@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from usearch.index import Index as Graph
 from usearch.index import search as exact_search
 
-from refdesk.disk import FILE, close_to_others, make_folder
+from refdesk.config import FILE, close_to_others, make_folder
 from refdesk.errors import DiskFull
 from refdesk.index.lexical import Corpus, Factors, LexicalIndex, Postings, inverse_frequency
 from refdesk.ports import Embedder, Scored

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from refdesk.disk import hash_file
+from refdesk.config import hash_file
 from refdesk.errors import DiskFull, RefdeskError, TooLarge, UnreadableFile
-from refdesk.ingest.discover import FoundFile, discover, look
-from refdesk.ingest.pipeline import Finished, NewDocument, Pipeline
+from refdesk.ingest.pipeline import Finished, FoundFile, NewDocument, Pipeline, discover, look
 from refdesk.ingest.worker import Preparer
 from refdesk.ingest.workers import (
     AttachedFile,

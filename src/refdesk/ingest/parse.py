@@ -26,9 +26,9 @@ Parser = Callable[[bytes, ParseOptions], Parsed]
 # Format -> (its parser in refdesk.parsers, imported when the format is first met; what people call it).
 FORMATS = {
     "pdf": ("pdf:parse", "PDF file"),
-    "image": ("image:parse", "image"),
+    "image": ("pdf:parse_image", "image"),
     "docx": ("docx:parse", "Word document"),
-    "pptx": ("pptx:parse", "PowerPoint presentation"),
+    "pptx": ("office:parse_pptx", "PowerPoint presentation"),
     "xlsx": ("sheets:parse", "Excel workbook"),
     "csv": ("sheets:parse_csv", "CSV file"),
     "tsv": ("sheets:parse_csv", "TSV file"),
@@ -36,7 +36,7 @@ FORMATS = {
     "markdown": ("html:parse_markdown", "Markdown file"),
     "text": ("text:parse", "text file"),
     "eml": ("mail:parse", "mail"),
-    "epub": ("epub:parse", "e-book"),
+    "epub": ("mail:parse_epub", "e-book"),
 }
 
 # What is this file? Decided by its content; the name only settles what content cannot (Markdown or plain text).

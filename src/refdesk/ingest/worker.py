@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path, PurePath
 from typing import Any
 
-from refdesk.disk import hash_bytes, write_new
+from refdesk.config import hash_bytes, write_new
 from refdesk.errors import DocumentError, EmptyDocument, ParserDied, RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.chunk import ChunkLimits, chunk
 from refdesk.ingest.enrich import enrich

@@ -31,8 +31,7 @@ import numpy as np
 import orjson
 
 from refdesk import errors
-from refdesk.config import SHIPPED_EMBEDDER, Config
-from refdesk.disk import hash_bytes
+from refdesk.config import SHIPPED_EMBEDDER, Config, hash_bytes
 from refdesk.errors import DocumentError, ParserDied, ParseTimeout, RefdeskError
 from refdesk.ports import Embedded
 from refdesk.settings import Settings

@@ -1,4 +1,4 @@
-"""PDF -> text, pages, blocks and the place of every word; a page is closed before the next is opened."""
+"""PDF -> text, pages, blocks and the place of every word, a page at a time; images -> the same, by OCR."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import io
 import re
 import textwrap
 import unicodedata
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from string import ascii_lowercase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfDocument, PdfiumError
 
-from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, NeedsPassword, TooLarge
+from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, HostileFile, NeedsPassword, TooLarge
 from refdesk.parsers.build import ParseOptions, one_line
 from refdesk.parsers.pdf_blocks import COVER, put_together
 from refdesk.parsers.pdf_page import (
@@ -37,7 +38,10 @@ from refdesk.parsers.pdf_page import (
     scan_objects,
     text_of,
 )
-from refdesk.types import OcrLine, Parsed
+from refdesk.types import OcrEngine, OcrLine, Parsed
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 FEW_CHARACTERS = 12  # a stamp or page number on a scan is no text layer
 UNREADABLE = 0.4  # share of characters without meaning: the text layer is garbage
@@ -512,3 +516,69 @@ def _joined(content: PageContent, texts: list[str], edges: Floats, runs: list[Wo
     main = [*(content.runs[0] if content.runs else []), *runs]
     characters = content.characters + sum(run.letters for run in runs)
     return PageContent(joined, [main, *content.runs[1:]], content.turns or [0], characters, content.unreadable)
+
+
+OCR_SIDE = 4000  # pixels given to OCR: 24 inches at the 150 dpi it needs
+FRAME_PIXELS = 200_000_000  # of one frame: 600 MB unpacked
+DEFAULT_DPI = 150.0  # of an image that does not say
+
+
+def parse_image(data: bytes, options: ParseOptions) -> Parsed:
+    """Reads an image with `options.ocr`: `parse_image(png, ParseOptions(ocr=load_ocr())).text`."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(io.BytesIO(data))
+    except Image.DecompressionBombError as error:
+        raise HostileFile("this image unpacks to far more pixels than a picture has") from error
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise BrokenFile("this image cannot be opened") from error
+    with image:
+        count = int(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
+        if count > options.max_pages:
+            raise TooLarge(f"this image has {count:,} pages; the limit is {options.max_pages:,}")
+        if options.ocr is None:
+            raise EmptyDocument("this image cannot be read without OCR", hint="install refdesk[ocr] to read it")
+        pages = []
+        for index in range(count):
+            pages.append(_read_frame(image, index, options.ocr))
+            options.progress(index + 1, count)
+    if not any(page.content.runs for page in pages):
+        raise EmptyDocument("no text was found in this image")
+    return put_together(pages, "image", {}, "", ())
+
+
+def _read_frame(image: Image.Image, index: int, ocr: OcrEngine) -> PageDraft:
+    from PIL import Image, ImageOps
+
+    try:
+        image.seek(index)
+        if image.width * image.height > FRAME_PIXELS:
+            raise TooLarge(f"this image has {image.width:,} × {image.height:,} pixels; the limit is {FRAME_PIXELS:,}")
+        stated = image.info.get("dpi")
+        dpi = float(stated[0]) if isinstance(stated, tuple) and stated else 0.0
+        frame = _on_white(ImageOps.exif_transpose(image))
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise BrokenFile("this image is damaged or incomplete") from error
+    points = 72 / (dpi if 30 <= dpi <= 2400 else DEFAULT_DPI)
+    width, height = frame.width * points, frame.height * points
+    frame.thumbnail((OCR_SIDE, OCR_SIDE))
+    lines = ocr(np.asarray(frame, np.uint8))
+    content = page_from_ocr(lines, frame.width, frame.height, width / frame.width)
+    return PageDraft(index + 1, width, height, content, Frame(0, 0, width, height, 0), ocr=True)
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """RGB; what is transparent becomes paper."""
+    from PIL import Image
+
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    if image.mode in ("I;16", "I", "F"):  # sixteen bits a pixel and more do not convert by themselves
+        values = np.asarray(image, np.float64)
+        span = float(values.max() - values.min()) or 1.0
+        return Image.fromarray(((values - values.min()) * (255 / span)).astype(np.uint8)).convert("RGB")
+    return image.convert("RGB")

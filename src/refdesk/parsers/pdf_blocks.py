@@ -16,18 +16,9 @@ from itertools import pairwise
 import numpy as np
 
 from refdesk.parsers.build import CELL, SEPARATOR, one_line
-from refdesk.parsers.pdf_grids import ruled_tables
-from refdesk.parsers.pdf_layout import SENTENCE_END, drop_furniture, reading_order
+from refdesk.parsers.pdf_layout import SENTENCE_END, TextLine, drop_furniture, reading_order
 from refdesk.parsers.pdf_page import CJK, Floats, PageDraft, WordRun, Words, text_of
-from refdesk.parsers.pdf_tables import (
-    CellRuns,
-    Item,
-    PageTable,
-    TextLine,
-    find_tables,
-    first_is_data,
-    same_columns,
-)
+from refdesk.parsers.pdf_tables import CellRuns, Item, PageTable, find_tables, first_is_data, ruled_tables, same_columns
 from refdesk.types import Block, Geometry, Kind, Page, Parsed
 
 Region = list[Item]  # the lines and tables of one column

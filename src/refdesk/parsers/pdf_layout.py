@@ -511,3 +511,41 @@ def _width(page: PageDraft) -> float:
 def _only_number(edge: _Edge) -> bool:
     """A footer holds one number; rows of tables hold more."""
     return sum(run.digits > 0.5 * run.letters for run in edge.row) == 1
+
+
+@dataclass(slots=True, eq=False)
+class TextLine:
+    """One row of text that is not part of a table."""
+
+    runs: Row
+    words: Words
+    left: float
+    top: float
+    right: float
+    bottom: float
+    contents: bool = False  # an entry of a table of contents
+    page: int = 0
+
+    @property
+    def figure(self) -> bytes | None:
+        return self.runs[0].figure
+
+    @property
+    def main(self) -> WordRun:
+        return self.runs[0] if len(self.runs) == 1 else max(self.runs, key=lambda run: run.letters)
+
+    @property
+    def size(self) -> float:
+        return self.main.size
+
+    @property
+    def bold(self) -> bool:
+        return all(run.bold for run in self.runs)
+
+    @property
+    def mono(self) -> bool:
+        return all(run.mono for run in self.runs)
+
+    @property
+    def text(self) -> str:
+        return text_of(self.runs, self.words)

@@ -30,8 +30,7 @@ from urllib.parse import quote
 import orjson
 
 from refdesk.answer import Turn, Usage
-from refdesk.config import Config, Entered
-from refdesk.disk import explain, write_new
+from refdesk.config import Config, Entered, explain, write_new
 from refdesk.errors import (
     ExtraMissing,
     ProviderEmpty,

@@ -37,7 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from refdesk.disk import DATABASE, FILE, library_files, size_of
+from refdesk.config import DATABASE, FILE, library_files, size_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
 from refdesk.store.schema import chunks, entities, images, metadata, state
 

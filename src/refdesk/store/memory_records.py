@@ -19,10 +19,20 @@ from refdesk.errors import UsageError
 from refdesk.records import AskedQuestion, Caller, Conversation, Feedback, Measured, Message, Older, may_see
 from refdesk.settings import Settings
 from refdesk.store.analytics import COLUMNS, UsageTally, accuracy, window
-from refdesk.store.answers import JSON_OPTIONS, checked_days, checked_feedback, lengths_of, unknown_answer
-from refdesk.store.conversations import answered, check_turns, checked_id, title_of, unknown_conversation
 from refdesk.store.database import storable
 from refdesk.store.keys import MemoryKeys, new_secret
+from refdesk.store.records import (
+    JSON_OPTIONS,
+    answered,
+    check_turns,
+    checked_days,
+    checked_feedback,
+    checked_id,
+    lengths_of,
+    title_of,
+    unknown_answer,
+    unknown_conversation,
+)
 from refdesk.store.rows import now
 from refdesk.types import EVERYTHING, Access
 

@@ -15,6 +15,7 @@ import orjson
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, select, update
 
+from refdesk.cells import Column, Measure
 from refdesk.errors import NotFound
 from refdesk.records import LexicalEntry
 from refdesk.store.database import SqlStatement
@@ -470,3 +471,62 @@ def within(column: Any, collections: Sequence[str]) -> Any:
     # not LIKE, which ignores case in SQLite: "HR" must not admit "hr/salaries"
     below = (func.substr(column, 1, length).in_(names) for length, names in by_length.items())
     return or_(column.in_(collections), *below)
+
+
+# --- the cells of a table: a column packs into numbers, texts and places ----------------------------------------------
+
+LEVEL = 1  # of compression: numbers as people write them shrink to a third, and are back in a millisecond per 10,000
+
+
+def pack_column(column: Column) -> dict[str, bytes]:
+    return {
+        "numbers": _pack(column.measures, column.rows, column.numbers, column.measured),
+        "texts": _pack(column.texts, column.codes),
+        "places": _pack((), *column.places.T),
+    }
+
+
+def unpack_column(numbers: bytes, texts: bytes, places: bytes | None = None) -> Column:
+    measures, (rows, values, measured) = _unpack(numbers, "<i4", "<f8", "<i4")
+    known, (codes,) = _unpack(texts, "<i4")
+    at = np.zeros((0, 4), np.int32)
+    if places is not None:
+        at = np.stack(_unpack(places, *["<i4"] * 4)[1], axis=1)
+    return Column(rows, values, codes, tuple(known), measured, tuple(Measure(*one) for one in measures), at)
+
+
+def _pack(plain: Any, *arrays: NDArray[Any]) -> bytes:
+    """The length of the JSON, the JSON, and the arrays one after the other.
+
+    Of an array whose numbers rise by the same step, as those of rows do, the JSON says all there is.
+    """
+    steps = [_step(array) for array in arrays]
+    said = orjson.dumps([plain, len(arrays[0]), steps], default=list)
+    written = [
+        array.astype(array.dtype.newbyteorder("<")).tobytes()
+        for array, step in zip(arrays, steps, strict=True)
+        if step is None
+    ]
+    return zlib.compress(b"".join([len(said).to_bytes(4, "big"), said, *written]), LEVEL)
+
+
+def _unpack(packed: bytes, *kinds: str) -> tuple[Any, list[NDArray[Any]]]:
+    data = zlib.decompress(packed)
+    end = 4 + int.from_bytes(data[:4], "big")
+    plain, count, steps = orjson.loads(data[4:end])
+    found: list[NDArray[Any]] = []
+    for kind, step in zip(kinds, steps, strict=True):
+        if step is None:
+            found.append(np.frombuffer(data, kind, count, end))
+            end += found[-1].nbytes
+        else:
+            found.append((step[0] + step[1] * np.arange(count)).astype(kind))
+    return plain, found
+
+
+def _step(array: NDArray[Any]) -> tuple[int, int] | None:
+    """The first number and the step to each of the others; None: they do not rise so."""
+    if array.dtype.kind != "i" or not len(array):
+        return None
+    first, step = int(array[0]), int(array[1]) - int(array[0]) if len(array) > 1 else 0
+    return (first, step) if bool((np.diff(array) == step).all()) else None

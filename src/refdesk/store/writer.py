@@ -24,13 +24,13 @@ from sqlalchemy import Connection, Engine, delete, insert, literal, select, upda
 from sqlalchemy.exc import DatabaseError
 
 from refdesk.cells import StoredTable
-from refdesk.disk import FILE, explain
+from refdesk.config import FILE, explain
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move
 from refdesk.store import rows as codec
 from refdesk.store.database import SqlStatement, explain_sql, writing
-from refdesk.store.documents import SqlDocuments
+from refdesk.store.documents import SqlDocuments, insert_tables, replace_tables
 from refdesk.store.rows import (
     Kept,
     bump,
@@ -53,7 +53,6 @@ from refdesk.store.rows import (
     upsert,
 )
 from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, relations, vectors
-from refdesk.store.tables import insert_tables, replace_tables
 from refdesk.store_ports import Files, IndexWriter, Ready, other_embedder
 from refdesk.types import UNFINISHED, Chunk, Document, Outcome
 

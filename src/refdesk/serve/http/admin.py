@@ -15,9 +15,8 @@ from refdesk import __version__
 from refdesk.errors import NotSignedIn, RefdeskError, UsageError
 from refdesk.records import Caller
 from refdesk.serve.http import responses as shapes
-from refdesk.serve.http.errors import ServerStopping, reply
 from refdesk.serve.http.guard import COOKIE, Desk, Perhaps, Serving, is_counted
-from refdesk.serve.http.observe import CONTENT_TYPE
+from refdesk.serve.http.observe import CONTENT_TYPE, ServerStopping, reply
 from refdesk.serve.http.openapi import Responses, about, returns
 from refdesk.serve.http.requests import ConnectIn, KeyChange, KeyIn, ModelIn, PresetIn, ProviderIn, SessionIn
 

@@ -34,9 +34,8 @@ from uvicorn.supervisors.multiprocess import Process
 from refdesk import __version__
 from refdesk.desk import Refdesk
 from refdesk.serve.http import admin, asking, documents, openai, page
-from refdesk.serve.http.errors import add_handlers
 from refdesk.serve.http.guard import SILENCE_S, Guard, Limits, Service
-from refdesk.serve.http.observe import Figures, Observe, make_spans, set_up_logging
+from refdesk.serve.http.observe import Figures, Observe, add_handlers, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
 from refdesk.serve.http.sse import Streams, Waits
 

@@ -24,9 +24,8 @@ from refdesk.records import Conversation, Feedback, Message
 from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.documents import LONGEST_BOXES, MOST_BOXES, WITH_IMAGES
-from refdesk.serve.http.errors import ServerStopping, problem, reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
-from refdesk.serve.http.observe import log_question
+from refdesk.serve.http.observe import ServerStopping, log_question, problem, reply
 from refdesk.serve.http.openapi import about, failures, returns_events
 from refdesk.serve.http.requests import LONGEST_SEARCH, MOST_HITS, KnownKind, Name
 from refdesk.serve.http.sse import EventResponse, Named, Streams, began_at, disconnected, new_id

@@ -29,8 +29,8 @@ from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
 from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes
-from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
+from refdesk.serve.http.observe import reply
 from refdesk.serve.http.openapi import Responses, about, failures, returns, returns_bytes, returns_events
 from refdesk.serve.http.requests import CollectionName, DocumentId, UploadId
 from refdesk.serve.http.sse import EventResponse, Named

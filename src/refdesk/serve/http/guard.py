@@ -38,8 +38,7 @@ from refdesk.desk import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError, TooManyRequests
 from refdesk.records import LOCAL, Caller
 from refdesk.serve import is_alive
-from refdesk.serve.http.errors import json_bytes, plain_problem, refusal
-from refdesk.serve.http.observe import Figures, Spans, headers_of
+from refdesk.serve.http.observe import Figures, Spans, headers_of, json_bytes, plain_problem, refusal
 from refdesk.serve.http.sse import Streams
 from refdesk.settings import Settings
 from refdesk.trace import in_thread

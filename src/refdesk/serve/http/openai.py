@@ -20,8 +20,8 @@ from refdesk.answer import Answer, Content, Done, Event, Failed, Level, Replace
 from refdesk.errors import NotFound
 from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.asking import ask_once, begin_stream, citation_shape, counted, token_counts
-from refdesk.serve.http.errors import problem, reply
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
+from refdesk.serve.http.observe import problem, reply
 from refdesk.serve.http.openapi import about, failures, returns, returns_events
 from refdesk.serve.http.requests import CompletionRequest
 from refdesk.serve.http.sse import EventResponse, Named, PlainStream

@@ -16,7 +16,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from refdesk.serve.http.errors import plain_problem
+from refdesk.serve.http.observe import plain_problem
 from refdesk.serve.http.requests import EXAMPLES
 from refdesk.serve.http.responses import MEANINGS, CompletionProblem, Problem
 

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from refdesk.errors import NotFound
-from refdesk.serve.http.errors import reply
 from refdesk.serve.http.guard import Who
+from refdesk.serve.http.observe import reply
 from refdesk.types import Range
 
 # How does an answer become HTML that can do no harm?

@@ -37,7 +37,7 @@ def _sound(name: str) -> str:
 ConversationId = Annotated[str, Field(max_length=80), AfterValidator(_sound)]  # the length is the store's
 
 
-UNKNOWN_FIELD = "unknown_field"  # errors.py makes 422 of it
+UNKNOWN_FIELD = "unknown_field"  # observe.py makes 422 of it
 # Parameters of OpenAI that mean nothing here: clients send them, so they are accepted and ignored.
 OPENAI = frozenset(
     (

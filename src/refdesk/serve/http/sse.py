@@ -35,7 +35,7 @@ from starlette.types import Receive, Scope, Send
 
 from refdesk.errors import NotFound, RefdeskError
 from refdesk.serve import is_alive
-from refdesk.serve.http.errors import ServerStopping, defect, json_bytes, problem
+from refdesk.serve.http.observe import ServerStopping, defect, json_bytes, problem
 
 KEPT_S = 60.0
 FINISH_S = 2.0  # for plain questions when the server is told to end; it waits for 5 in all
