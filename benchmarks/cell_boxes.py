@@ -19,10 +19,10 @@ from typing import Any
 import pypdfium2
 
 from benchmarks.common import DATA, Figure, write
-from refdesk.cells import StoredCell
 from refdesk.ingest.parse import parse
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
+from refdesk.records import StoredCell
 from refdesk.store.rows import pack_words, unpack_words
 from refdesk.types import Box, Page, Parsed, boxes_between
 

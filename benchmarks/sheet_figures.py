@@ -23,10 +23,10 @@ import openpyxl
 from benchmarks.common import Figure, median_ms, write
 from benchmarks.synthetic import store_file
 from refdesk import Refdesk
-from refdesk.cells import StoredTable
 from refdesk.ingest.parse import parse
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
+from refdesk.records import StoredTable
 from refdesk.store.database import open_database, writing
 from refdesk.store.documents import SqlDocuments, SqlTables, insert_tables
 from refdesk.store.rows import document_values

@@ -14,9 +14,10 @@ from refdesk.config import hash_bytes
 from refdesk.ingest.worker import chunk_limits, prepare
 from refdesk.parsers.build import ParseOptions
 from refdesk.ports import Embedded
+from refdesk.records import Prepared
 from refdesk.settings import Settings
 from refdesk.store_ports import Ready
-from refdesk.types import Box, Chunk, Document, Page, Prepared, Sentence, Span
+from refdesk.types import Box, Chunk, Document, Page, Sentence, Span
 
 CHUNKS_PER_DOCUMENT = 50
 DOCUMENTS_PER_BATCH = 40

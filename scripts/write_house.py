@@ -17,7 +17,7 @@ SOURCE = ROOT / "src"
 PAGE = ROOT / "docs" / "house.md"
 
 # A module may import its own layer and those before it. What implements the ports is beside the stages.
-VALUES = {"types", "cells", "errors", "answer", "records"}
+VALUES = {"types", "errors", "answer", "records"}
 HELPERS = {
     "text",
     "terms",

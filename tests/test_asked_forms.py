@@ -8,10 +8,10 @@ from refdesk.ask.asked_forms import asked_forms, asking_clause, columns_of, spel
 from refdesk.ask.plan_choice import report_period
 from refdesk.ask.plans import TableViews, stated
 from refdesk.ask.table_view import AskedWords
-from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse_markdown
+from refdesk.records import StoredTable
 from refdesk.tables import TablePeriod, grid_of, read_period
 from refdesk.types import Document
 

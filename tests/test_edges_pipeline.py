@@ -21,8 +21,9 @@ from refdesk.errors import DocumentError, LibraryError, RefdeskError, TooLarge
 from refdesk.ingest.pipeline import Finished, NewDocument, Pipeline
 from refdesk.ingest.worker import Preparer, _distinct, readable_name
 from refdesk.ingest.workers import PrepareTask, Setup, Task, WorkerEvent, decode, encode
+from refdesk.records import Prepared
 from refdesk.settings import Settings
-from refdesk.types import Chunk, Document, Page, Prepared, Progress
+from refdesk.types import Chunk, Document, Page, Progress
 
 STEP_S = 0.25  # passes whenever the workers are asked
 

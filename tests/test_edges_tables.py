@@ -16,9 +16,9 @@ from refdesk.ask.plan_rank import PlanWeights, describe, word_slots
 from refdesk.ask.plans import TableViews, described
 from refdesk.ask.table_answer import figure_of, reading
 from refdesk.ask.table_view import AskedWords
-from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
+from refdesk.records import StoredTable
 from refdesk.tables import grid_of, shown_value
 from refdesk.types import Document
 

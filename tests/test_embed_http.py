@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from refdesk.errors import ModelError, UsageError
-from refdesk.providers.embed import HttpEmbedder
+from refdesk.providers.extras import HttpEmbedder
 from refdesk.types import Chunk, Sentence
 
 DIMENSIONS = 8

@@ -12,7 +12,8 @@ from parsed_strategies import count_tokens
 from refdesk.ingest.chunk import ChunkLimits
 from refdesk.ingest.worker import prepare
 from refdesk.parsers.build import ParseOptions
-from refdesk.types import Chunk, Document, Prepared
+from refdesk.records import Prepared
+from refdesk.types import Chunk, Document
 
 DOCUMENTS = sorted((Path(__file__).parent.parent / "examples" / "documents").iterdir())
 SCANNED = "harbour-authority-letter.pdf"  # needs OCR, whose models are no part of a test

@@ -35,10 +35,11 @@ from refdesk import Refdesk
 from refdesk.errors import LibraryDamaged, LibraryError, LibraryTooNew, UsageError
 from refdesk.index.local import EXACT_BELOW, GRAPH, TAIL_LIMIT
 from refdesk.ports import Embedded
+from refdesk.records import Prepared
 from refdesk.serve.cli.admin import examine
 from refdesk.store import database, schema
 from refdesk.store_ports import Ready
-from refdesk.types import Chunk, Document, Page, Prepared, Scope, Sentence, Span
+from refdesk.types import Chunk, Document, Page, Scope, Sentence, Span
 
 DIMENSIONS = 384
 CHUNKS_EACH = 200

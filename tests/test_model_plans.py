@@ -15,10 +15,10 @@ from refdesk.answer import Answer
 from refdesk.ask.model_plan import read_plan, request_text
 from refdesk.ask.plan_choice import FoundTable
 from refdesk.ask.table_answer import reading
-from refdesk.cells import StoredTable
 from refdesk.ingest.parse import parse
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder, ParseOptions
+from refdesk.records import StoredTable
 from refdesk.types import Document
 from wire_server import Recorded, WireServer
 

@@ -10,9 +10,9 @@ import pytest
 from refdesk import Refdesk
 from refdesk.answer import Answer, Claim
 from refdesk.ask.claim_cells import check_numbers
-from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
+from refdesk.records import StoredTable
 from wire_server import Recorded, WireServer
 
 REPORT = """# Income

@@ -15,9 +15,10 @@ import pytest
 from refdesk import Refdesk, Scope, UsageError
 from refdesk.arguments import METHODS
 from refdesk.ports import Embedded
+from refdesk.records import Prepared
 from refdesk.store_ports import Ready
 from refdesk.terms import query_terms
-from refdesk.types import Chunk, Document, Kind, Page, Prepared, Sentence, Span
+from refdesk.types import Chunk, Document, Kind, Page, Sentence, Span
 
 QUESTION = "How often must a TG-4 be recalibrated?"
 

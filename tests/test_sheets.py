@@ -22,9 +22,9 @@ from refdesk.ask.plans import TableViews
 from refdesk.ask.sheet_view import SheetView
 from refdesk.ask.table_answer import MOST_CITED
 from refdesk.ask.table_view import AskedWords
-from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
+from refdesk.records import StoredTable
 from refdesk.tables import grid_of
 
 ROWS = 20_000

@@ -11,8 +11,8 @@ import pytest
 
 from library_samples import open_desk
 from memory_desk import KINDS, open_either
-from refdesk import Refdesk, cells
-from refdesk.cells import LARGEST, StoredTable
+from refdesk import Refdesk, records
+from refdesk.records import LARGEST, StoredTable
 from refdesk.store import documents as store_tables
 from refdesk.tables import grid_of
 
@@ -101,7 +101,7 @@ def test_a_large_table_comes_with_its_heads_and_is_read_by_column(desk: Any, tmp
 @pytest.fixture
 def small_sheets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has more than 50 cells is a sheet: to embed three of 5,000 takes long."""
-    monkeypatch.setattr(cells, "MOST_CELLS", 50)
+    monkeypatch.setattr(records, "MOST_CELLS", 50)
     monkeypatch.setattr(store_tables, "MOST_CELLS", 50)
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from format_samples import read, saved
 from pdf_samples import Sheet
-from refdesk.cells import StoredCell, StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder, ParseOptions
 from refdesk.parsers.pdf import parse
+from refdesk.records import StoredCell, StoredTable
 from refdesk.tables import column_paths, grid_of, head_rows, named_scale, without_marks
 from refdesk.types import Block, Page, Parsed
 

@@ -15,8 +15,8 @@ from http_server import Server, serving
 from library_samples import seen_by
 from pdf_samples import Sheet
 from refdesk import Refdesk
-from refdesk.cells import MOST_CELLS
 from refdesk.errors import NotFound
+from refdesk.records import MOST_CELLS
 
 NOTE = """# Fees
 

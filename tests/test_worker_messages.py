@@ -37,8 +37,9 @@ from refdesk.ingest.workers import (
     failure,
 )
 from refdesk.ports import Embedded
+from refdesk.records import Prepared
 from refdesk.settings import Settings
-from refdesk.types import Box, Chunk, Document, Geometry, Page, Prepared, Progress, Sentence, Span
+from refdesk.types import Box, Chunk, Document, Geometry, Page, Progress, Sentence, Span
 
 BOX = Box(1, 10.0, 20.5, 30.25, 4.125)
 DOCUMENT = Document("", "ä.pdf", "default", "", "pending", metadata={"value": "x", "parts": "[1]"}, notes=("one",))
@@ -154,7 +155,7 @@ from dataclasses import replace
 from pathlib import Path
 from multiprocessing.connection import Connection
 from refdesk.ingest.workers import PreparedFile, WorkerMessage, Setup, Task, decode, encode
-from refdesk.types import Prepared
+from refdesk.records import Prepared
 connection = Connection(int(sys.argv[1]))
 connection.recv_bytes()
 connection.send_bytes(encode(WorkerMessage()))

@@ -14,8 +14,9 @@ from sqlalchemy import event
 from library_samples import assert_repaired, open_desk
 from refdesk import Refdesk
 from refdesk.ports import Embedded
+from refdesk.records import Prepared
 from refdesk.store_ports import Ready
-from refdesk.types import Chunk, Document, Page, Prepared, Sentence, Span
+from refdesk.types import Chunk, Document, Page, Sentence, Span
 
 
 def ready(desk: Refdesk, number: int, text: str = "The buoy was moored.") -> Ready:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 
 from refdesk.ask.asked_forms import newest_columns
-from refdesk.cells import StoredCell, StoredTable
+from refdesk.records import StoredCell, StoredTable
 from refdesk.tables import TablePeriod, grid_of, period_from
 from refdesk.terms import terms
 

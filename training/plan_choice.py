@@ -39,11 +39,11 @@ from refdesk.ask.plan_choice import (
     vocabulary,
 )
 from refdesk.ask.table_view import AskedWords
-from refdesk.cells import StoredTable
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
+from refdesk.records import StoredTable
 from refdesk.terms import terms
 from refdesk.text import ASSETS
 from refdesk.types import Document

@@ -14,9 +14,18 @@ from refdesk.access import AdminDesk
 from refdesk.answer import Answer, Event
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, collected_sync
-from refdesk.cells import MOST_CELLS, StoredTable
 from refdesk.errors import NotFound, UsageError
-from refdesk.records import AskedQuestion, Conversation, Feedback, Message, Move, PageText, PlacedCell
+from refdesk.records import (
+    MOST_CELLS,
+    AskedQuestion,
+    Conversation,
+    Feedback,
+    Message,
+    Move,
+    PageText,
+    PlacedCell,
+    StoredTable,
+)
 from refdesk.settings import Settings
 from refdesk.types import (
     EVERYTHING,

@@ -36,7 +36,7 @@ from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.providers.directory import ModelDirectory
-from refdesk.providers.embed import make_embedder
+from refdesk.providers.extras import make_embedder
 from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.cells import LARGEST, Column, StoredTable
 from refdesk.document_names import name_words
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index, Scored
-from refdesk.records import LibraryState, PageText
+from refdesk.records import LARGEST, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
 from refdesk.terms import (

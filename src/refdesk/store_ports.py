@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Spent
-from refdesk.cells import MOST_CELLS, Column, StoredTable
 from refdesk.errors import UsageError
 from refdesk.ports import Conversations, Embedded, Index
 from refdesk.records import (
+    MOST_CELLS,
     AskedQuestion,
     Caller,
+    Column,
     Conversation,
     Feedback,
     Key,
@@ -29,9 +30,11 @@ from refdesk.records import (
     Message,
     Move,
     PageText,
+    Prepared,
+    StoredTable,
 )
 from refdesk.settings import Settings
-from refdesk.types import EVERYTHING, QUEUED, Access, Chunk, Document, Job, JobKind, Outcome, Prepared, Range, Scope
+from refdesk.types import EVERYTHING, QUEUED, Access, Chunk, Document, Job, JobKind, Outcome, Range, Scope
 
 WHOLE_LIBRARY = Scope()
 

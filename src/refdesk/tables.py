@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.cells import Path, StoredTable
+from refdesk.records import Path, StoredTable
 from refdesk.terms import DATE_PATTERN, alike, period_spans, read_date
 from refdesk.types import Chunk
 

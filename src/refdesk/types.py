@@ -14,8 +14,6 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.cells import StoredTable
-
 # Where do these characters stand on the page? Boxes in per cent of the page as displayed, origin top left.
 
 
@@ -288,20 +286,6 @@ class Document:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A document parsed, chunked and enriched: all that is stored of it, but for the vectors."""
-
-    document: Document
-    text: str
-    pages: tuple[Page, ...]
-    chunks: tuple[Chunk, ...]
-    geometry: Geometry | None = None
-    figures: Mapping[str, bytes] = field(default_factory=dict)  # content hash -> PNG
-    children: tuple[Attachment, ...] = ()
-    tables: tuple[StoredTable, ...] = ()
 
 
 Outcome = Literal["added", "replaced", "unchanged", "removed", "skipped", "failed"]

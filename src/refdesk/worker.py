@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from refdesk.ingest.worker import Preparer, run
 from refdesk.ingest.workers import Setup
-from refdesk.providers.embed import make_embedder
-from refdesk.providers.extras import load_ocr
+from refdesk.providers.extras import load_ocr, make_embedder
 
 
 def make_preparer(setup: Setup) -> Preparer:

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from refdesk.ask.table_view import CODE
-from refdesk.cells import StoredTable
+from refdesk.records import StoredTable
 from refdesk.tables import TablePeriod, is_scale, period_from, read_period, spoken_periods
 
 _ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from refdesk.answer import Context
 from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.ask.support import direction
-from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
 from refdesk.library import LibraryReader
+from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import SCALES, Grid, grid_of, period_from, shown_value, touches
 from refdesk.terms import QUERY_STOP_WORDS, When, terms
 from refdesk.text import Range

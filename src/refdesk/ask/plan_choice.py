@@ -25,8 +25,8 @@ from refdesk.ask.sentences import question_words
 from refdesk.ask.sheet_view import sheet_view
 from refdesk.ask.table_view import AskedWords, Places, View
 from refdesk.ask.wording import NUMBER
-from refdesk.cells import MOST_CELLS, StoredCell, StoredTable
 from refdesk.ports import Reader
+from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import Grid, TablePeriod, cell_number, grid_of, period_from, read_period, spoken_periods, unit_of
 from refdesk.terms import QUERY_STOP_WORDS, alike, period_of, terms
 from refdesk.types import Document

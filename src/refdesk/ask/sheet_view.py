@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.ask.table_view import MOST_TIED, MOSTLY, YEAR, AskedWords, ColumnNumbers, Matched, Places, Rows, View
-from refdesk.cells import StoredTable
+from refdesk.records import StoredTable
 from refdesk.tables import Grid, cell_date, cell_number, without_marks
 from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
 

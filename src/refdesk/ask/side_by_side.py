@@ -15,8 +15,8 @@ from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import FoundTable
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_answer import cell_citations
-from refdesk.cells import MOST_CELLS, StoredCell
 from refdesk.library import LibraryReader
+from refdesk.records import MOST_CELLS, StoredCell
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
 from refdesk.terms import query_terms, terms
 

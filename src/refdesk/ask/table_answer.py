@@ -34,9 +34,9 @@ from refdesk.ask.sentences import asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_view import View
 from refdesk.ask.wording import NUMBER, meaning, read, said
-from refdesk.cells import Path, StoredCell
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
+from refdesk.records import Path, StoredCell
 from refdesk.tables import Grid, is_scale, shown_value, touches
 from refdesk.terms import period_of
 from refdesk.types import Document, Hit

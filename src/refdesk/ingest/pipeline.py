@@ -20,7 +20,8 @@ from typing import Any, Protocol
 from refdesk.config import DATABASE
 from refdesk.errors import DocumentError, LibraryError, RefdeskError
 from refdesk.ports import Embedded
-from refdesk.types import Chunk, Document, FileProgress, Prepared, Progress
+from refdesk.records import Prepared
+from refdesk.types import Chunk, Document, FileProgress, Progress
 
 # What programs leave lying about; nobody means these when adding a folder.
 JUNK_NAMES = frozenset({"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "node_modules"})

@@ -10,9 +10,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.cells import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
 from refdesk.ingest.table_scale import StandingScale, scale_of_all, stated_scale, stated_scales, stems
 from refdesk.parsers.build import CELL, is_number
+from refdesk.records import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
 from refdesk.tables import (
     TablePeriod,
     cell_number,

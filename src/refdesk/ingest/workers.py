@@ -34,8 +34,9 @@ from refdesk import errors
 from refdesk.config import SHIPPED_EMBEDDER, Config, hash_bytes
 from refdesk.errors import DocumentError, ParserDied, ParseTimeout, RefdeskError
 from refdesk.ports import Embedded
+from refdesk.records import Prepared
 from refdesk.settings import Settings
-from refdesk.types import Chunk, Document, Prepared
+from refdesk.types import Chunk, Document
 
 # What the program and its worker processes say to one another, as bytes that can only become plain values.
 

@@ -25,9 +25,19 @@ from sqlalchemy import (
     select,
 )
 
-from refdesk.cells import LARGEST, MOST_CELLS, Column, ColumnHead, Measure, StoredTable, readable_tables
 from refdesk.errors import LibraryDamaged
-from refdesk.records import LexicalEntry, LibraryState, PageText
+from refdesk.records import (
+    LARGEST,
+    MOST_CELLS,
+    Column,
+    ColumnHead,
+    LexicalEntry,
+    LibraryState,
+    Measure,
+    PageText,
+    StoredTable,
+    readable_tables,
+)
 from refdesk.store import rows as codec
 from refdesk.store.database import TABLES_MISSING, OwnConnections, SqlStatement, file_of
 from refdesk.store.rows import pack_column, unpack_column, within

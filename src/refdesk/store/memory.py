@@ -13,10 +13,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.cells import MOST_CELLS, Column, StoredTable, readable_tables
 from refdesk.errors import NotFound, UsageError
 from refdesk.ports import Embedded
-from refdesk.records import LexicalEntry, LibraryState, Move, PageText, lies_within
+from refdesk.records import (
+    MOST_CELLS,
+    Column,
+    LexicalEntry,
+    LibraryState,
+    Move,
+    PageText,
+    StoredTable,
+    lies_within,
+    readable_tables,
+)
 from refdesk.store.rows import lexical_entries, now
 from refdesk.store_ports import WHOLE_LIBRARY, Files, IndexWriter, Ready, other_embedder
 from refdesk.types import EVERYTHING, UNFINISHED, Access, Chunk, Document, Geometry, Outcome, Range, Scope, Status

@@ -15,13 +15,12 @@ import orjson
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, select, update
 
-from refdesk.cells import Column, Measure
 from refdesk.errors import NotFound
-from refdesk.records import LexicalEntry
+from refdesk.records import Column, LexicalEntry, Measure, Prepared
 from refdesk.store.database import SqlStatement
 from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, state, tables
 from refdesk.terms import terms
-from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Prepared, Sentence, Span
+from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Sentence, Span
 
 _WORD = np.dtype(
     [("start", "<i4"), ("length", "<u2"), ("line", "<u2"), ("edges", "<u2", (4,))]

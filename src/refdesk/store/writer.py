@@ -23,11 +23,10 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, delete, insert, literal, select, update
 from sqlalchemy.exc import DatabaseError
 
-from refdesk.cells import StoredTable
 from refdesk.config import FILE, explain
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
-from refdesk.records import LexicalEntry, Move
+from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
 from refdesk.store.database import SqlStatement, explain_sql, writing
 from refdesk.store.documents import SqlDocuments, insert_tables, replace_tables

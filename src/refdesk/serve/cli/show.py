@@ -19,8 +19,8 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from refdesk.cells import StoredTable
 from refdesk.desk import Refdesk
+from refdesk.records import StoredTable
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, USAGE
 from refdesk.terms import query_terms, terms
 from refdesk.types import Added, Chunk, Document, Hit, Outcome

@@ -22,9 +22,8 @@ from starlette.responses import FileResponse, Response
 
 from refdesk.arguments import checked_collection, checked_metadata
 from refdesk.caller_desk import CallerDesk
-from refdesk.cells import StoredTable
 from refdesk.errors import NotFound, UsageError
-from refdesk.records import Caller, PageText
+from refdesk.records import Caller, PageText, StoredTable
 from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.fetch import checked_networks, checked_url, fetch
 from refdesk.serve.http import requests
