@@ -47,7 +47,12 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def tables(desk: Any, name: str) -> list[StoredTable]:
-    found: list[StoredTable] = desk.parts.reader.document_tables(desk.document(name).id)
+    return whole_tables(desk, desk.document(name).id)
+
+
+def whole_tables(desk: Any, document_id: str) -> list[StoredTable]:
+    stored = desk.parts.tables
+    found: list[StoredTable] = stored.with_cells(stored.of_document(document_id))
     return found
 
 
@@ -150,7 +155,7 @@ def test_what_is_replaced_or_removed_takes_its_tables_along(desk: Any, tmp_path:
     assert [table.id for table in tables(desk, "fees.md")] == [after.id]
     document = desk.document("fees.md").id
     desk.remove("fees.md")
-    assert desk.parts.reader.document_tables(document) == []
+    assert whole_tables(desk, document) == []
     assert desk.parts.reader.columns(after.id, [0]) == {}
 
 

@@ -17,12 +17,7 @@ from refdesk.ports import Embedder, Index, Scored
 from refdesk.records import LARGEST, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
-from refdesk.terms import (
-    query_terms,
-    repeated_terms,
-    terms,
-    words,
-)
+from refdesk.terms import query_terms, repeated_terms, terms, words
 from refdesk.text import edit_distances
 from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
 
@@ -169,9 +164,6 @@ class LibraryReader:
 
         found = sorted(self._tables.between(ranges), key=lambda table: (first_met(table), table.number))
         return self._tables.with_cells(found, LARGEST)
-
-    def document_tables(self, document_id: str) -> list[StoredTable]:
-        return self._tables.with_cells(self._tables.of_document(document_id))
 
     def cell_places(self, table: StoredTable, ranges: Sequence[Range]) -> list[tuple[int, tuple[Box, ...], str]]:
         """Of these ranges of the text the page, the boxes there, and the line that they stand in."""

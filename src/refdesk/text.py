@@ -78,23 +78,7 @@ _OPENING = word_set("words", "abbreviations that open")
 _BEFORE_NUMBER = word_set("words", "abbreviations before numbers")
 # The last word when what follows is a usual first word: "Acme Inc. The firm", but "Acme Inc. Annual Report".
 _SOFT = word_set("words", "abbreviations that may end")
-_GERMAN_MONTHS = frozenset(
-    [
-        "Januar",
-        "Jänner",
-        "Februar",
-        "März",
-        "April",
-        "Mai",
-        "Juni",
-        "Juli",
-        "August",
-        "September",
-        "Oktober",
-        "November",
-        "Dezember",
-    ]
-)
+_GERMAN_MONTHS = word_set("words", "german months")
 _STARTERS = word_set("words", "first words")
 
 

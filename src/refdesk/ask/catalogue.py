@@ -17,15 +17,7 @@ from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
 from refdesk.ask.attest import origin_of
-from refdesk.document_names import (
-    Days,
-    days_of,
-    file_names,
-    language_name,
-    language_of,
-    named_documents,
-    subjects,
-)
+from refdesk.document_names import Days, days_of, file_names, language_name, language_of, named_documents, subjects
 from refdesk.library import LibraryReader
 from refdesk.terms import QUERY_STOP_WORDS, document_period, query_terms, terms, terms_of_each, words
 from refdesk.types import Chunk, Document, Range, Scope

@@ -138,10 +138,7 @@ def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSent
 
 
 def _chosen(
-    query: Query,
-    ranked: Sequence[ScoredSentence],
-    settings: Settings,
-    documents: Mapping[str, Document],
+    query: Query, ranked: Sequence[ScoredSentence], settings: Settings, documents: Mapping[str, Document]
 ) -> list[ScoredSentence]:
     match query.intent:
         case "comparison" if len(query.parts) > 1:
@@ -157,10 +154,7 @@ def _chosen(
 
 
 def _factual(
-    query: Query,
-    ranked: Sequence[ScoredSentence],
-    settings: Settings,
-    documents: Mapping[str, Document],
+    query: Query, ranked: Sequence[ScoredSentence], settings: Settings, documents: Mapping[str, Document]
 ) -> list[ScoredSentence]:
     """The sentence that answers best. A further one only where it adds something:
 

@@ -42,18 +42,7 @@ from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract, with_quotes
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
-from refdesk.ask.judge import (
-    Doubt,
-    Relevance,
-    begin,
-    candidates,
-    conclude,
-    doubted,
-    judge,
-    previews,
-    refuse,
-    say,
-)
+from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
@@ -256,13 +245,7 @@ async def _without_reading(
 
 
 async def _compared(
-    answer: Answer,
-    query: Query,
-    plan: Plan,
-    retrieved: Retrieved,
-    tables: TablesRead,
-    desk: AskPorts,
-    trace: Trace,
+    answer: Answer, query: Query, plan: Plan, retrieved: Retrieved, tables: TablesRead, desk: AskPorts, trace: Trace
 ) -> Answer | None:
     """What is compared, side by side, where one table has all sides; a model writes its own comparison."""
     found = None

@@ -23,15 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.wording import (
-    CELLS,
-    NUMBER,
-    STOP_TERMS,
-    SentenceWords,
-    read,
-    read_all,
-    table_header,
-)
+from refdesk.ask.wording import CELLS, NUMBER, STOP_TERMS, SentenceWords, read, read_all, table_header
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import ASSETS, word_list, word_set
 from refdesk.types import Chunk, Document, FoundSpan, Reading

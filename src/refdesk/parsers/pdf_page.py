@@ -363,12 +363,7 @@ def _font_style(font: int) -> tuple[bool, bool, bool]:
 
 
 def _level_heights(
-    handle: int | None,
-    starts: NDArray[np.intp],
-    edges: Floats,
-    sizes: Floats,
-    turns: NDArray[np.intp],
-    origins: Floats,
+    handle: int | None, starts: NDArray[np.intp], edges: Floats, sizes: Floats, turns: NDArray[np.intp], origins: Floats
 ) -> None:
     """Every word reaches from ASCENT above to DESCENT below its base line: fonts lie about theirs."""
     vertical = turns % 2 == 1

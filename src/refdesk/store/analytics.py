@@ -38,12 +38,7 @@ COLUMNS += ("error", "failed_models")
 
 
 def analytics(
-    engine: Engine,
-    days: int = 30,
-    *,
-    access: Access = EVERYTHING,
-    owner: str | None = None,
-    today: date | None = None,
+    engine: Engine, days: int = 30, *, access: Access = EVERYTHING, owner: str | None = None, today: date | None = None
 ) -> dict[str, Any]:
     """The last days, today included; only answers all of whose collections are in `access`, and the owner's if named.
 

@@ -62,8 +62,7 @@ def add_key(
     name: Name,
     role: Annotated[str, option("ROLE", "One of " + ", ".join(ROLES) + ".")] = "reader",
     collection: Annotated[
-        list[str] | None,
-        option("PATH", "Only this collection and those inside it; repeatable.", "--collection", "-c"),
+        list[str] | None, option("PATH", "Only this collection and those inside it; repeatable.", "--collection", "-c")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -102,8 +101,7 @@ def change_key(
     key: Annotated[str, argument("NAME", "Its name or id.")],
     role: Annotated[str | None, option("ROLE", "One of " + ", ".join(ROLES) + ".")] = None,
     collection: Annotated[
-        list[str] | None,
-        option("PATH", "Only this collection and those inside it; repeatable.", "--collection", "-c"),
+        list[str] | None, option("PATH", "Only this collection and those inside it; repeatable.", "--collection", "-c")
     ] = None,
     every_collection: Annotated[bool, typer.Option("--every-collection", help="All collections.")] = False,
     name: Annotated[str | None, option("NAME", "New name.")] = None,
@@ -120,9 +118,7 @@ def change_key(
 
 @keys_app.command("revoke")
 def revoke_key(
-    context: typer.Context,
-    name: Annotated[str, argument("NAME", "Its name or id.")],
-    as_json: AsJson = False,
+    context: typer.Context, name: Annotated[str, argument("NAME", "Its name or id.")], as_json: AsJson = False
 ) -> None:
     """Revoke a key. It stops working at once."""
     with desk_of(context) as desk:
@@ -198,8 +194,7 @@ def set_setting(
 
 @settings_app.command("reset")
 def reset_setting(
-    context: typer.Context,
-    name: Annotated[str | None, argument("NAME", "Which one; default: all.")] = None,
+    context: typer.Context, name: Annotated[str | None, argument("NAME", "Which one; default: all.")] = None
 ) -> None:
     """Reset one setting or all of them to refdesk.toml or the default."""
     with desk_of(context) as desk:
@@ -208,8 +203,7 @@ def reset_setting(
 
 @settings_app.command("preset")
 def use_preset(
-    context: typer.Context,
-    name: Annotated[str, argument("PRESET", "One of " + ", ".join(PRESETS) + ".")],
+    context: typer.Context, name: Annotated[str, argument("PRESET", "One of " + ", ".join(PRESETS) + ".")]
 ) -> None:
     """Change several settings at once. Settings of other presets are reset, the rest stays.
 

@@ -132,11 +132,7 @@ def list_models(
 
 
 @model_app.command("test")
-def test(
-    context: typer.Context,
-    name: Tested = None,
-    as_json: AsJson = False,
-) -> None:
+def test(context: typer.Context, name: Tested = None, as_json: AsJson = False) -> None:
     """Ask a model one question about a passage: whether it answers, cites, and how long it takes."""
     with desk_of(context) as desk:
         chosen = name or desk.model_state()["answer"]
@@ -241,8 +237,7 @@ def _seconds(trial: dict[str, Any]) -> str:
 
 Names = Annotated[list[str] | None, argument("DOCUMENT", "Names or ids.")]
 Whole = Annotated[
-    str | None,
-    option("NAME", "A whole collection and those inside it.", "--collection", "-c", show_default=False),
+    str | None, option("NAME", "A whole collection and those inside it.", "--collection", "-c", show_default=False)
 ]
 
 
@@ -498,10 +493,7 @@ def reindex(context: typer.Context) -> None:
 
 
 @app.command()
-def backup(
-    context: typer.Context,
-    file: Annotated[Path, argument("FILE", "The file to write.")],
-) -> None:
+def backup(context: typer.Context, file: Annotated[Path, argument("FILE", "The file to write.")]) -> None:
     """Write the whole library to one file. It can be used meanwhile."""
     damaged: list[str] = []
     with desk_of(context) as desk:

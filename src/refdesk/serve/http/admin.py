@@ -153,10 +153,7 @@ async def connect(desk: Desk, body: ConnectIn) -> Response:
     return await asyncio.to_thread(models, desk)
 
 
-@settings_routes.delete(
-    "/models/providers/{name}",
-    **about("Forget a provider's address and key", shapes.ModelState),
-)
+@settings_routes.delete("/models/providers/{name}", **about("Forget a provider's address and key", shapes.ModelState))
 def forget(desk: Desk, name: str) -> Response:
     desk.forget_provider(name)
     return models(desk)
@@ -209,11 +206,7 @@ def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
     return details if caller is not None and caller.may("settings") else {}
 
 
-@health_routes.get(
-    "/metrics",
-    summary="Metrics for Prometheus",
-    responses=FIGURES,
-)
+@health_routes.get("/metrics", summary="Metrics for Prometheus", responses=FIGURES)
 def metrics(service: Serving, desk: Desk) -> Response:
     desk.require("analytics")
     return Response(service.figures.text(), media_type=CONTENT_TYPE)

@@ -47,8 +47,7 @@ EVENTS = returns_events(
 )
 LOOK_S = 0.2
 LastEvent = Annotated[
-    str,
-    Header(alias="Last-Event-ID", description="The id of the last event received; the stream continues after it."),
+    str, Header(alias="Last-Event-ID", description="The id of the last event received; the stream continues after it.")
 ]
 
 
@@ -72,11 +71,7 @@ async def chat(request: Request, service: Serving, desk: Desk, body: requests.Ch
     return reply(answer_shape(await ask_once(request, service, desk, body.text, options)))
 
 
-@ask_routes.post(
-    "/chat/stream",
-    summary="Ask, and stream the answer",
-    responses=EVENTS | failures(404),
-)
+@ask_routes.post("/chat/stream", summary="Ask, and stream the answer", responses=EVENTS | failures(404))
 async def chat_stream(
     request: Request, service: Serving, desk: Desk, body: requests.ChatRequest, last_event_id: LastEvent = ""
 ) -> Response:
@@ -442,10 +437,7 @@ def conversation(desk: Desk, conversation_id: str) -> Response:
     return reply(desk.conversation(conversation_id))
 
 
-@talk_routes.get(
-    "/{conversation_id}/messages",
-    **about("List the messages of a conversation", shapes.MessageList),
-)
+@talk_routes.get("/{conversation_id}/messages", **about("List the messages of a conversation", shapes.MessageList))
 async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Limit = 200) -> Response:
     """`running` is the question being answered; follow its stream with `Last-Event-ID: STREAM-0`."""
     stream = service.streams.in_conversation(conversation_id, desk.caller.id)
@@ -459,10 +451,7 @@ async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Li
     return reply({"messages": await asyncio.to_thread(read), "running": running})
 
 
-@talk_routes.post(
-    "/{conversation_id}/stop",
-    **about("Stop the running answer", shapes.Stopped),
-)
+@talk_routes.post("/{conversation_id}/stop", **about("Stop the running answer", shapes.Stopped))
 async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
     """Returns once the text so far is stored; false if nothing was running."""
     stream = service.streams.in_conversation(conversation_id, caller.id)

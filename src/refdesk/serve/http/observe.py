@@ -217,10 +217,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """Unknown paths and methods, and bodies that could not be read."""
     assert isinstance(error, HTTPException)
     status, path = error.status_code, request.url.path
-    sentence = {
-        404: f"there is nothing at {path}",
-        405: f"{request.method} is not a method of {path}",
-    }.get(status, str(error.detail))
+    sentence = {404: f"there is nothing at {path}", 405: f"{request.method} is not a method of {path}"}.get(
+        status, str(error.detail)
+    )
     code = CODES.get(status, "usage_error" if status < 500 else "internal_error")
     hint = "docs/http.md lists the routes" if status in (404, 405) else ""
     body = plain_problem(code, sentence, request.state.request_id, hint, status >= 500 or status == 408)

@@ -110,8 +110,7 @@ Upload = shape(
 UploadList = shape("UploadList", {many(Upload): "uploads"})
 FailedExample = shape("FailedExample", {str: "name reason"})
 AddedExamples = shape(
-    "AddedExamples",
-    {int: "added waiting", many(FailedExample): "failed", str: "collection", many(Upload): "uploads"},
+    "AddedExamples", {int: "added waiting", many(FailedExample): "failed", str: "collection", many(Upload): "uploads"}
 )
 
 # Asking and searching. The five designs that Refdesk joins (docs/seeds.md) have keys of their own for parts of an
@@ -333,8 +332,7 @@ CompletionMessage = shape(
     "CompletionMessage", {Literal["assistant"]: "role", str: "content", None: "refusal", Extension: "refdesk"}
 )
 CompletionChoice = shape(
-    "CompletionChoice",
-    {int: "index", CompletionMessage: "message", Literal["stop"]: "finish_reason", None: "logprobs"},
+    "CompletionChoice", {int: "index", CompletionMessage: "message", Literal["stop"]: "finish_reason", None: "logprobs"}
 )
 Completion = shape(
     "Completion",
@@ -352,13 +350,10 @@ CompletionChunk = shape(
     "`refdesk` comes with the last choice, then `usage` if asked for.",
 )
 CompletionError = shape(
-    "CompletionError",
-    {str: "message code", Literal["invalid_request_error", "api_error"]: "type", None: "param"},
+    "CompletionError", {str: "message code", Literal["invalid_request_error", "api_error"]: "type", None: "param"}
 )
 CompletionProblem = shape(
-    "CompletionProblem",
-    _PROBLEM | {CompletionError: "error"},
-    "A failure, and the same as OpenAI's clients expect it.",
+    "CompletionProblem", _PROBLEM | {CompletionError: "error"}, "A failure, and the same as OpenAI's clients expect it."
 )
 
 # What a field means, by its name or by its component and name.
