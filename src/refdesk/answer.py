@@ -515,6 +515,9 @@ def _sound(value: Any) -> Any:
     return [_sound(one) for one in value] if isinstance(value, list | tuple) else value
 
 
+# --- events: what a streamed answer is made of ------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Thinking:
     """A stage has begun; `text` is for people: "Searching 312 documents"."""

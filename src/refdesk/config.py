@@ -192,6 +192,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
     return table
 
 
+# --- files on this machine: who may read them, what their bytes hash to, and what the disk says in words --------------
+
 _STEP = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit on the size of a file
 

@@ -17,7 +17,7 @@ from refdesk.answer import Role, Turn
 from refdesk.errors import AccessDenied
 from refdesk.types import EVERYTHING, Access, Attachment, Box, Chunk, Document, Geometry, Page, Seen
 
-# the cells of a table
+# --- the cells of a table ---------------------------------------------------------------------------------------------
 
 Path = tuple[str, ...]
 MOST_CELLS = 5_000  # of a small table; a larger one is a sheet, which is looked at by column

@@ -31,6 +31,8 @@ from refdesk.records import Path, StoredTable
 from refdesk.terms import DATE_PATTERN, alike, period_spans, read_date
 from refdesk.types import Chunk
 
+# --- which time does a head or a label speak of? ----------------------------------------------------------------------
+
 # `alike` has made "three months ended" and "13 weeks ended" a quarter.
 _LENGTH = re.compile(
     r"\b(?:(?P<quarter>quarters?)|(?P<year>years?)|(?P<months>three|six|nine|twelve|\d{1,2})[\s-]months?"
@@ -180,6 +182,8 @@ def _length(said: str) -> int:
         return _NUMBER_OF_MONTHS.get(number) or int(number)
     return _WEEKS.get(number) or round(int(number) / _WEEKS_OF_A_MONTH)
 
+
+# --- what does a table say? -------------------------------------------------------------------------------------------
 
 Rows = Sequence[Sequence[str]]
 

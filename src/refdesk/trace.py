@@ -171,6 +171,9 @@ async def run(
     return result
 
 
+# --- a call of a model outside the answer itself ----------------------------------------------------------------------
+
+
 def is_able(model: LLM) -> bool:
     """Whether it rewrites better than the rules: from 9B on (seed 001 step 8)."""
     return model_info(model.name).tier not in ("tiny", "small")

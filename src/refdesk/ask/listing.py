@@ -295,6 +295,8 @@ def _is_less(
     return place not in own and fit < _worth(table, [_row(place, chunks)])
 
 
+# --- what does a document say, in a few sentences? --------------------------------------------------------------------
+
 MOST_SENTENCES = 6
 FEW_SECTIONS = 3  # of so many or fewer, each may give two sentences
 SHORTEST, LONGEST = 5, 45  # words of a sentence that says something, and that is read at once

@@ -32,6 +32,8 @@ from refdesk.terms import query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Chunk, Hit, Method, Reading, Scope
 
+# --- how are chunks looked for? By strategies, from a query and the ports to what each engine found -------------------
+
 
 @dataclass(frozen=True, slots=True)
 class SearchPorts:
@@ -89,6 +91,8 @@ def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
     ranked = [[hit.chunk.id for hit in found.hits] for found in lists for _ in range(found.weight)]
     return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(ranked, rrf_k)]
 
+
+# --- which of them will be read? --------------------------------------------------------------------------------------
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep

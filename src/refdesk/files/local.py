@@ -255,6 +255,8 @@ class MemoryFiles:
 
 # Page images that were rendered before: kept up to a size, the ones not asked for longest go first.
 
+# --- pages as images: PDF pages and pictures, with boxes marked on them -----------------------------------------------
+
 MOST_BYTES = 1 << 30
 LOOKED_AFTER = 64 << 20  # bytes written between two looks at the whole folder
 

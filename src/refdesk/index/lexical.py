@@ -138,6 +138,8 @@ def _rounded(length: int) -> int:
     return 24 + ((length - 24) >> shift << shift)
 
 
+# --- tantivy's files --------------------------------------------------------------------------------------------------
+
 TERMS = "terms.version"  # which of `refdesk.terms` the index was made with
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
 SMALL_HEAP = 15_000_000  # the least that tantivy takes; it fills a third of it with an empty table at each commit
@@ -399,6 +401,9 @@ def _day(date: str) -> int:
     """`2024-03-01` -> 20240301; 0 for no date."""
     digits = date[:10].replace("-", "")
     return int(digits) if len(digits) == 8 and digits.isdigit() else 0
+
+
+# --- the `IndexWriter` port in memory: what other indexes are held to -------------------------------------------------
 
 
 class MemoryIndex:

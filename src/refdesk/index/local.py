@@ -34,6 +34,8 @@ from refdesk.records import LexicalEntry, LibraryState
 from refdesk.store_ports import ChunkStore, IndexContent
 from refdesk.types import Range, Scope
 
+# --- nearest vectors --------------------------------------------------------------------------------------------------
+
 EXACT_BELOW = 2_000  # chunks; a scan of so many takes 0.1 ms, as long as the graph takes over ten times as many
 SCANNED_AT_MOST = 20_000  # chunks that a filter leaves; of more the graph finds them sooner
 CONNECTIVITY = 16
@@ -252,6 +254,8 @@ def _sync(path: Path) -> None:
     finally:
         os.close(handle)
 
+
+# --- the port ---------------------------------------------------------------------------------------------------------
 
 FREQUENCIES_KEPT = 20_000  # counting a frequent word in a part of 200,000 chunks takes 2 ms
 RECOUNTED = 0.01  # share of the chunks that has to come or go before the most frequent language is looked for again

@@ -23,6 +23,8 @@ from refdesk.ports import Embedded
 from refdesk.records import Prepared
 from refdesk.types import Chunk, Document, FileProgress, Progress
 
+# --- which files are meant by these paths? A file itself, or what lies below a folder ---------------------------------
+
 # What programs leave lying about; nobody means these when adding a folder.
 JUNK_NAMES = frozenset({"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "node_modules"})
 JUNK_BEGINNINGS = (".", "~$")
@@ -118,6 +120,8 @@ def _is_junk(name: str) -> bool:
 
 
 # How long will an add still take? Steady: what is said next differs little from what was said before.
+
+# --- many documents at once -------------------------------------------------------------------------------------------
 
 FIRST_S = 5.0  # nothing is said before: the first files start processes and load the model
 PACE_S = 180.0  # the time over which the pace is remembered

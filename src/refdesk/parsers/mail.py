@@ -184,6 +184,8 @@ def _bytes_of(message: EmailMessage) -> bytes:
         return message.as_string().encode("utf-8", "replace")
 
 
+# --- e-books ----------------------------------------------------------------------------------------------------------
+
 FONT_METHODS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")  # hide fonts only
 
 

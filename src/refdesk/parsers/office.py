@@ -220,6 +220,8 @@ def as_png(data: bytes) -> bytes | None:
         return None
 
 
+# --- presentations ----------------------------------------------------------------------------------------------------
+
 Shape = Any  # python-pptx is untyped
 
 FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")  # placeholders that repeat on every slide

@@ -518,6 +518,8 @@ def _joined(content: PageContent, texts: list[str], edges: Floats, runs: list[Wo
     return PageContent(joined, [main, *content.runs[1:]], content.turns or [0], characters, content.unreadable)
 
 
+# --- images: the frames of a TIFF are pages ---------------------------------------------------------------------------
+
 OCR_SIDE = 4000  # pixels given to OCR: 24 inches at the 150 dpi it needs
 FRAME_PIXELS = 200_000_000  # of one frame: 600 MB unpacked
 DEFAULT_DPI = 150.0  # of an image that does not say

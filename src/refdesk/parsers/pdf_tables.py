@@ -363,6 +363,8 @@ def first_is_data(table: PageTable) -> bool:
     return any(is_value(text_of(cell, table.words)) for cell in table.rows[0])
 
 
+# --- which cells do the lines of a page enclose? Ruled grids, with the words that stand in them -----------------------
+
 SNAP = 3.0  # points; pdfplumber's own default
 MIN_LINE = 6.0  # points: shorter than a line of text is decoration
 MAX_LINES = 1200  # after merging: more is a drawing

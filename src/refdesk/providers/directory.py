@@ -49,6 +49,8 @@ from refdesk.providers.llm import AnthropicLLM, GgufLLM, OpenAILLM, WireLLM, rou
 from refdesk.providers.wire import LONGEST_WAIT_S, Endpoint, close_client, get, wait_before
 from refdesk.settings import Settings
 
+# --- what happens when a model does not answer? Tried again, then skipped, the next one in the chain ------------------
+
 
 class Breaker:
     """Whether a model may be called: after `most` failures in a row not for `seconds`, then by one caller at a time.
@@ -208,6 +210,8 @@ class ChainedLLM:
                 raise
             await self.sleep(wait)
 
+
+# --- which models can this library use? -------------------------------------------------------------------------------
 
 WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM, "gguf": GgufLLM}
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)

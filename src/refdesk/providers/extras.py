@@ -225,6 +225,8 @@ def make_embedder(config: Config, *, threads: int = 0) -> Embedder:
 # the last means "relevant"), will do.
 
 MODEL_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
+# --- with an extra ----------------------------------------------------------------------------------------------------
+
 INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 LONGEST = 512  # tokens of a pair where the folder names no limit
 BATCH = 8

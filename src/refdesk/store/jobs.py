@@ -360,6 +360,8 @@ class MemoryJobs:
             self._put((), set(ids))
 
 
+# --- keeping the derived indexes right --------------------------------------------------------------------------------
+
 _NAMED = 3  # files that a sentence names; the others are counted
 _BATCH = 512
 _T = TypeVar("_T")

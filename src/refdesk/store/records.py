@@ -40,6 +40,8 @@ from refdesk.store.schema import answer_collections, answers, conversations, fee
 from refdesk.store.schema import settings as table
 from refdesk.types import EVERYTHING, Access
 
+# --- answers and their traces by id, and feedback ---------------------------------------------------------------------
+
 JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 PRUNE_EVERY_S = 3600.0
 _LEARNED_FROM = 50  # answers; the lengths of older ones say less of the models of today
@@ -249,6 +251,8 @@ def unknown_answer(answer_id: str) -> NotFound:
     return NotFound(f"there is no answer '{answer_id}'")
 
 
+# --- conversations and their messages, in order, under an id ----------------------------------------------------------
+
 LONGEST_ID = 80
 LONGEST_TITLE = 80
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -438,6 +442,9 @@ def checked_id(conversation_id: str) -> str:
 
 def unknown_conversation(conversation_id: str) -> NotFound:
     return NotFound(f"there is no conversation '{conversation_id}'")
+
+
+# --- a library's own settings -----------------------------------------------------------------------------------------
 
 
 class StoredSettings(ABC):

@@ -46,6 +46,8 @@ from refdesk.serve.cli.show import (
 )
 from refdesk.types import Document
 
+# --- `refdesk model`: which models are connected, and how is one? -----------------------------------------------------
+
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 SHOWN = 20  # names of a provider that are listed before one is chosen
 STDIN = "-"
@@ -234,6 +236,8 @@ def _seconds(trial: dict[str, Any]) -> str:
 
 
 # `refdesk rename`, `move` and `remove`: what is done to documents and collections that are there.
+
+# --- documents --------------------------------------------------------------------------------------------------------
 
 Names = Annotated[list[str] | None, argument("DOCUMENT", "Names or ids.")]
 Whole = Annotated[

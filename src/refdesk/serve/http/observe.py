@@ -42,6 +42,8 @@ from refdesk.serve.http.requests import UNKNOWN_FIELD
 
 # How does a value become the bytes of a response? Straight through orjson; FastAPI would walk through it twice.
 
+# --- how is a failure said? -------------------------------------------------------------------------------------------
+
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
@@ -280,6 +282,8 @@ def _expected(errors: Sequence[Any]) -> str:
 
 
 # OpenTelemetry: a span for each request and each stage of a question, sent when OTEL_EXPORTER_OTLP_ENDPOINT is set.
+
+# --- what happened to each request? -----------------------------------------------------------------------------------
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
