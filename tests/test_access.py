@@ -15,6 +15,7 @@ from refdesk import Answer, Refdesk
 from refdesk.answer import Done
 from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.records import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
+from refdesk.serve.quoted import Row, rows_of
 from refdesk.types import EVERYTHING
 
 ACTIONS: tuple[Action, ...] = (*get_args(Reading), *get_args(Editing), *get_args(Managing))
@@ -210,6 +211,19 @@ def test_documents_are_not_there(desk: Refdesk) -> None:
             assert refused.value.sentence == unknown.value.sentence.replace("nothing.md", name)
     assert desk.for_caller(OTHER).document(closed.id) == closed
     assert desk.for_caller(OTHER).document(closed.id[:6]) == closed
+    chunks = {one.id: one for name in (closed.name, "crane.md") for one in desk.chunks(name)}
+    assert desk.chunks_by_id([*chunks, 0, 10**9]) == chunks
+    assert desk.for_caller(READER).chunks_by_id([*chunks]) == {one.id: one for one in desk.chunks("crane.md")}
+
+
+def test_what_is_a_row_is_known_to_those_who_may_read_it(tmp_path: Path) -> None:
+    """Else a guess of a row would show by how it is drawn that it is right."""
+    with two_collections(tmp_path / "library") as desk:
+        fees = "| Quay | Fee |\n|---|---|\n| East | 40 |\n| West | 30 |\n"
+        desk.add_texts([{"name": "fees.md", "text": fees, "collection": "board", "format": "markdown"}])
+        claims = [("East | 40", desk.chunks("fees.md")[0].id)]
+        assert rows_of(desk, claims) == rows_of(desk.for_caller(OTHER), claims) == {0: Row(("East", "40"))}
+        assert rows_of(desk.for_caller(READER), claims) == {}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,13 @@ from refdesk import Refdesk
 from refdesk.serve.cli.ask import show_answer
 
 ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
+DUTIES = """# Lifeboat
+
+The coxswain of the lifeboat has these duties:
+
+- check the [b]oil[/b] every week
+- train the `<b>crew</b>` :x: once a month
+"""
 
 
 def test_ask_answers_with_sources(own_folder: Path) -> None:
@@ -39,9 +46,41 @@ def test_a_source_has_the_markers_of_all_that_cite_it(own_examples: Refdesk) -> 
     answer = own_examples.ask_sync("Compare the TG-4 and the WB-7.")
     citations = tuple(replace(one, marker=3 - at // 2) for at, one in enumerate(answer.citations))
     out = Console(file=StringIO(), width=200)
-    show_answer(out, replace(answer, citations=citations))
+    show_answer(out, own_examples, replace(answer, citations=citations))
     said = out.file.getvalue() if isinstance(out.file, StringIO) else ""
     assert said.count("[1] [2] [3]  quarterly-review-q3-2025.pptx") == 2, said
+
+
+def test_rows_that_are_quoted_are_a_table_below_its_head(own_folder: Path) -> None:
+    question = "List the error codes of the TG-4."
+    lines = run_refdesk("--library", own_folder, "ask", question).stdout.splitlines()
+    table = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    assert table[0] == ["Code", "Meaning", "What to do", "[1]"]
+    assert table[2] == ["E23", "Water in the housing", "Lift the gauge at once and send it in", "[1]"]
+    assert len(table) == 6 and lines[2].startswith("├")
+    assert not [line for line in lines if line.startswith("- ")]
+    narrow = run_refdesk("--library", own_folder, "ask", question, COLUMNS="40").stdout.splitlines()
+    assert max(map(len, narrow)) <= 40
+    parts = run_refdesk(
+        "--library", own_folder, "ask", "Which parts of the mooring are made of titanium?", COLUMNS="60"
+    )
+    assert "• 9 | Zinc anode | M-708 | zinc | 0.5 kg | 3 | 1.5 | 12" in parts.stdout, "nine columns do not fit"
+    content = json.loads(run_refdesk("--library", own_folder, "ask", question, "--json").stdout)["content"]
+    assert "\n- E23 | Water in the housing | Lift the gauge at once and send it in [1]\n" in content
+
+
+def test_what_is_quoted_is_text_whatever_it_holds(own_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "lamps.csv").write_text(
+        "Lamp,Range,Remark\nNorth,12,[red]bright[/red] :x:\nSouth,14,dim\x1b[31m\n", "utf-8"
+    )
+    (tmp_path / "boat.md").write_text(DUTIES, "utf-8")
+    run_refdesk("--library", own_folder, "add", tmp_path / "lamps.csv", tmp_path / "boat.md")
+    told = run_refdesk("--library", own_folder, "ask", "List the lamps with their range and remark.").stdout
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in told.splitlines() if line.startswith("│")]
+    assert ["North", "12", "[red]bright[/red] :x:", "[1]"] in rows and "\x1b" not in told
+    told = run_refdesk("--library", own_folder, "ask", "What are the duties of the coxswain?").stdout
+    items = [line.rstrip() for line in told.splitlines()[1:3]]
+    assert items == ["• check the [b]oil[/b] every week [1]", "• train the <b>crew</b> :x: once a month [1]"]
 
 
 def test_ask_in_json_is_one_value(own_folder: Path) -> None:

@@ -326,6 +326,20 @@ def test_a_reader_never_sees_another_collection(house: House) -> None:
     assert not [word for word in SECRETS if word in str(events).replace(ASK_SECRET, "")]
 
 
+def test_a_guessed_row_is_drawn_as_one_for_those_alone_who_may_read_it(house: House) -> None:
+    house.desk.add_text("pay.csv", "Name,Crowns\nMarten,90\nOlga,80\n", collection="hr/pay", format="csv")
+    try:
+        chunk = house.desk.chunks("pay.csv")[0].id
+        body = {"content": "- Marten | 90", "claims": [[2, 13]], "quoted": True, "chunks": [chunk]}
+        drawn = {
+            who: house.server.post("/page/render", key=house.keys[who], json=body).json()["html"][:4]
+            for who in ("hr", "reader")
+        }
+    finally:
+        house.desk.remove("pay.csv")
+    assert drawn == {"hr": "<tab", "reader": "<ul>"}
+
+
 def test_one_document_is_one(house: House) -> None:
     body = {"message": "When does the harbour office open?", "cache": False}
     events = house.server.events("/api/chat/stream", body, key=house.keys["reader"])

@@ -20,6 +20,14 @@ from wire_server import WireServer
 ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
 QUOTE = "The anchor is a cast iron sinker of 350 kg."
 DOCUMENTS = Path(__file__).parent.parent / "examples" / "documents"
+DUTIES = """# Lifeboat
+
+The coxswain of the lifeboat has these duties:
+
+- check the [b]oil[/b] every week
+- train the `<b>crew</b>` :smile: once a month
+"""
+HOSTILE = "<img src=x onerror=alert(1)> <b>bright</b> & wide"
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +256,51 @@ def test_a_source_has_the_markers_of_all_that_cite_it(page: Page) -> None:
     copied = page.evaluate(script, [module(page, "answer.js"), identity])
     expect(page.locator(".source b")).to_have_text(["1 2 3", "1 2 3"])
     assert copied.count("[1] [2] [3] quarterly-review-q3-2025.pptx, page 3: “") == 2
+
+
+# what is quoted from tables and lists
+
+
+def test_rows_that_are_quoted_are_a_table_below_its_head(page: Page) -> None:
+    ask(page, "Which parts of the mooring are made of titanium?")
+    answer = page.locator(".answer")
+    heads = ["Item", "Part", "Order number", "Material", "Size", "Quantity", "Mass (kg)", "Replace after"]
+    expect(answer.locator("thead th")).to_have_text(heads)
+    rows = answer.locator("tbody tr")
+    expect(rows).to_have_count(9)
+    shackle = ["8", "Buoy shackle", "M-707", "titanium", "13 mm", "1", "0.2", "60 months"]
+    expect(rows.nth(7).locator("td")).to_have_text([*shackle, "1"])
+    assert "|" not in answer.inner_text() and "- " not in answer.inner_text()
+    drawn = answer.inner_html()
+    page.reload()
+    expect(rows.nth(7).locator("td")).to_have_text([*shackle, "1"])
+    expect(answer.locator(".wide")).to_have_count(1)
+    assert answer.inner_html() == drawn, "a stored answer is drawn as it was"
+    rows.nth(7).locator(".chip").click()
+    expect(page.locator(".viewer blockquote")).to_have_text(" | ".join(shackle))
+
+
+def test_what_is_quoted_is_text_whatever_it_holds(browser: Browser, own_folder: Path, tmp_path: Path) -> None:
+    """What a document says in cells and items is no markup."""
+    (tmp_path / "lamps.csv").write_text(
+        f"Lamp,Range,Remark\nNorth,12,{HOSTILE}\nSouth,14,*dim* [1](javascript:x)\n", "utf-8"
+    )
+    (tmp_path / "boat.md").write_text(DUTIES, "utf-8")
+    with Refdesk(own_folder) as desk:
+        desk.add(tmp_path / "lamps.csv")
+        desk.add(tmp_path / "boat.md")
+        with serving(desk) as server, tab(browser, server.url) as page:
+            ask(page, "List the lamps with their range and remark.")
+            cells = page.locator(".answer tbody td:not(:last-child)")
+            expect(cells).to_have_text(["North", "12", HOSTILE, "South", "14", "*dim* [1](javascript:x)"])
+            expect(page.locator(".answer :is(img, a, em, b)")).to_have_count(0)
+            expect(page.locator(".answer td.number")).to_have_text(["12", "14"])
+            ask(page, "What are the duties of the coxswain?")
+            answer = page.locator(".answer").last
+            expect(answer.locator("ul > li .claim")).to_have_text(
+                ["check the [b]oil[/b] every week", "train the <b>crew</b> :smile: once a month"]
+            )
+            assert "- " not in answer.inner_text()
 
 
 def test_the_thing_itself_stands_first(page: Page) -> None:

@@ -17,6 +17,12 @@ from refdesk import Refdesk
 from refdesk.serve.http.page import FOLDER
 
 VIEWS = ("ask", "documents", "settings", "traces", "analytics")
+TALKS = {
+    "pier": "How deep is the water at the test station's pier?",
+    "rows": "Which parts of the mooring are made of titanium?",
+    "figure": "Compare the TG-4 and the WB-7.",
+}
+STORED = tuple(f"ask/{name}" for name in TALKS)
 MOST_BYTES = 165_000
 
 
@@ -25,9 +31,8 @@ def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     folder = tmp_path_factory.mktemp("page") / "library"
     shutil.copytree(examples_folder, folder)
     with Refdesk(folder) as desk, serving(desk) as found:
-        found.post(
-            "/api/chat", json={"message": "How deep is the water at the test station's pier?", "session_id": "pier"}
-        )
+        for name, question in TALKS.items():
+            found.post("/api/chat", json={"message": question, "session_id": name})
         yield found
 
 
@@ -57,11 +62,13 @@ def violations(page: Page) -> list[str]:
 def test_axe_finds_nothing_serious(browser: Browser, server: Server, scheme: str) -> None:
     wrong: dict[str, list[str]] = {}
     with tab(browser, server.url, color_scheme=scheme, reduced_motion="reduce") as page:
-        for view in (*VIEWS, "ask/pier"):
+        for view in (*VIEWS, *STORED):
             page.goto(f"{server.url}/#/{view}")
             page.reload()
             settled(page)
             wrong[view] = violations(page)
+        page.goto(f"{server.url}/#/ask/pier")
+        settled(page)
         page.locator(".answer .chip").first.click()
         expect(page.locator(".leaf").first).to_be_visible()
         expect(page.locator(".leaf.waiting")).to_have_count(0)
@@ -77,7 +84,7 @@ def test_axe_finds_nothing_serious(browser: Browser, server: Server, scheme: str
 
 def test_no_sideways_scrolling_on_a_phone(browser: Browser, server: Server) -> None:
     with tab(browser, server.url, viewport={"width": 375, "height": 700}) as page:
-        for view in (*VIEWS, "ask/pier"):
+        for view in (*VIEWS, *STORED):
             page.goto(f"{server.url}/#/{view}")
             page.reload()
             settled(page)
@@ -95,10 +102,20 @@ def test_no_sideways_scrolling_on_a_phone(browser: Browser, server: Server) -> N
         expect(page.get_by_label("Question", exact=True)).to_be_in_viewport()
 
 
+def test_the_marker_of_a_row_stays_in_sight(browser: Browser, server: Server) -> None:
+    with tab(browser, f"{server.url}/#/ask/rows", viewport={"width": 375, "height": 700}) as page:
+        settled(page)
+        table = page.locator(".answer .wide")
+        assert table.evaluate("one => one.scrollWidth > one.clientWidth"), "or this test proves nothing"
+        expect(table.locator(".chip").nth(1)).to_be_in_viewport(ratio=1)
+        table.evaluate("one => one.scrollTo(one.scrollWidth, 0)")
+        expect(table.locator(".chip").nth(1)).to_be_in_viewport(ratio=1)
+
+
 def test_large_letters(browser: Browser, server: Server) -> None:
     """Twice the size of letters in a window of a laptop: nothing is cut off sideways, and the box can be reached."""
     with tab(browser, server.url, viewport={"width": 1280, "height": 800}) as page:
-        for view in (*VIEWS, "ask/pier"):
+        for view in (*VIEWS, *STORED):
             page.goto(f"{server.url}/#/{view}")
             page.reload()
             settled(page)
@@ -111,7 +128,7 @@ def test_large_letters(browser: Browser, server: Server) -> None:
 def test_every_button_has_a_name(browser: Browser, server: Server) -> None:
     nameless = """all => all.filter(one => !(one.getAttribute("aria-label") || one.textContent.trim())).length"""
     with tab(browser, server.url) as page:
-        for view in (*VIEWS, "ask/pier"):
+        for view in (*VIEWS, *STORED):
             page.goto(f"{server.url}/#/{view}")
             page.reload()
             settled(page)

@@ -5,7 +5,7 @@ Whoever opens a library is a caller who sees all of it (`Refdesk`); `desk.for_ca
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,15 @@ class CallerDesk(AdminDesk):
 
     def chunks(self, name: str) -> list[Chunk]:
         return self.parts.chunks.chunks_of(self.document(name).id)
+
+    def chunks_by_id(self, ids: Collection[int]) -> dict[int, Chunk]:
+        """Those of these chunks, as citations name them, that the caller may read; what is gone since is left out."""
+        found = {chunk_id: chunk for chunk_id, (chunk, _) in self.parts.reader.chunks(tuple(ids)).items()}
+        access = self.caller.access
+        if access is EVERYTHING:
+            return found
+        seen = self.parts.documents.among({chunk.document_id for chunk in found.values()}, access)
+        return {chunk_id: chunk for chunk_id, chunk in found.items() if chunk.document_id in seen}
 
     def pages(self, name: str, number: int | None = None) -> list[PageText]:
         """The text of a document's pages, or of one page, with the place of every word where the format has pages."""

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from refdesk.answer import Answer, Citation, Claim, Content, Done, Event, Failed, Figure, Replace, Thinking, Verifying
 from refdesk.arguments import LEVELS
+from refdesk.ask.draft import EXTRACTIVE
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError
 from refdesk.serve import EXAMPLES, example_folder
@@ -42,6 +43,7 @@ from refdesk.serve.cli.show import (
     print_json,
     styled,
 )
+from refdesk.serve.quoted import ITEM, Row, as_table, laid_out, rows_of
 
 LevelName = Annotated[
     str | None,
@@ -58,6 +60,7 @@ ConversationId = Annotated[
     str,
     option("ID", "Continue this conversation, or start one with this id.", "--conversation"),
 ]
+NARROWEST = 8  # characters of a column with its frame; rows of more columns than fit are lines, as in the content
 HELP = "/open N shows the page of citation N, /new starts over, /quit or Ctrl-D quits"
 
 
@@ -87,7 +90,7 @@ def ask(
         if as_json:
             print_json(answer.to_dict() | ({"trace": desk.trace(answer.id)} if trace else {}))
         else:
-            show_answer(out, answer)
+            show_answer(out, desk, answer)
             if trace:
                 show_trace(out, desk.trace(answer.id))
         if open_image and answer.citations:
@@ -158,7 +161,7 @@ def converse(desk: Refdesk, conversation_id: str, options: Mapping[str, Any]) ->
                 messages.print(styled((HELP, "dim")))
             elif line:
                 last = ask_once(desk, line, conversation_id=conversation_id, **options)
-                show_answer(out, last)
+                show_answer(out, desk, last)
         except KeyboardInterrupt:
             messages.print(styled(("Stopped.", "dim")))
         except RefdeskError as error:
@@ -218,7 +221,7 @@ class _View:
         return Group(styled(self._content, lines=True), self._step) if self._content else self._step
 
 
-def show_answer(out: Console, answer: Answer) -> None:
+def show_answer(out: Console, desk: Refdesk, answer: Answer) -> None:
     """The whole answer: what was searched for, the text with doubtful sentences marked, what proves it."""
     if answer.corrected_question:
         note = f"Searched for “{answer.corrected_question}” instead of “{answer.question}” (--verbatim prevents this)."
@@ -228,7 +231,7 @@ def show_answer(out: Console, answer: Answer) -> None:
     if answer.short:
         out.print(styled((answer.short, "bold")))
         out.print()
-    out.print(_marked(answer.content, answer.claims))
+    _print_content(out, desk, answer)
     for figure in answer.figures:
         out.print()
         out.print(_drawn(figure))
@@ -240,19 +243,67 @@ def show_answer(out: Console, answer: Answer) -> None:
         out.print(line)
 
 
-def _marked(content: str, claims: Sequence[Claim]) -> Text:
+def _print_content(out: Console, desk: Refdesk, answer: Answer) -> None:
+    """The text; what is quoted from lists and tables of documents as lists and tables."""
+    content, claims = answer.content, answer.claims
+    if answer.model != EXTRACTIVE:
+        out.print(_marked(content, claims, 0, len(content)))
+        return
+    chunks = (answer.citations[one.citations[0]].chunk_id if one.citations else 0 for one in claims)
+    rows = rows_of(desk, [(one.text, chunk_id) for one, chunk_id in zip(claims, chunks, strict=True)])
+    end = 0
+    for part in laid_out(content, [(one.start, one.end) for one in claims], rows):
+        if content.count("\n", end, part.start) > 1:
+            out.print()
+        end = part.end
+        own = [claims[number] for number in part.claims]
+        columns = len(rows[part.claims[0]].cells) + 1 if part.kind == "rows" else 0
+        if 0 < columns * NARROWEST <= out.width:
+            out.print(_quoted_rows(own, [rows[number] for number in part.claims]))
+        elif part.kind != "text":
+            items = Table.grid(padding=(0, 1, 0, 0))
+            for line in part.lines:
+                held = [claims[number] for number in line.claims]
+                items.add_row("•", _marked(content, held, line.start + len(ITEM), line.end))
+            out.print(items)
+        else:
+            out.print(_marked(content, own, part.start, part.end))
+
+
+def _marked(content: str, claims: Sequence[Claim], start: int, end: int) -> Text:
     """The content, its markers bold, sentences that are not proved in colour and with the reason after them."""
-    text, position = Text(), 0
+    text, position = Text(), start
     for claim in claims:
         text.append(escape(content[position : claim.start], lines=True))
-        style = _VERDICTS.get(claim.verdict, "")
-        text.append(escape(content[claim.start : claim.end], lines=True), style=style)
-        if style:
-            text.append(f" ⟨{claim.verdict}{': ' + escape(claim.note) if claim.note else ''}⟩", style="dim")
+        text.append(escape(content[claim.start : claim.end], lines=True), style=_VERDICTS.get(claim.verdict, ""))
+        text.append_text(_doubt(claim))
         position = claim.end
-    text.append(escape(content[position:], lines=True))
+    text.append(escape(content[position:end], lines=True))
     text.highlight_regex(r"\[\d+\]", "bold cyan")
     return text
+
+
+def _doubt(claim: Claim) -> Text:
+    """Why a claim is not proved; nothing where it is."""
+    if claim.verdict not in _VERDICTS:
+        return Text()
+    return styled((f" ⟨{claim.verdict}{f': {claim.note}' if claim.note else ''}⟩", "dim"))
+
+
+def _quoted_rows(claims: Sequence[Claim], rows: Sequence[Row]) -> Table:
+    """Rows that are quoted, below what names their columns; behind each its marker."""
+    shown, numbers = as_table(rows)
+    table = Table(show_header=False, pad_edge=False)
+    for is_number in numbers:
+        table.add_column(justify="right" if is_number else "left", overflow="fold")
+    table.add_column(overflow="fold")
+    for claim, row, following in zip(claims, shown, [*shown[1:], None], strict=True):
+        style = "bold" if row.is_head else _VERDICTS.get(claim.verdict, "")
+        markers = styled((" ".join(f"[{marker}]" for marker in claim.markers), "bold cyan"))
+        is_last_head = row.is_head and following is not None and not following.is_head
+        cells = [styled((cell, style)) for cell in row.cells]
+        table.add_row(*cells, markers.append_text(_doubt(claim)), end_section=is_last_head)
+    return table
 
 
 def _drawn(figure: Figure) -> Table:
@@ -372,7 +423,7 @@ def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | N
     show.added(out, results)
     for question in QUESTIONS:
         out.print(styled("\n", (question, "bold"), "\n", lines=True))
-        show_answer(out, desk.ask_sync(question, collection=EXAMPLES, cache=False))
+        show_answer(out, desk, desk.ask_sync(question, collection=EXAMPLES, cache=False))
     # As it was called: after `make demo` the program is .venv/bin/refdesk.
     out.print(f'\nNow ask your own:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} ask "…"')
     return 1 if any(one.outcome == "failed" for one in results) else 0

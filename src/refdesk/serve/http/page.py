@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -22,8 +23,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from refdesk.errors import NotFound
-from refdesk.serve.http.guard import Who
+from refdesk.serve.http.guard import Desk
 from refdesk.serve.http.observe import reply
+from refdesk.serve.quoted import ITEM, Line, Part, Row, as_table, laid_out, rows_of
 from refdesk.types import Range
 
 # How does an answer become HTML that can do no harm?
@@ -156,31 +158,82 @@ _LONGEST_MARKER = 8  # characters, with its space
 _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
-def quoted_html(content: str, claims: Sequence[Range] = (), markers: Collection[int] = ()) -> str:
-    """HTML of an answer that quotes; `claims` are ranges of its characters, `markers` numbers that have a citation."""
-    out = ["<p>"]
-    done = 0
-    for number, (start, end) in enumerate(claims):
-        if not done <= start < end <= len(content):
-            continue
-        out.append(_quoted_html_text(content[done:start]))
-        text, done = content[start:end], end
-        found = _LAST.search(text, max(0, len(text) - _LONGEST_MARKER))
-        if found is not None:
-            text = text[: found.start()]
-        elif (found := _NEXT.match(content, end)) is not None:
-            done = found.end()
-        is_known = found is not None and int(found[1]) in markers
-        if found is not None and not is_known:
-            text, found = content[start : found.end()] if done == end else text + found[0], None
-        out.append(_claim(text, number, followed=found is not None))
-        if found is not None:
-            marker = int(found[1])
-            out.append(
-                f'<button type="button" class="chip" data-marker="{marker}" data-claim="{number}">{marker}</button>'
-            )
-    out += [_quoted_html_text(content[done:]), "</p>"]
+def quoted_html(
+    content: str, claims: Sequence[Range] = (), markers: Collection[int] = (), rows: Mapping[int, Row] | None = None
+) -> str:
+    """HTML of an answer that quotes; `claims` are ranges of its characters, `markers` numbers that have a citation.
+
+    `rows` are those of the claims that are rows of tables, by their numbers.
+    """
+    rows = rows or {}
+    out: list[str] = []
+    for part in laid_out(content, claims, rows):
+        if part.kind == "rows":
+            out.append(_quoted_table(content, part, claims, markers, rows))
+        elif part.kind == "items":
+            items = [replace(line, start=line.start + len(ITEM)) for line in part.lines]
+            texts = [_quoted_line(content, item, claims, markers) for item in items]
+            out.append(f"<ul>{''.join(f'<li>{text}</li>' for text in texts)}</ul>")
+        else:
+            out.append(f"<p>{_quoted_line(content, Line(part.start, part.end, part.claims), claims, markers)}</p>")
     return "".join(out)
+
+
+_LONG = 40  # characters of a cell: beside many columns it would be a tower of words
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def _quoted_table(
+    content: str, part: Part, claims: Sequence[Range], markers: Collection[int], rows: Mapping[int, Row]
+) -> str:
+    """Rows below what names their columns; behind each its marker."""
+    table, numbers = as_table([rows[number] for number in part.claims])
+    head: list[str] = []
+    body: list[str] = []
+    for number, row, line in zip(part.claims, table, part.lines, strict=True):
+        marker = _ending(content, claims[number], line.end, markers)[1]
+        places = zip(row.cells, numbers, strict=True)
+        cells = [_cell(text, number, is_head=row.is_head, is_number=is_number) for text, is_number in places]
+        chip = "" if marker is None else _chip(marker, number)
+        (head if row.is_head else body).append(f"<tr>{''.join(cells)}<td>{chip}</td></tr>")
+    above = f"<thead>{''.join(head)}</thead>" if head else ""
+    return f'<table class="quoted">{above}<tbody>{"".join(body)}</tbody></table>'
+
+
+def _cell(text: str, claim: int, *, is_head: bool, is_number: bool) -> str:
+    """A long text gets room; a number, or a date, stays on one line."""
+    width = "long" if len(text) > _LONG else "" if _LETTER.search(text) else "unbroken"
+    kind = f"{width} number" if is_number else width
+    shown = f'<span class="claim" data-claim="{claim}">{_quoted_html_text(text)}</span>' if text else ""
+    return f'<th scope="col" class="{kind}">{shown}</th>' if is_head else f'<td class="{kind}">{shown}</td>'
+
+
+def _chip(marker: int, claim: int) -> str:
+    return f'<button type="button" class="chip" data-marker="{marker}" data-claim="{claim}">{marker}</button>'
+
+
+def _quoted_line(content: str, line: Line, claims: Sequence[Range], markers: Collection[int]) -> str:
+    out: list[str] = []
+    done = line.start
+    for number in line.claims:
+        out.append(_quoted_html_text(content[done : claims[number][0]]))
+        text, marker, done = _ending(content, claims[number], line.end, markers)
+        out.append(_claim(text, number, followed=marker is not None))
+        if marker is not None:
+            out.append(_chip(marker, number))
+    return "".join([*out, _quoted_html_text(content[done : line.end])])
+
+
+def _ending(content: str, claim: Range, stop: int, markers: Collection[int]) -> tuple[str, int | None, int]:
+    """The text of a claim, its marker, and where both end. One without a citation is text."""
+    text, end = content[claim[0] : claim[1]], claim[1]
+    found = _LAST.search(text, max(0, len(text) - _LONGEST_MARKER))
+    if found is not None:
+        return (text[: found.start()], int(found[1]), end) if int(found[1]) in markers else (text, None, end)
+    found = _NEXT.match(content, end, stop)
+    if found is not None and int(found[1]) in markers:
+        return text, int(found[1]), found.end()
+    return text, None, end
 
 
 def _claim(text: str, number: int, *, followed: bool) -> str:
@@ -282,6 +335,7 @@ def _file(data: bytes, kind: str, caching: str) -> Response:
 
 
 Place = Annotated[int, Field(ge=0, le=10_000_000)]
+ChunkId = Annotated[int, Field(ge=0, le=2**53 - 1)]  # what a browser counts to
 
 
 class RenderIn(BaseModel):
@@ -291,13 +345,18 @@ class RenderIn(BaseModel):
     claims: Annotated[list[tuple[Place, Place]], Field(max_length=5000)] = []
     markers: Annotated[list[Place], Field(max_length=5000)] = []
     quoted: bool = False  # sentences of documents, which are no Markdown: the answer's model is "extractive"
+    chunks: Annotated[list[ChunkId], Field(max_length=5000)] = []  # of each claim the one it is quoted from; 0: none
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"content": "It weighs 350 kg. [1]", "claims": [[0, 21]], "markers": [1]}]}
     )
 
 
 @router.post("/page/render", include_in_schema=False)
-def render(caller: Who, body: RenderIn) -> Response:
+def render(desk: Desk, body: RenderIn) -> Response:
     """Not below /api: several times in an answer, so it does not count as a request of the hour."""
-    render_html = quoted_html if body.quoted else html_of
-    return reply({"html": render_html(body.content, body.claims, body.markers)})
+    content, claims, markers = body.content, body.claims, frozenset(body.markers)
+    if not body.quoted:
+        return reply({"html": html_of(content, claims, markers)})
+    texts = (_ending(content, claim, len(content), markers)[0] for claim in claims)
+    rows = rows_of(desk, list(zip(texts, body.chunks, strict=False)))
+    return reply({"html": quoted_html(content, claims, markers, rows)})

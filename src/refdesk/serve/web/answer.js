@@ -5,11 +5,12 @@ import { dotted, h, icon, iconButton, isLost, milliseconds, tell, toast, trusted
 import { openCitation } from "./viewer.js";
 
 /** Sanitised HTML of an answer's text; its sentences and markers carry their numbers. */
-export async function rendered(content, answer = { claims: [], citations: [] }) {
+export async function rendered(content, answer) {
   const claims = answer.claims.map(({ start, end }) => [start, end]);
-  const markers = [...new Set(answer.citations.map((cite) => cite.marker))];
+  const markers = markersOf(answer.citations);
   const quoted = answer.model === "extractive"; // sentences of documents, which are no Markdown
-  return (await send("POST", "/page/render", { content, claims, markers, quoted })).html;
+  const chunks = answer.claims.map((claim) => answer.citations[claim.citations[0]]?.chunk_id ?? 0);
+  return (await send("POST", "/page/render", { content, claims, markers, quoted, chunks })).html;
 }
 
 /** Names of documents in an answer from the list of documents: each leads to its document. */
@@ -33,6 +34,7 @@ export async function showBody(body, answer) {
   } catch {
     body.replaceChildren(h("p", answer.content)); // without the service's help, plain
   }
+  body.append(...(answer.figures || []).map((figure) => drawn(figure, answer)));
   for (const table of body.querySelectorAll("table")) {
     const wide = h("div.wide", { tabindex: "0", role: "group", label: "Table" });
     table.before(wide);
@@ -42,7 +44,6 @@ export async function showBody(body, answer) {
   markClaims(body, answer, icon);
   if (!answer.citations.length) linkNames(body, answer.sources || []);
   if (answer.short && !answer.figures?.length) body.prepend(h("p.short", h("strong", answer.short))); // the claims are ranges of the text below it
-  body.append(...(answer.figures || []).map((figure) => drawn(figure, answer)));
 }
 
 /** The head and the rows that a figure was read from; its cells are marked and open the page. */
@@ -53,7 +54,7 @@ function drawn({ table, head_rows, marked, cells }, answer) {
     const shown = cell && answer.citations[cell.citation] ? h("button.link", { onclick: (event) => openCitation(answer.citations, cell.citation, event.target) }, text) : text;
     return h(at < head_rows ? "th" : "td", { class: cell ? "used" : "" }, shown);
   })));
-  return h("div.wide", { tabindex: "0", role: "group", label: "Table" }, h("table.figure", h("thead", rows.slice(0, head_rows)), h("tbody", rows.slice(head_rows))));
+  return h("table.figure", h("thead", rows.slice(0, head_rows)), h("tbody", rows.slice(head_rows)));
 }
 
 /** What stands below the text, in this order; `again(question, options)` asks something. */
