@@ -77,8 +77,9 @@ def is_right(answer: Answer, asked: Asked) -> bool:
 
 
 def _is_near(value: float, known: float) -> bool:
-    """Equal at three digits, as an analyst would round."""
-    return value == known or abs(value - known) <= 0.005 * abs(known)
+    """Equal at three digits, as an analyst would round, or at those that the known one has: 2.72 for 2.7."""
+    decimals = len(f"{known:g}".partition(".")[2])
+    return abs(value - known) <= 0.005 * abs(known) or (0 < decimals < 3 and round(value, decimals) == known)
 
 
 def figures() -> list[Figure]:

@@ -24,8 +24,8 @@ import numpy as np
 
 from benchmarks.common import CACHE, DATA, Figure, write
 from refdesk import Refdesk
-from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import TableViews
+from refdesk.ask.table_question import describe, weights
 from refdesk.ask.table_view import AskedWords
 from refdesk.tables import cell_number, named_scale, read_grid
 

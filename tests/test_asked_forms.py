@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.ask.asked_forms import asked_forms, asking_clause, columns_of, spelled_out
 from refdesk.ask.plan_choice import report_period
 from refdesk.ask.plans import TableViews, stated
+from refdesk.ask.table_question import asked_forms, asking_clause, columns_of, spelled_out
 from refdesk.ask.table_view import AskedWords
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions

@@ -12,12 +12,13 @@ import pytest
 
 from edge_samples import TEXTS, freeze
 from refdesk.ask.plan_choice import FoundTable, TablePlan, plans_over, result
-from refdesk.ask.plan_rank import PlanWeights, describe, word_slots
 from refdesk.ask.plans import TableViews, described
 from refdesk.ask.table_answer import figure_of, reading
+from refdesk.ask.table_question import PlanWeights, describe, word_slots
 from refdesk.ask.table_view import AskedWords
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
+from refdesk.ports import NoReader
 from refdesk.records import StoredTable
 from refdesk.tables import grid_of, shown_value
 from refdesk.types import Document
@@ -159,7 +160,7 @@ def test_candidates_and_their_features() -> None:
     found = {}
     for text in TEXTS["asked_of_tables"]:
         candidates = [FoundTable(one, DOCUMENT, 0.9 - 0.1 * place) for place, one in enumerate(stored * 3)]
-        made = plans_over(text, candidates, {"sale": 2.0, "north": 1.0}, 0.5)
+        made = plans_over(text, candidates, {"sale": 2.0, "north": 1.0}, 0.5, NoReader())
         # Scores of learned weights are the first two columns.
         rows = np.array([one.features[2:] for one in made]).reshape(len(made), -1)
         found[text] = [

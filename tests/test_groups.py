@@ -9,12 +9,10 @@ import pytest
 
 from format_samples import saved
 from refdesk import Refdesk
-from refdesk.ask.group_view import GroupedView, foremost
-from refdesk.ask.plan_words import CellPlan
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sheet_view import SheetView
 from refdesk.ask.table_answer import MOST_CITED
-from refdesk.ask.table_view import AskedWords, View
+from refdesk.ask.table_view import AskedWords, CellPlan, GroupedView, View, foremost
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
 from refdesk.tables import grid_of

@@ -12,7 +12,7 @@ import pytest
 from large_sheets import as_csv, orders
 from refdesk import Refdesk
 from refdesk.answer import Answer
-from refdesk.ask.model_plan import read_plan, request_text
+from refdesk.ask.model_figures import read_plan, request_text
 from refdesk.ask.plan_choice import FoundTable
 from refdesk.ask.table_answer import reading
 from refdesk.ingest.parse import parse

@@ -9,7 +9,7 @@ import pytest
 
 from refdesk import Refdesk
 from refdesk.answer import Answer, Claim
-from refdesk.ask.claim_cells import check_numbers
+from refdesk.ask.model_figures import check_numbers
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
 from refdesk.records import StoredTable

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from refdesk.ask.plan_words import CellPlan
 from refdesk.ask.plans import MOST_LISTED, AskedWords, TableViews
+from refdesk.ask.table_view import CellPlan
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
 from refdesk.tables import grid_of

@@ -17,10 +17,10 @@ from conftest import run_refdesk
 from large_sheets import HEAD, Order, as_csv, as_xlsx, orders, store_sheet
 from library_samples import open_desk, seen_by
 from refdesk import Refdesk
-from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sheet_view import SheetView
 from refdesk.ask.table_answer import MOST_CITED
+from refdesk.ask.table_question import describe, weights
 from refdesk.ask.table_view import AskedWords
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder

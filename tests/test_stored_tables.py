@@ -72,6 +72,19 @@ def test_cells_keep_their_place_their_number_and_what_it_counts(desk: Any, tmp_p
     assert grid_of(fees).texts == (("North", "5", "6.5"), ("South", "", "(8)"))
 
 
+def test_the_names_of_rows_of_all_tables(desk: Any, tmp_path: Path) -> None:
+    file = tmp_path / "names.html"
+    table = (
+        "<table><tr><th></th><th>2022</th></tr><tr><td>{}</td><td>5</td></tr><tr><td>Costs</td><td>6</td></tr></table>"
+    )
+    file.write_text(f"<p>One</p>{table.format('Sales')}<p>Two</p>{table.format('Profit')}", encoding="utf-8")
+    desk.add(file)
+    (document,) = [one for one in desk.documents() if one.name == "names.html"]
+    names = desk.parts.tables.row_names(document.id)
+    assert [name for name in names if name] == ["Sales", "Costs", "Profit"]
+    assert desk.parts.tables.row_names("unknown") == []
+
+
 def test_a_chunk_leads_to_the_whole_table(desk: Any, tmp_path: Path) -> None:
     rows = "\n".join(f"| Ship {number} of the northern harbour | {number} |" for number in range(200))
     desk.add(write(tmp_path, "ships.md", f"| Ship | Length |\n|---|---|\n{rows}\n"))

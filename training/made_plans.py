@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import date
 
-from refdesk.ask.asked_forms import newest_columns
+from refdesk.ask.table_question import newest_columns
 from refdesk.records import StoredCell, StoredTable
 from refdesk.tables import TablePeriod, grid_of, period_from
 from refdesk.terms import terms

@@ -42,6 +42,7 @@ from refdesk.ask.table_view import AskedWords
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse
+from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.records import StoredTable
 from refdesk.terms import terms
@@ -118,7 +119,7 @@ def questions(
         for row in contexts[number]["questions"] if turn == 0 else ():
             asked = tatqa_question(row, contexts[number]["table"]["table"], "", number % 8 == 6)
             number_chance = asks_for_number(embedder.embed_query(asked.question), embedder)
-            plans = plans_over(asked.question, found(asked.question, own, tables, idf), idf, number_chance)
+            plans = plans_over(asked.question, found(asked.question, own, tables, idf), idf, number_chance, NoReader())
             if plans:
                 yield Planned(asked, own, plans)
     for number, own in asked_of.items():
@@ -136,7 +137,7 @@ def questions(
             ]
             if dice.random() < ABSENT:
                 candidates = [one for one in candidates if one.table is not own]
-            if plans := plans_over(text, candidates, idf, number_chance):
+            if plans := plans_over(text, candidates, idf, number_chance, NoReader()):
                 yield Planned(asked, own, plans)
 
 

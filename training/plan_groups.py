@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refdesk.ask.plan_rank import describe, weights
 from refdesk.ask.plans import TableViews, stated
+from refdesk.ask.table_question import describe, weights
 from refdesk.ask.table_view import AskedWords
 from refdesk.tables import read_grid
 from training.plans import Asked, Example, example_of, tatqa, wiki_tables

@@ -29,10 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plan_rank import FILE, Described, PlanWeights, describe
-from refdesk.ask.plan_words import KINDS, OPERATIONS, SELECTIONS, CellPlan
 from refdesk.ask.plans import TableViews
-from refdesk.ask.table_view import AskedWords
+from refdesk.ask.table_question import FILE, Described, PlanWeights, describe
+from refdesk.ask.table_view import KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan
 from refdesk.tables import cell_number, read_grid
 
 ASSETS = Path(__file__).parent.parent / "src" / "refdesk" / "assets"

@@ -181,6 +181,7 @@ class Retrieved:
     sentence_vectors: Mapping[int, Any]
     idf: Mapping[str, float]
     preferred_documents: tuple[str, ...] = ()  # ids that the question names
+    named_otherwise: frozenset[str] = frozenset()  # stems of the question that rows of tables have other words for
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
     readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
     key_sentences: tuple[tuple[int, int], ...] = ()  # (chunk id, sentence) that sum up the document that is named

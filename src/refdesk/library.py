@@ -165,6 +165,9 @@ class LibraryReader:
         found = sorted(self._tables.between(ranges), key=lambda table: (first_met(table), table.number))
         return self._tables.with_cells(found, LARGEST)
 
+    def row_names(self, document_id: str) -> list[str]:
+        return self._tables.row_names(document_id)
+
     def cell_places(self, table: StoredTable, ranges: Sequence[Range]) -> list[tuple[int, tuple[Box, ...], str]]:
         """Of these ranges of the text the page, the boxes there, and the line that they stand in."""
         found: dict[Range, tuple[int, tuple[Box, ...], str]] = {}

@@ -119,6 +119,12 @@ class Reader(Protocol):
     def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
         """How well each of these plans over tables, said in words, answers; logits. Empty where it cannot tell."""
 
+    def name_vectors(self, names: Sequence[str]) -> NDArray[np.float32] | None:
+        """A vector of length 1 for each; names that mean the same lie near one another. None where it cannot tell."""
+
+    def meant_row(self, name: str, rows: Sequence[str]) -> tuple[int, float]:
+        """The row whose name is nearest to this one, and the chance that it is the row that is meant."""
+
 
 class NoReader:
     """The `Reader` of a library that does without: sentences are chosen by their vectors and words."""
@@ -130,6 +136,12 @@ class NoReader:
 
     def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
         return []
+
+    def name_vectors(self, names: Sequence[str]) -> None:
+        """It cannot tell."""
+
+    def meant_row(self, name: str, rows: Sequence[str]) -> tuple[int, float]:
+        return 0, 0.0
 
 
 @dataclass(frozen=True, slots=True)

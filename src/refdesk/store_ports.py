@@ -152,6 +152,9 @@ class TableStore(Protocol):
     def of_document(self, document_id: str) -> list[StoredTable]:
         """In the document's order."""
 
+    def row_names(self, document_id: str) -> list[str]:
+        """What stands in the first column of its tables, each text once."""
+
     def between(self, places: Sequence[tuple[str, int, int]]) -> list[StoredTable]:
         """Those of which some part lies in one of these ranges of a document's text, in no order."""
 

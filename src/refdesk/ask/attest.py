@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Citation, Claim, Context, Passage, Query, Verdict
 from refdesk.ask.citations import code_ranges, outside_code
-from refdesk.ask.claim_cells import NumberCheck, Tables, check_numbers
 from refdesk.ask.draft import PlacedQuote
 from refdesk.ask.markers import MARKER, MARKERS, ClaimText, statements
+from refdesk.ask.model_figures import NumberCheck, Tables, check_numbers
 from refdesk.ask.support import Judged, SourceSentence, cosines, is_negated, judge_claim, read_claim, support
 from refdesk.terms import terms
 from refdesk.text import Range, fold

@@ -37,30 +37,32 @@ from refdesk.answer import (
 from refdesk.ask.assemble import assemble, joined_later, with_neighbours, with_whole_tables
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
-from refdesk.ask.claim_cells import Tables, cited_tables, cites_tables
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract, with_quotes
+from refdesk.ask.formulas import formula_answer, formula_in
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
-from refdesk.ask.model_plan import MOST_TABLES, WORTH_ASKING, model_plan
+from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
-from refdesk.ask.table_answer import TablesRead, figure_answer, likelier_answer, read_tables
+from refdesk.ask.table_answer import TablesRead, asks_for_figure, figure_answer, likelier_answer, read_tables
+from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
-from refdesk.ask.wording import other_language, wanted
+from refdesk.ask.wording import NUMBER, other_language, wanted
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
 from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
+from refdesk.terms import terms
 from refdesk.trace import Trace, in_thread, is_able, run
 
 LIST_REACH = 3  # chunks on each side that are read for a list, under one heading
@@ -129,10 +131,10 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         stage.gave(**retrieved.sizes)
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
-    retrieved = await _summed_up(question, query, plan, retrieved, library, trace)
+    retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = _doubted(question, relevance, retrieved, settings, keeper)
-    found = await _without_reading(answer, query, plan, retrieved, relevance, tables, doubt, desk, trace)
+    found = await _without_reading(question, answer, query, plan, retrieved, relevance, tables, doubt, desk, trace)
     if found is not None:
         if found.citations:
             yield Sources(found.citations)
@@ -183,7 +185,7 @@ async def _from_tables(
 ) -> TablesRead:
     """The cells that answer, where a table does; not from what is said of another thing than the one that is asked."""
     found = TablesRead()
-    if (why := _why_no_table(query, relevance)) is not None:
+    if (why := _why_no_table(query, retrieved, relevance)) is not None:
         trace.skip("tables", why)
         return found
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
@@ -195,14 +197,21 @@ async def _from_tables(
     return found
 
 
-async def _summed_up(
-    question: Question, query: Query, plan: Plan, retrieved: Retrieved, library: LibraryReader, trace: Trace
+async def _with_more(
+    question: Question, query: Query, plan: Plan, retrieved: Retrieved, desk: AskPorts, trace: Trace
 ) -> Retrieved:
-    """With the key sentences of the document that is named, where a summary is wanted and no model writes it."""
+    """With the key sentences of the document that is to be summed up, or with tables that have other words for what is
+    asked; a model writes its own summary.
+    """
     if query.intent == "summary" and not plan.use_llm:
         with trace.optional("summary", hits=len(retrieved.hits)) as stage:
-            retrieved = await in_thread(summed_up, query, retrieved, library, question.scope)
+            retrieved = await in_thread(summed_up, query, retrieved, desk.library, question.scope)
             stage.gave(sentences=len(retrieved.key_sentences))
+    elif plan.read and asks_for_figure(query) and _why_no_table(query, retrieved) is None:
+        with trace.optional("rows", hits=len(retrieved.considered)) as stage:
+            asked = (query.fullest, query.vector, retrieved, question.scope, desk.library, desk.reader, desk.settings)
+            retrieved = await in_thread(with_named_rows, *asked)
+            stage.gave(hits=len(retrieved.considered))
     return retrieved
 
 
@@ -225,6 +234,7 @@ def _doubted(
 
 
 async def _without_reading(
+    question: Question,
     answer: Answer,
     query: Query,
     plan: Plan,
@@ -236,12 +246,37 @@ async def _without_reading(
     trace: Trace,
 ) -> Answer | None:
     """What tables alone answer, and that nothing does; None where passages are to be read."""
+    if (computed := await _computed(question, answer, query, plan, retrieved, tables, desk, trace)) is not None:
+        return computed
     if (compared := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
         return compared
     is_read = tables.is_sure or (doubt == "missing" and tables.is_likely)
     if tables.best and is_read and not (wanted(query) == "several" and len(tables.best.plan.texts) == 1):
         return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
     return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None
+
+
+async def _computed(
+    question: Question,
+    answer: Answer,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    tables: TablesRead,
+    desk: AskPorts,
+    trace: Trace,
+) -> Answer | None:
+    """What a formula gives that the question defines, or names where no table has the figure itself."""
+    may_compute = plan.read and not plan.use_llm and (query.number >= NUMBER or asks_for_figure(query))
+    formula = formula_in(query.fullest) if may_compute else None
+    if formula is None or (not formula.is_defined and (tables.is_sure or tables.is_likely)):
+        return None
+    found = None
+    with trace.optional("formula", figures=len({*formula.root.figures()})) as stage:
+        asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
+        found = await in_thread(formula_answer, answer, plan, retrieved, formula, *asked)
+        stage.gave(chance=found.confidence.score if found else 0.0)
+    return found
 
 
 async def _compared(
@@ -257,12 +292,15 @@ async def _compared(
     return found
 
 
-def _why_no_table(query: Query, relevance: Relevance) -> str | None:
+def _why_no_table(query: Query, retrieved: Retrieved, relevance: Relevance | None = None) -> str | None:
     if query.intent == "summary":
         return "a summary"
     if wanted(query) == "steps":
         return "no cell says how something is done"
-    return "what the question names is not there" if relevance.missing_names else None
+    missing = relevance.missing_names if relevance else ()
+    if any(not retrieved.named_otherwise.issuperset(terms(name)) for name in missing):
+        return "what the question names is not there"
+    return None
 
 
 async def _planned(

@@ -13,19 +13,27 @@ from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.asked_forms import AskedForm, asked_forms
-from refdesk.ask.plan_rank import describe, weights
-from refdesk.ask.plan_words import CellPlan
 from refdesk.ask.plans import TableViews, stated
 from refdesk.ask.sentences import question_words
 from refdesk.ask.sheet_view import sheet_view
-from refdesk.ask.table_view import AskedWords, Places, View
+from refdesk.ask.table_question import (
+    AskedForm,
+    RenamedRow,
+    asked_forms,
+    asking_clause,
+    describe,
+    document_words,
+    renamed,
+    weights,
+)
+from refdesk.ask.table_view import AskedWords, CellPlan, Places, View
 from refdesk.ask.wording import NUMBER
-from refdesk.ports import Reader
+from refdesk.ports import NoReader, Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import Grid, TablePeriod, cell_number, grid_of, period_from, read_period, spoken_periods, unit_of
 from refdesk.terms import QUERY_STOP_WORDS, alike, period_of, terms
@@ -39,6 +47,9 @@ THEN = 0.25  # for a table that has a column of the time asked for, beside the s
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
 LONGEST_QUANTITY = 30  # letters of a cell that a number may stand among
 MOST_READ = 24  # cells of a plan whose periods and units are looked at
+PART = 1.5  # log-odds that a plan loses whose row is a part of another plan's
+SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
+SUREST = 0.98  # chance of a plan among several ways to say a question
 NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
 CLAUSE = re.compile(r"[.;:]\s")
@@ -64,6 +75,8 @@ class TablePlan:
     plan: CellPlan
     features: NDArray[np.float32]
     asked: str = ""  # the question as the judge gets it: times as the table names them, else in one spelling
+    renamed: str = ""  # the question in the words of its row, where it has other words for that
+    means: float = 1.0  # the chance that it is this row that is meant
     chance: float = 0.0  # that it answers
     by: str = ""  # the model that chose its cells, where one did
     other: TablePlan | None = None  # nearly as likely, and gives something else
@@ -84,17 +97,24 @@ class TablePlan:
 
 
 def best_plan(
-    text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float, reader: Reader
+    text: str,
+    candidates: Iterable[FoundTable],
+    idf: Mapping[str, float],
+    number: float,
+    reader: Reader,
+    *,
+    may_rename: bool = True,
+    unknown: Set[str] = frozenset(),
 ) -> TablePlan | None:
-    """The likeliest plan over all tables; None where no table shares a word with the question."""
-    found, scores = shortlist(plans_over(text, candidates, idf, number))
+    """The likeliest plan over all tables; None where no table shares a word with the question.
+
+    `may_rename`: rows may be called otherwise than the question does; `unknown`: stems that stand nowhere.
+    """
+    names = reader if may_rename else NoReader()
+    found, scores = shortlist(plans_over(text, candidates, idf, number, names, unknown))
     if not found:
         return None
-    if judged := judge_plans(found, reader):
-        scores = beside(scores, judged) @ choice("judged")[:-1] + choice("judged")[-1]
-    odds = np.exp(scores - max(scores.max(), 0.0))
-    none = math.exp(-max(scores.max(), 0.0))  # no table answers: a score of 0
-    chances = odds / (odds.sum() + none)
+    chances = _chances(found, scores, np.array(judge_plans(found, reader)))
     first, *others = [int(place) for place in np.argsort(-chances)]
     other = (
         replace(found[others[0]], chance=float(chances[others[0]]))
@@ -104,7 +124,77 @@ def best_plan(
     return replace(found[first], chance=float(chances[first]), other=other)
 
 
-def beside(scores: NDArray[np.float64], judged: Sequence[float]) -> NDArray[np.float64]:
+def _chances(
+    found: Sequence[TablePlan], scores: NDArray[np.float64], judged: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """That each plan answers: the question in its own words, or in those of the row that may be meant.
+
+    Plans for the same words compete by their log-odds, the ways to say the question by the odds of their best plans.
+    """
+    chances = np.zeros(len(found))
+    ways = [np.array([plan.renamed == text for plan in found]) for text in {plan.renamed for plan in found}]
+    for own in ways:
+        ranked = scores[own]
+        if len(judged):
+            ranked = beside(ranked, judged[own]) @ choice("judged")[:-1] + choice("judged")[-1]
+        ranked = ranked - PART * _are_parts([plan for plan, is_own in zip(found, own, strict=True) if is_own])
+        odds = np.exp(ranked - max(ranked.max(), 0.0))
+        none = math.exp(-max(ranked.max(), 0.0))  # no table answers: a score of 0
+        chances[own] = odds / (odds.sum() + none)
+    chances *= [plan.means for plan in found]
+    if len(ways) > 1:
+        best = [min(float(chances[own].max()), SUREST) for own in ways]
+        total = 1.0 + sum(chance / (1.0 - chance) for chance in best)
+        for own, chance in zip(ways, best, strict=True):
+            chances[own] *= 1.0 / ((1.0 - chance) * total)
+    return chances
+
+
+class _RowRead(NamedTuple):
+    """What a plan reads of one row: its name, the times, and how large the numbers are."""
+
+    name: frozenset[str]
+    times: frozenset[str]
+    document: str
+    places: frozenset[tuple[int, int]]  # table and row
+    size: float
+    around: frozenset[str]  # words of its sections and of the text above the table
+
+
+def _are_parts(found: Sequence[TablePlan]) -> NDArray[np.bool_]:
+    """Which plans read a row that another one has as a whole?
+
+    "Research and development" of the stock-based compensation is a part of all that is spent on it. Who names nothing
+    but the row means the whole; who says a word of what stands around the part may mean that.
+    """
+    rows = [_row_read(plan) for plan in found]
+    is_part = np.zeros(len(found), dtype=bool)
+    for at, (own, plan) in enumerate(zip(rows, found, strict=True)):
+        for other in rows:
+            if own is None or other is None or own[:3] != other[:3] or own.places == other.places:
+                continue
+            if own.size < SMALLER * other.size:
+                said = plan.question.bits.keys() & (own.around - other.around - own.name)
+                is_part[at] |= not said
+    return is_part
+
+
+def _row_read(plan: TablePlan) -> _RowRead | None:
+    """None where it reads several rows, no number, or per cent."""
+    grid, table = plan.grid.grid, plan.candidate.table
+    used = _used(plan.candidate, plan.grid, plan.plan)
+    paths = {place: path for place, path in zip(grid.places, grid.rows, strict=True) if place in {c.row for c in used}}
+    names = {frozenset(terms(path[-1])) for path in paths.values() if path}
+    if len(names) != 1 or any(cell.unit == "%" for cell in used):
+        return None
+    sections = " ".join(part for path in paths.values() for part in path[:-1])
+    around = frozenset(terms(f"{sections} {CLAUSE.split(table.caption)[-1]}"))
+    times = frozenset(cell.period for cell in used)
+    places, size = frozenset((table.id, row) for row in paths), max(abs(cell.number or 0.0) for cell in used)
+    return _RowRead(names.pop(), times, table.document_id, places, size, around)
+
+
+def beside(scores: NDArray[np.float64], judged: NDArray[np.float64] | Sequence[float]) -> NDArray[np.float64]:
     """The log-odds of plans with what the judge says: of each against the best, and of the best.
 
     A question with many words around it makes the judge doubt every plan; which of them it doubts least still tells.
@@ -125,6 +215,13 @@ def judge_plans(found: Sequence[TablePlan], reader: Reader) -> list[float]:
     return judged
 
 
+def as_meant(scores: NDArray[np.float64], found: Sequence[TablePlan]) -> NDArray[np.float64]:
+    """Log-odds of plans that answer what their rows are called, as those of plans that answer what is asked."""
+    means = np.array([plan.means for plan in found])
+    chances = means / (1.0 + np.exp(-scores))
+    return np.where(means < 1.0, np.log(chances / (1.0 - chances)), scores)
+
+
 def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.float64]]:
     """The likeliest plans that give different things, with their log-odds.
 
@@ -133,16 +230,22 @@ def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.f
     if not found:
         return [], np.zeros(0)
     learned = choice("plans").astype(np.float64)
-    scores = np.array([plan.features for plan in found]) @ learned[:-1] + learned[-1]
-    best: dict[object, TablePlan] = {}
+    raw = np.array([plan.features for plan in found]) @ learned[:-1] + learned[-1]
+    scores = as_meant(raw, found)
+    best: dict[object, int] = {}
     odds: dict[object, float] = {}
     for at in np.argsort(-scores).tolist():
         key = result(found[at].plan)
-        if key not in best or (not best[key].keeps_order and found[at].keeps_order):
-            best[key] = found[at]
+        if key not in best or (not found[best[key]].keeps_order and found[at].keeps_order):
+            best[key] = at
         odds[key] = odds.get(key, 0.0) + math.exp(min(scores[at], 50.0))
     chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_JUDGED]
-    return [best[key] for key in chosen], np.log([odds[key] for key in chosen])
+    plans = [found[best[key]] for key in chosen]
+    # Whether the row is meant is weighed last, once.
+    own = [
+        math.log(odds[key]) if plan.means == 1.0 else raw[best[key]] for key, plan in zip(chosen, plans, strict=True)
+    ]
+    return plans, np.array(own)
 
 
 def result(plan: CellPlan) -> object:
@@ -159,20 +262,32 @@ def likeliest_tables(text: str, candidates: Iterable[FoundTable], idf: Mapping[s
     return [candidate for candidate in ranked if table_of(candidate.table).views]
 
 
-def plans_over(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float], number: float) -> list[TablePlan]:
+def plans_over(
+    text: str,
+    candidates: Iterable[FoundTable],
+    idf: Mapping[str, float],
+    number: float,
+    reader: Reader,
+    unknown: Set[str] = frozenset(),
+) -> list[TablePlan]:
     """The best plans of every table that may answer; `number` is the chance that the question asks for one."""
     asked = _Asked(text, idf, number)
-    ranked = sorted(_of_what_is_named(text, candidates), key=asked.worth, reverse=True)[:MOST_TABLES]
-    asked.named = asked.weights.keys() & {stem for one in ranked for stem in document_words(one.document)}
-    most = max((candidate.score for candidate in ranked), default=0.0) or 1.0
-    return [plan for candidate in ranked for plan in asked.plans(candidate, candidate.score / most)]
+    meant = _of_what_is_named(text, candidates)
+    known = frozenset(stem for one in meant for stem in document_words(one.document, text))
+    others = renamed(text, [one.table for one in meant], known, unknown, reader)
+    ranked = sorted(zip(meant, others, strict=True), key=lambda pair: asked.worth(*pair), reverse=True)[:MOST_TABLES]
+    asked.named = asked.weights.keys() & {stem for one, _ in ranked for stem in document_words(one.document, text)}
+    most = max((candidate.score for candidate, _ in ranked), default=0.0) or 1.0
+    return [plan for candidate, rows in ranked for plan in asked.plans(candidate, candidate.score / most, rows)]
 
 
 def _of_what_is_named(text: str, candidates: Iterable[FoundTable]) -> list[FoundTable]:
     """Those that hold most of the names in the question: another company's table has the same rows, and no answer."""
-    names = question_words(text).sentence.names
+    names = question_words(asking_clause(text)).sentence.names
     held = [
-        (sum(name in context_words(one) or name in vocabulary(one.table) for name in names), one) for one in candidates
+        (sum(name in around or name in vocabulary(one.table) for name in names), one)
+        for one in candidates
+        for around in [context_words(one, text)]
     ]
     most = max((count for count, _ in held), default=0)
     return [one for count, one in held if count == most]
@@ -196,24 +311,27 @@ class _Asked:
         """Of the question's weight, that of these words."""
         return sum(self.weights[stem] for stem in stems) / self.total
 
-    def worth(self, candidate: FoundTable) -> float:
-        own, around = vocabulary(candidate.table), context_words(candidate)
-        held = self.share(stem for stem in self.stems if stem in own or stem in around)
+    def worth(self, candidate: FoundTable, rows: Sequence[RenamedRow] = ()) -> float:
+        own, around = vocabulary(candidate.table), context_words(candidate, self.text)
+        missing = [stem for stem in self.stems if stem not in own and stem not in around]
+        held = 1.0 - self.share(missing)
+        held += max((row.chance * self.share(row.said.intersection(missing)) for row in rows), default=0.0)
         is_then = self.when.year and any(_period(when).is_of(self.when) for when in candidate.table.periods)
         return held + candidate.score + (THEN if is_then else 0.0)
 
-    def plans(self, candidate: FoundTable, relative: float) -> list[TablePlan]:
+    def plans(self, candidate: FoundTable, relative: float, rows: Sequence[RenamedRow]) -> list[TablePlan]:
         table = table_of(candidate.table)
         if not table.views:
             return []
         return [
             plan
-            for form in asked_forms(self.text, candidate.table, report_period(candidate.document))
-            for plan in self._of_form(candidate, relative, form)
+            for row in (RenamedRow(self.text), *rows)
+            for form in asked_forms(row.text, candidate.table, report_period(candidate.document))
+            for plan in self._of_form(candidate, relative, form, row)
         ]
 
-    def _of_form(self, candidate: FoundTable, relative: float, form: AskedForm) -> list[TablePlan]:
-        table, around = table_of(candidate.table), context_words(candidate)
+    def _of_form(self, candidate: FoundTable, relative: float, form: AskedForm, row: RenamedRow) -> list[TablePlan]:
+        table, around = table_of(candidate.table), context_words(candidate, self.text)
         held = table.views[0].vocabulary
         question = AskedWords(form.text, around=frozenset(stem for stem in around if stem not in held))
         plans = [plan for plan in table.plans(question) if not self._is_said(plan)]
@@ -226,13 +344,13 @@ class _Asked:
         scores = weights().scores(describe(question, table, plans))
         best = np.argsort(-scores[:-1])[:MOST_PLANS]
         asked = form.text.lower() if form.columns else alike(form.text.lower())
-        features = [
-            self._features(candidate, table, question, plans[at], around, relative, (scores[at], scores[-1]), form)
+        described = [
+            self._features(candidate, table, question, plans[at], around, relative, (scores[at], scores[-1]), form, row)
             for at in best.tolist()
         ]
         return [
-            TablePlan(candidate, table, question, plans[at], row, asked)
-            for at, row in zip(best.tolist(), features, strict=True)
+            TablePlan(candidate, table, question, plans[at], features, asked, row.text if row.said else "", row.chance)
+            for at, features in zip(best.tolist(), described, strict=True)
         ]
 
     def _is_said(self, plan: CellPlan) -> bool:
@@ -250,6 +368,7 @@ class _Asked:
         relative: float,
         scores: Pair,
         form: AskedForm,
+        row: RenamedRow,
     ) -> NDArray[np.float32]:
         """`scores`: its own and that of `none`."""
         score, none = scores
@@ -264,6 +383,7 @@ class _Asked:
             is_then = bool(when) and {cell.column for cell in timed} <= form.columns
         if is_then:
             held |= self.of_when & self.weights.keys()
+        held |= row.said & self.weights.keys()
         caption = CLAUSE.split(candidate.table.caption)[-1]
         is_percent = unit_of(caption) == "%" or any(cell.unit == "%" for cell in used)
         missing = [stem for stem in self.stems if stem not in held and stem not in around]
@@ -361,13 +481,9 @@ def _vocabulary(table: StoredTable) -> frozenset[str]:
     return frozenset(terms(" ".join(cell.text for cell in table.cells)))
 
 
-def context_words(candidate: FoundTable) -> frozenset[str]:
+def context_words(candidate: FoundTable, text: str) -> frozenset[str]:
     """What is said around the table: the document's name and title, the headings and the text above it."""
-    return document_words(candidate.document) | _context_words(candidate.table.caption)
-
-
-def document_words(document: Document) -> frozenset[str]:
-    return _context_words(f"{document.name.replace('_', ' ')} {document.title}")
+    return document_words(candidate.document, text) | _context_words(candidate.table.caption)
 
 
 def report_period(document: Document) -> TablePeriod:

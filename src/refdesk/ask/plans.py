@@ -2,7 +2,7 @@
 
 A plan selects rows (by the words of the question, by a comparison, by order, by an extreme), then reads, counts or
 computes over a column. Both ways round: the columns of a table are the rows of the turned one, so "in which year was
-it largest" is an extreme over columns. `plan_rank` tells which plan answers. Pure.
+it largest" is an extreme over columns. `table_question` tells which plan answers. Pure.
 """
 
 from __future__ import annotations
@@ -11,9 +11,23 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from refdesk.ask.group_view import NAMED, GroupedView, foremost, named_groups
-from refdesk.ask.plan_words import CellPlan, Selection, chosen_rows, said
-from refdesk.ask.table_view import NUMBER_WORDS, YEAR, AskedWords, Matched, Places, Rows, View
+from refdesk.ask.table_view import (
+    NAMED,
+    NUMBER_WORDS,
+    YEAR,
+    AskedWords,
+    CellPlan,
+    GroupedView,
+    Matched,
+    Places,
+    Rows,
+    Selection,
+    View,
+    chosen_rows,
+    foremost,
+    named_groups,
+    said,
+)
 from refdesk.tables import Grid
 from refdesk.terms import terms
 

@@ -22,23 +22,21 @@ from refdesk.answer import (
     Retrieved,
     Sufficiency,
 )
-from refdesk.ask.asked_forms import asking_clause
 from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.group_view import GroupedView
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
-from refdesk.ask.plan_words import CellPlan
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_view import View
+from refdesk.ask.table_question import asking_clause
+from refdesk.ask.table_view import CellPlan, GroupedView, View
 from refdesk.ask.wording import NUMBER, meaning, read, said
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.records import Path, StoredCell
 from refdesk.tables import Grid, is_scale, shown_value, touches
-from refdesk.terms import period_of
+from refdesk.terms import period_of, terms
 from refdesk.types import Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at
@@ -317,9 +315,17 @@ def _says_number(answer: Answer, query: Query) -> bool:
     )
 
 
+def asks_for_figure(query: Query) -> bool:
+    """May the cell of a row answer it? Not what asks for a reason, somebody, a place, or for yes or no."""
+    asks = meaning(asking_clause(asking_part(query.fullest))).asks
+    return query.intent != "analytical" and asks.partition(" ")[0] in ("what", "how", "which")
+
+
 def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablesRead:
     candidates = table_candidates(retrieved, library)
-    found = best_plan(asking_part(query.fullest), candidates, retrieved.idf, query.number, reader)
+    asked = (asking_part(query.fullest), candidates, retrieved.idf, query.number, reader)
+    unknown = frozenset(stem for stem, count in library.frequencies(terms(asked[0])).items() if not count)
+    found = best_plan(*asked, may_rename=asks_for_figure(query), unknown=unknown)
     among_many = len(candidates) >= MANY
     is_sure = found is not None and found.chance >= (SHOWN if among_many else SHOWN_AMONG_FEW)
     is_likely = found is not None and found.chance >= INSTEAD and query.number >= NUMBER

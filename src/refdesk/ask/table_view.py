@@ -1,7 +1,8 @@
-"""What does a question see of a table? The words, numbers and order of its cells, one way round. Pure.
+"""What does a question see of a table? The words, numbers and order of its cells, one way round, and its groups. Pure.
 
 What `plans.py` asks of rows, it asks here: which hold words of the question, which are largest, what they add up to. A
-sheet of 100,000 rows answers the same from arrays (`sheet_view.py`).
+sheet of 100,000 rows answers the same from arrays (`sheet_view.py`). What a plan over a table is, and how it is said in
+words, stands here too.
 """
 
 from __future__ import annotations
@@ -221,3 +222,210 @@ class View:
             if len(ranked) > 1 and ranked[0][1] != ranked[1][1]:
                 shown = ranked[0][0]
                 yield name, shown, tuple((row, column) for row in rows if texts[row][column] == shown)
+
+
+MOST_GROUPS = 500
+NAMED = 0.5  # of the words of a head that the question says, to name the column: "salary" is "Salary (EUR)"
+TOTAL, AVERAGE = ("total", "sum"), ("average", "mean")  # what the columns of groups are called: as the question does
+
+
+class GroupedView(View):
+    """The groups of some rows of a view by the texts of one column."""
+
+    def __init__(self, base: View, by: int, rows: Rows, names: Sequence[str], condition: str) -> None:
+        """`names`: of what is computed; `condition`: the rows in words, where they are not all."""
+        self.base, self.by, self.condition = base, by, condition
+        groups = base.groups(rows, by)
+        self.members = [own for _, own in groups]
+        numeric = [c for c in range(base.width) if base.kinds[c] == "number" and not base.is_year[c] and c != by]
+        self.sources = [by, *(column for column in numeric for _ in names)]
+        heads = [base.grid.columns[by], *((name, *base.grid.columns[column]) for column in numeric for name in names)]
+        texts = [
+            (text, *(_shown(base, own, column, name) for column in numeric for name in names)) for text, own in groups
+        ]
+        labels = [(text,) for text, _ in groups]
+        super().__init__(Grid(base.grid.caption, tuple(heads), labels, texts), turned=False)
+
+    def used(self, cells: Places, by: int) -> Iterator[tuple[int, int]]:
+        """The cells of the view below that these are made of, and those of what they were compared by."""
+        for row, column in cells:
+            if column == 0:
+                yield self.members[row][0], self.by
+            for source in {self.sources[one] for one in (column, by) if one > 0}:
+                yield from ((member, source) for member in self.members[row])
+
+
+def _shown(base: View, rows: Rows, column: int, name: str) -> str:
+    numbers = [number for row in rows if (number := base.number(row, column)) is not None]
+    if not numbers:
+        return ""
+    found = sum(numbers) if name in TOTAL else sum(numbers) / len(numbers)
+    return f"{found:,.4f}".rstrip("0").rstrip(".")
+
+
+def named_groups(question: AskedWords, view: View) -> tuple[list[int], list[str]]:
+    """The columns that the question asks for by groups, and what it calls what is computed of them."""
+    said = {name: terms(name)[0] for name in (*TOTAL, *AVERAGE) if name in question.words}
+    # Where "total" is the name of a row or a column, that is asked for.
+    names = [name for name, stem in said.items() if stem in question.bits and stem not in view.vocabulary]
+    columns: list[int] = []
+    if not names:
+        return columns, names
+    for column in range(view.width):
+        is_kind = view.kinds[column] == "text" or view.is_year[column]
+        if is_kind and (question.match(view.names[column])[1] >= NAMED or _names_groups(question, view, column)):
+            distinct = view.distinct(view.rows, column)
+            if 1 < distinct <= MOST_GROUPS and distinct < len(view.rows):
+                columns.append(column)
+    return columns, names
+
+
+def _names_groups(question: AskedWords, view: View, column: int) -> bool:
+    """Does it name two of the texts of the column: "between the North and the South"?"""
+    whole = [mask for mask, quality in view.matched(question, column) if quality >= 1]
+    return any(first & ~second and second & ~first for first, second in itertools.combinations(whole, 2))
+
+
+def foremost(view: View, rows: Rows, column: int, count: int) -> Iterator[tuple[str, Rows]]:
+    """The `count` highest and lowest of these rows, the first of them first; none where it is not clear which."""
+    keys = view.compared_by(column)[np.array(rows, np.int64)]
+    filled = np.flatnonzero(~np.isnan(keys))
+    if len(filled) <= count:
+        return
+    for kind, sign in (("max", -1), ("min", 1)):
+        order = filled[np.argsort(sign * keys[filled], kind="stable")]
+        if keys[order[count - 1]] != keys[order[count]]:
+            yield kind, tuple(int(rows[at]) for at in order[:count].tolist())
+
+
+OPERATIONS = {
+    "none": "",
+    "value": "{field} of {rows}",
+    "year": "year of {rows}",
+    "count": "number of {rows}",
+    "distinct": "number of different {field} of {rows}",
+    "sum": "sum of {field} of {rows}",
+    "average": "average {field} of {rows}",
+    "range": "highest less lowest {field} of {rows}",
+    "largest": "highest {field} of {rows}",
+    "smallest": "lowest {field} of {rows}",
+    "commonest": "most frequent {field} of {rows}",
+    "rarest": "least frequent {field} of {rows}",
+    "which_more": "which has more {field}, {rows}",
+    "which_less": "which has less {field}, {rows}",
+    "sum2": "{field}, sum of {rows}",
+    "average2": "{field}, average of {rows}",
+    "apart": "{field}, difference between {rows}",
+    "difference": "{field}, change from {second} to {first}",
+    "growth": "{field}, percentage change from {second} to {first}",
+    "share": "{field}, {first} as percentage of {second}",
+    "ratio": "{field}, ratio of {first} to {second}",
+}
+SELECTIONS = {
+    "all": "all",
+    "equal": "{cells}",
+    "any": "{cells}",
+    "both": "{cells}",
+    "more": "{by} over {number}",
+    "least": "{by} at least {number}",
+    "less": "{by} under {number}",
+    "most": "{by} at most {number}",
+    "first": "the first{of}",
+    "last": "the last{of}",
+    "max": "the highest {by}{of}",
+    "min": "the lowest {by}{of}",
+    "next": "the one after {anchor}",
+    "previous": "the one before {anchor}",
+    "same": "others with the same {by}",
+}
+KINDS = ("number", "date", "text", "computed")  # of what a plan gives
+
+
+class Selection(NamedTuple):
+    """Rows, and which words of the question chose them."""
+
+    rows: Rows
+    kind: str
+    mask: int = 0  # a bit for each word of the question
+    quality: float = 0.0  # share of the row's own words that the question says
+    by: int = -1  # the column that was looked at
+    by_quality: float = 0.0
+    number: float = 0.0  # that was compared with
+    conditions: tuple[Selection, ...] = ()  # that all of its rows fulfil, where they are several
+
+
+class CellPlan(NamedTuple):
+    """An operation over rows and columns, and what it gives: texts of cells, or a number."""
+
+    turned: bool
+    operation: str
+    selections: tuple[Selection, ...]
+    column: int  # -1 where none is read
+    mask: int
+    column_quality: float
+    kind: str
+    cells: Places = ()  # row, column of the view
+    texts: tuple[str, ...] = ()
+    number: float | None = None
+    backwards: bool = False  # the second that the question names comes first
+    grouped: GroupedView | None = None  # whose rows and columns these are
+
+
+def said(plan: CellPlan, view: View, question: AskedWords, *, for_people: bool = False) -> str:
+    """The plan as a phrase that a person would say, without what it gives.
+
+    What it was learned to be judged by says words as stems, and those of the column twice; people are spared that.
+    """
+    names = [" ".join(path) for path in view.grid.columns]
+    rows = [
+        chosen_rows(selection, view.grid, question, is_sheet=view.is_sheet, for_people=for_people)
+        for selection in plan.selections
+    ]
+    first, second = (rows[::-1] if plan.backwards else rows) if len(rows) == 2 else (rows[0], "")
+    field = (names[plan.column] if plan.column >= 0 else "") or "name"
+    phrase = OPERATIONS[plan.operation].format(field=field, rows=" and ".join(rows), first=first, second=second)
+    return f"{phrase}, {plan.grouped.condition}" if plan.grouped and plan.grouped.condition else phrase
+
+
+def _number_of(selection: Selection) -> str:
+    return f"{len(selection.rows)} " if selection.number and selection.kind in ("max", "min") else ""
+
+
+def chosen_rows(
+    selection: Selection,
+    grid: Grid,
+    question: AskedWords,
+    *,
+    is_sheet: bool,
+    for_people: bool,
+) -> str:
+    names = [" ".join(path) for path in grid.columns]
+    if selection.conditions:
+        parts = [
+            chosen_rows(one, grid, question, is_sheet=is_sheet, for_people=for_people) for one in selection.conditions
+        ]
+        return ", ".join(parts)
+
+    def cell(row: int) -> str:
+        path = grid.rows[row]
+        return " ".join(path) if selection.by <= 0 and len(path) > 1 else grid.texts[row][max(selection.by, 0)]
+
+    beside = {"next": -1, "previous": 1}.get(selection.kind, 0)
+    matched = [stem for stem, bit in question.bits.items() if selection.mask >> bit & 1]
+    said = dict(zip(question.stems, question.words, strict=True))
+    cells = list(dict.fromkeys(cell(row) for row in selection.rows[:4]))
+    if for_people:
+        own = terms(names[selection.by]) if selection.by >= 0 else []
+        of = [said[stem] for stem in matched if stem not in own]
+    else:
+        of = matched
+    if is_sheet and matched and (len(cells) > 1 or selection.kind == "any"):
+        # The days of a year, of which it may hold all: "2023", as the question says it.
+        cells = [" ".join(said[stem] for stem in matched)]
+    return SELECTIONS[selection.kind].format(
+        cells=", ".join(cells),
+        by=_number_of(selection) + (names[selection.by] if selection.by >= 0 else ""),
+        number=f"{selection.number:g}",
+        of=f" of {' '.join(of)}" if of else "",
+        anchor=cell(selection.rows[0] + beside) if selection.rows else "",  # all, of a table of nothing but totals
+    )

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query, Question, Turn
-from refdesk.ask.asked_forms import asking_clause
 from refdesk.ask.classify import (
     HINTS,
     INTENTS,
@@ -35,6 +34,7 @@ from refdesk.ask.classify import (
 )
 from refdesk.ask.followup import Rewrite, stand_alone
 from refdesk.ask.sentences import asking_part
+from refdesk.ask.table_question import asking_clause
 from refdesk.library import LibraryReader
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM

@@ -18,9 +18,9 @@ from refdesk.answer import Claim, Context, Plan, Query, Usage, Verdict, Verifica
 from refdesk.answer import Turn as Message
 from refdesk.ask.attest import CONTRADICTED, REFUTED, Attested, attest, remove_unsupported
 from refdesk.ask.citations import render
-from refdesk.ask.claim_cells import Tables
 from refdesk.ask.draft import drafted
 from refdesk.ask.markers import MARKER, numbered_by_passage, statements
+from refdesk.ask.model_figures import Tables
 from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.errors import RefdeskError
 from refdesk.ports import LLM, Models, Request

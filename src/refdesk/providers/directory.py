@@ -46,7 +46,7 @@ from refdesk.ports import LLM, ModelRole, Piece, Request, Reranker
 from refdesk.prompts import TRIAL, TRIAL_ANSWER, TRIAL_MARKER, answering_system
 from refdesk.providers.extras import OnnxReranker
 from refdesk.providers.llm import AnthropicLLM, GgufLLM, OpenAILLM, WireLLM, rough_usage
-from refdesk.providers.wire import LONGEST_WAIT_S, Endpoint, close_client, get, wait_before
+from refdesk.providers.wire import LONGEST_WAIT_S, Endpoint, close_client, get, open_clients, wait_before
 from refdesk.settings import Settings
 
 # --- what happens when a model does not answer? Tried again, then skipped, the next one in the chain ------------------
@@ -349,7 +349,8 @@ class ModelDirectory:
 
     async def aclose(self) -> None:
         """Closes the connections that the running event loop has kept."""
-        await close_client()
+        if open_clients:  # none where no model was asked
+            await close_client()
 
 
 @lru_cache(maxsize=64)

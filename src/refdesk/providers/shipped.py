@@ -12,9 +12,10 @@ import os
 import re
 import threading
 import unicodedata
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from refdesk.errors import ModelError
 from refdesk.ports import Embedded
+from refdesk.terms import terms
 from refdesk.types import Chunk, FoundSpan, Reading, Sentence
 
 # --- the tokenizer: WordPiece, the same for all of them ---------------------------------------------------------------
@@ -33,7 +35,7 @@ from refdesk.types import Chunk, FoundSpan, Reading, Sentence
 
 ASSETS = Path(__file__).parent.parent / "assets"
 MODEL_FILE, TOKENIZER_FILE = "minilm-l6-v2.int8.onnx", "tokenizer.json"
-READER_FILE, JUDGE_FILE = "reader.int8.onnx", "judge.int8.onnx"
+READER_FILE, JUDGE_FILE, NAMES_FILE = "reader.int8.onnx", "judge.int8.onnx", "row_names.npz"
 SHA256 = {
     MODEL_FILE: "7b564170e959dab28f063c4d3f6403004541d21db90b2efe9be0eca037fc2043",
     TOKENIZER_FILE: "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
@@ -317,6 +319,7 @@ def _cores() -> int:
 
 LENGTH, QUESTION, CLAIM, TITLE = 256, 48, 96, 20  # tokens of a pair and of its parts, as in training
 LONGEST_SPAN = 30  # tokens
+UNKNOWN_LENGTH = 100.0  # of the vector of a word that nothing was learned of: as long as those of rare ones
 
 Floats = NDArray[np.float32]
 
@@ -333,6 +336,15 @@ class OnnxReader:
 
     def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
         return self._judge.plans(question, stated)
+
+    def name_vectors(self, names: Sequence[str]) -> Floats:
+        return name_vectors(names, _learned_names(self._assets).words)
+
+    def meant_row(self, name: str, rows: Sequence[str]) -> tuple[int, float]:
+        learned = _learned_names(self._assets)
+        best, features = row_features(name, rows, learned.words, _row_vectors(self._assets, tuple(rows)))
+        *weights, constant = learned.means.tolist()
+        return best, float(1.0 / (1.0 + np.exp(-(np.dot(weights, features) + constant))))
 
     def read(self, question: str, chunk: Chunk) -> Reading:
         asked, _ = self._tokenizer.encode(question, QUESTION)
@@ -355,6 +367,58 @@ _loading_reader = threading.Lock()
 @cache
 def _reader_session(assets: Path) -> Any:
     return one_thread_session(read_asset(assets / "reader" / READER_FILE))
+
+
+class LearnedNames(NamedTuple):
+    """From `training/row_names.py`: a vector for each stem, and how sure one is that near names mean the same."""
+
+    words: dict[str, Floats]
+    means: Floats
+
+
+@cache
+def _learned_names(assets: Path) -> LearnedNames:
+    with np.load(assets / NAMES_FILE) as kept:
+        stems, vectors = kept["stems"].tobytes().decode().split("\n"), kept["vectors"].astype(np.float32)
+        return LearnedNames(dict(zip(stems, vectors, strict=True)), kept["means"])
+
+
+def name_vectors(names: Sequence[str], known: Mapping[str, Floats]) -> Floats:
+    """The sum of the vectors of a name's words, of length 1; an unknown word has one of its own, unlike any other."""
+    size = len(next(iter(known.values())))
+    found = np.zeros((len(names), size), np.float32)
+    for row, name in zip(found, names, strict=True):
+        for stem in terms(name):
+            row += known[stem] if stem in known else _unknown(stem, size)
+    unit: Floats = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+    return unit
+
+
+@lru_cache(maxsize=1024)
+def _unknown(stem: str, size: int) -> Floats:
+    numbers = np.random.default_rng(zlib.crc32(stem.encode())).standard_normal(size)
+    found: Floats = (UNKNOWN_LENGTH / size**0.5 * numbers).astype(np.float32)
+    return found
+
+
+@lru_cache(maxsize=128)  # the rows of a table, or of all tables of a document, which are asked for again
+def _row_vectors(assets: Path, rows: tuple[str, ...]) -> Floats:
+    return name_vectors(rows, _learned_names(assets).words)
+
+
+def row_features(
+    name: str, rows: Sequence[str], known: Mapping[str, Floats], vectors: Floats
+) -> tuple[int, list[float]]:
+    """The row that is nearest to a name, and what tells whether it is the one that is meant.
+
+    How near it is, how much nearer than the next, and how near the word of the name that is least like any of the row.
+    """
+    near = vectors @ name_vectors([name], known)[0]
+    best, *others = np.argsort(-near)[:2].tolist()
+    words = name_vectors(list(dict.fromkeys(terms(name))) or [name], known)
+    own = name_vectors(list(dict.fromkeys(terms(rows[best]))) or [rows[best]], known)
+    least = float((words @ own.T).max(axis=1).min())
+    return best, [float(near[best]), float(near[best] - near[others[0]]) if others else float(near[best]), least]
 
 
 def _spans(starts: Floats, ends: Floats, places: NDArray[np.int32], chunk: Chunk) -> tuple[FoundSpan | None, ...]:

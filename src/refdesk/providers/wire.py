@@ -266,7 +266,7 @@ def _retry_after(value: str | None) -> float:
 # --- the client
 
 _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
-_clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
+open_clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
 _starting = threading.Lock()
 _loops: list[asyncio.AbstractEventLoop] = []
 
@@ -285,17 +285,17 @@ def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
     import httpx2
 
     loop = asyncio.get_running_loop()
-    for other in [known for known in list(_clients) if known.is_closed()]:
-        _clients.pop(other, None)
-    if loop not in _clients:
+    for other in [known for known in list(open_clients) if known.is_closed()]:
+        open_clients.pop(other, None)
+    if loop not in open_clients:
         past_any_proxy = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
         timeout = httpx2.Timeout(None, connect=CONNECT_S)
         try:
-            _clients[loop] = httpx2.AsyncClient(verify=_certificates(), timeout=timeout, mounts=past_any_proxy)
+            open_clients[loop] = httpx2.AsyncClient(verify=_certificates(), timeout=timeout, mounts=past_any_proxy)
         except (ImportError, ValueError, OSError) as error:  # of what the environment says
             hint = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
             raise ProviderRefused(endpoint.problem(f"cannot be asked: {error}"), hint=hint) from error
-    return _clients[loop]
+    return open_clients[loop]
 
 
 @cache
@@ -308,5 +308,5 @@ def _certificates() -> ssl.SSLContext:
 
 async def close_client() -> None:
     """Closes what the running loop has kept open."""
-    if client := _clients.pop(asyncio.get_running_loop(), None):
+    if client := open_clients.pop(asyncio.get_running_loop(), None):
         await client.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -13,14 +13,11 @@ import orjson
 from numpy.typing import NDArray
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Engine,
     PoolProxiedConnection,
     Select,
     and_,
-    delete,
     func,
-    insert,
     or_,
     select,
 )
@@ -39,9 +36,9 @@ from refdesk.records import (
     readable_tables,
 )
 from refdesk.store import rows as codec
-from refdesk.store.database import TABLES_MISSING, OwnConnections, SqlStatement, file_of
-from refdesk.store.rows import pack_column, unpack_column, within
-from refdesk.store.schema import cells, chunks, documents, images, pages, tables, vectors
+from refdesk.store.database import TABLES_MISSING, OwnConnections, file_of
+from refdesk.store.rows import PLAIN, unpack_column, unpack_texts, within
+from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
 from refdesk.types import EVERYTHING, Access, Chunk, Document, Everything, Page, Range, Scope
 
@@ -499,8 +496,7 @@ def _holding(text: str) -> Iterator[Any]:
 
 
 REMEMBERED = 50_000  # cells of tables that were asked for: some 15 MB
-_PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
-_SELECTED = "SELECT tables.id, documents.id, tables.heads, " + ", ".join(f'tables."{name}"' for name in _PLAIN)
+_SELECTED = "SELECT tables.id, documents.id, tables.heads, " + ", ".join(f'tables."{name}"' for name in PLAIN)
 _OF_DOCUMENT = f"{_SELECTED} FROM documents JOIN tables ON tables.document_key = documents.key WHERE documents.id = ?"
 _BETWEEN = (
     'WITH wanted (document, "start", "end") AS (VALUES {}) '
@@ -510,27 +506,11 @@ _BETWEEN = (
 )
 _CELLS = 'SELECT table_id, "column", numbers, texts, places FROM cells WHERE table_id'
 _UNPLACED = _CELLS.replace(", places", "")
-_TABLE = SqlStatement(insert(tables), [column.name for column in tables.c if column.name != "id"])
-_COLUMN = SqlStatement(insert(cells))
-
-
-def insert_tables(connection: Connection, document_key: int, found: Sequence[StoredTable]) -> None:
-    """The tables of one document, with all of their cells."""
-    rows: list[dict[str, Any]] = []
-    for table in found:
-        values = {name: getattr(table, name) for name in _PLAIN}
-        heads = orjson.dumps([[head.path, *head.measure] for head in table.heads])
-        table_id = _TABLE.run(connection, document_key=document_key, heads=heads, **values).lastrowid
-        rows += [{"table_id": table_id, "column": n} | pack_column(one) for n, one in enumerate(table.columns)]
-    _COLUMN.run_many(connection, rows)
-
-
-def replace_tables(connection: Connection, document_id: str, found: Sequence[StoredTable]) -> None:
-    """Other tables for a document that is there."""
-    key = connection.execute(select(documents.c.key).where(documents.c.id == document_id)).scalar()
-    if key is not None:
-        connection.execute(delete(tables).where(tables.c.document_key == key))
-        insert_tables(connection, key, found)
+_FIRST_COLUMNS = (
+    "SELECT cells.texts FROM documents JOIN tables ON tables.document_key = documents.key"
+    ' JOIN cells ON cells.table_id = tables.id AND cells."column" = 0'
+    ' WHERE documents.id = ? AND tables.cell_count <= ? ORDER BY tables."number"'
+)
 
 
 class SqlTables:
@@ -545,6 +525,10 @@ class SqlTables:
     def of_document(self, document_id: str) -> list[StoredTable]:
         found = map(_table, self._documents.quick(_OF_DOCUMENT, (document_id,)))
         return sorted(found, key=lambda table: table.number)
+
+    def row_names(self, document_id: str) -> list[str]:
+        found = self._documents.quick(_FIRST_COLUMNS, (document_id, MOST_CELLS))
+        return list(dict.fromkeys(text for (packed,) in found for text in unpack_texts(packed)))
 
     def between(self, places: Sequence[tuple[str, int, int]]) -> list[StoredTable]:
         if not places:
@@ -597,4 +581,4 @@ class SqlTables:
 def _table(row: Sequence[Any]) -> StoredTable:
     table_id, document_id, packed, *plain = row
     heads = tuple(ColumnHead(tuple(path), Measure(*measure)) for path, *measure in orjson.loads(packed))
-    return StoredTable(**dict(zip(_PLAIN, plain, strict=True)), heads=heads, id=table_id, document_id=document_id)
+    return StoredTable(**dict(zip(PLAIN, plain, strict=True)), heads=heads, id=table_id, document_id=document_id)

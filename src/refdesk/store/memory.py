@@ -250,6 +250,12 @@ class MemoryTables:
         row = self._documents.rows.get(document_id)
         return [replace(table, columns=()) for table in row.tables] if row else []
 
+    def row_names(self, document_id: str) -> list[str]:
+        row = self._documents.rows.get(document_id)
+        tables = [table for table in row.tables if table.columns and table.cell_count <= MOST_CELLS] if row else []
+        first = [table.columns[0] for table in tables]
+        return list(dict.fromkeys(text for column in first for text in column.texts))
+
     def between(self, places: Sequence[tuple[str, int, int]]) -> list[StoredTable]:
         return [
             table

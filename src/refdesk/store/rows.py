@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, select, update
 
 from refdesk.errors import NotFound
-from refdesk.records import Column, LexicalEntry, Measure, Prepared
+from refdesk.records import Column, LexicalEntry, Measure, Prepared, StoredTable
 from refdesk.store.database import SqlStatement
-from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, state, tables
+from refdesk.store.schema import cells, chunks, documents, dropped, entities, images, pages, state, tables
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Sentence, Span
 
@@ -529,3 +529,35 @@ def _step(array: NDArray[Any]) -> tuple[int, int] | None:
         return None
     first, step = int(array[0]), int(array[1]) - int(array[0]) if len(array) > 1 else 0
     return (first, step) if bool((np.diff(array) == step).all()) else None
+
+
+def unpack_texts(texts: bytes) -> Sequence[str]:
+    """The different texts of a column."""
+    known: Sequence[str] = _unpack(texts, "<i4")[0]
+    return known
+
+
+# --- writing the tables of a document ---------------------------------------------------------------------------------
+
+PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
+_TABLE = SqlStatement(insert(tables), [column.name for column in tables.c if column.name != "id"])
+_COLUMN = SqlStatement(insert(cells))
+
+
+def insert_tables(connection: Connection, document_key: int, found: Sequence[StoredTable]) -> None:
+    """The tables of one document, with all of their cells."""
+    rows: list[dict[str, Any]] = []
+    for table in found:
+        values = {name: getattr(table, name) for name in PLAIN}
+        heads = orjson.dumps([[head.path, *head.measure] for head in table.heads])
+        table_id = _TABLE.run(connection, document_key=document_key, heads=heads, **values).lastrowid
+        rows += [{"table_id": table_id, "column": n} | pack_column(one) for n, one in enumerate(table.columns)]
+    _COLUMN.run_many(connection, rows)
+
+
+def replace_tables(connection: Connection, document_id: str, found: Sequence[StoredTable]) -> None:
+    """Other tables for a document that is there."""
+    key = connection.execute(select(documents.c.key).where(documents.c.id == document_id)).scalar()
+    if key is not None:
+        connection.execute(delete(tables).where(tables.c.document_key == key))
+        insert_tables(connection, key, found)

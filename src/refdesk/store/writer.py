@@ -29,7 +29,7 @@ from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
 from refdesk.store.database import SqlStatement, explain_sql, writing
-from refdesk.store.documents import SqlDocuments, insert_tables, replace_tables
+from refdesk.store.documents import SqlDocuments
 from refdesk.store.rows import (
     Kept,
     bump,
@@ -39,11 +39,13 @@ from refdesk.store.rows import (
     family,
     find,
     in_place,
+    insert_tables,
     keep_children,
     kept_files,
     lexical_entries,
     now,
     remove_family,
+    replace_tables,
     row_of,
     set_state,
     state_number,

@@ -1,0 +1,525 @@
+"""How is a question put to a table, and how well does each plan over it fit?
+
+With the clause that asks, and with times as the heads of its columns name them: "In Q3 2022, what were Apple's net
+sales, and why?" is asked of a table with a column "Three Months Ended June 25, 2022" as "what were Apple's net sales in
+Three Months Ended June 25, 2022". A question that names no time is asked as it is, and of the newest column beside
+that: who asks for "the gross margin" means the last one that is reported.
+
+In the words of a row, where the question has others for it: what it asks for is compared with the names of the rows by
+their vectors, "capital expenditure" with "Purchases of property", and the name of the nearest one put in its place.
+
+Plans are ranked by a log-linear model that was learned from questions whose answers are known (`training/plans.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence, Set
+from dataclasses import replace
+from functools import cache, lru_cache
+from importlib import resources
+from itertools import pairwise, takewhile
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.answer import Retrieved
+from refdesk.ask.followup import VERBS
+from refdesk.ask.plans import TableViews
+from refdesk.ask.sentences import asking_part
+from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
+from refdesk.library import LibraryReader
+from refdesk.ports import Reader
+from refdesk.records import MOST_CELLS, StoredTable
+from refdesk.settings import Settings
+from refdesk.tables import (
+    TablePeriod,
+    cell_number,
+    grid_of,
+    is_scale,
+    period_from,
+    read_period,
+    spoken_periods,
+    without_marks,
+)
+from refdesk.terms import QUERY_STOP_WORDS, period_spans, query_terms, terms, words
+from refdesk.text import STOP_WORDS
+from refdesk.types import Document, Hit, Scope
+
+_ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"
+_BEFORE = re.compile(rf"^.*[,:.] (?={_ASKING})", re.IGNORECASE)
+_AFTER = re.compile(rf"(?<=\w),? and (?={_ASKING}).*$", re.IGNORECASE)
+# "as reported in the annual report", "according to the notes", "(in millions)": where it stands and how it is written.
+_SOURCE = re.compile(r",? (?:as (?:\w{1,20}ed|shown|given|seen) (?:in|on|by)|according to)\b.*$", re.IGNORECASE)
+_WRITTEN = re.compile(r" ?\((?:in|as) [^()]*\)", re.IGNORECASE)
+_PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
+_CHANGE = re.compile(r"(?=\b(?:change|growth|increase|decrease)\b)", re.IGNORECASE)
+_QUARTER = re.compile(r"\bquarter(?:ly)?\b", re.IGNORECASE)
+_SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
+_WORD = re.compile(r"[^\W\d_]+|&")
+LONGEST_SHORT = 6  # words
+_THE = re.compile(r"\b(?:the|its|their) $", re.IGNORECASE)
+
+
+class AskedForm(NamedTuple):
+    """A question as it is put to one table."""
+
+    text: str
+    columns: frozenset[int] | None = None  # of the time that is asked for; None where that is not known of its columns
+    is_assumed: bool = False  # the question names no time: these are the newest columns
+
+
+def asking_clause(text: str) -> str:
+    """Without what stands around it: a clause before, a second question, where it is said and how it is written.
+
+    >>> asking_clause("Going by the balance sheet, what are the total assets (in millions), and what drives them?")
+    'what are the total assets'
+    >>> asking_clause("What were sales as reported in the annual report?")
+    'What were sales'
+    """
+    text = " ".join(text.split())
+    is_two = re.search(_ASKING, text[: text.lower().rfind(" and ")], re.IGNORECASE)
+    clause = _BEFORE.sub("", _AFTER.sub("", text) if is_two else text)
+    plain = _WRITTEN.sub("", _SOURCE.sub("", clause))
+    if plain != clause and _PERCENT.search(clause) and not _PERCENT.search(plain):  # "change (in per cent)"
+        plain = _CHANGE.sub("percentage ", plain, count=1)
+    return plain
+
+
+def asked_forms(text: str, table: StoredTable, report: TablePeriod) -> list[AskedForm]:
+    """As it is asked, in the table's words; and of its newest columns, where no time is named.
+
+    `report`: the time that the document is of. Its own quarter is the one that its newest columns are of, whatever
+    month that ends in.
+    """
+    clause, when = spelled_out(asking_clause(text), table), read_period(text)
+    if when.year:
+        columns = columns_of(table, when, report)
+        head = _head(table, columns or (), when.length)
+        return [AskedForm(_with(clause, head) if head else clause, columns)]
+    forms = [AskedForm(clause)]
+    if not spoken_periods(text) or _QUARTER.search(text):
+        newest = newest_columns(table)
+        head = _head(table, newest, 3 if _QUARTER.search(text) else 0)
+        if head and len(table.periods) > 1:
+            forms.append(AskedForm(_with(clause, head), newest, is_assumed=True))
+    return forms
+
+
+def spelled_out(text: str, table: StoredTable) -> str:
+    """With a short form as the words of a row or a column whose initials it is: "R&D" as "research and development".
+
+    Two letters without "&" are the initials of too much, and what the table says itself is no short form of others.
+    """
+    for short in {match.group() for match in _SHORT.finditer(text)}:
+        words_of = _initials(table).get(short.lower())
+        if words_of and (len(short) > 2 or "&" in short) and not any(short in cell.text for cell in table.cells):
+            text = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", words_of, text)
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _initials(table: StoredTable) -> dict[str, str]:
+    """By initials the words of the table's labels that have them; "and" is written "&" or left out."""
+    found: dict[str, str] = {}
+    labels = [cell.text for cell in table.cells if cell.column == 0]
+    for label in (*labels, *(part for head in table.heads for part in head.path)):
+        words = _WORD.findall(label)
+        letters = ["&" if word.lower() in ("and", "&") else word[0].lower() for word in words]
+        for start in range(len(words)):
+            for end in range(start + 2, min(start + LONGEST_SHORT, len(words)) + 1):
+                own, text = letters[start:end], " ".join(words[start:end])
+                if "&" not in (own[0], own[-1]):
+                    found.setdefault("".join(own), text)
+                    found.setdefault("".join(own).replace("&", ""), text)
+    return found
+
+
+def columns_of(table: StoredTable, when: TablePeriod, report: TablePeriod) -> frozenset[int] | None:
+    """Those of the time that is asked for; None where no head of the table names a time."""
+    own = _periods(table)
+    if not own:
+        return None
+    if when.quarter and report.quarter:
+        if report.is_of(when):
+            return newest_columns(table)
+        return frozenset(column for column, period in own if period.quarter and period.is_of(when))
+    found = frozenset(column for column, period in own if period.is_of(when))
+    # Who asks for a year may mean the column of the report's own; who names a day means that day.
+    return found or (newest_columns(table) if report.is_of(when) and not when.end else found)
+
+
+def newest_columns(table: StoredTable) -> frozenset[int]:
+    """The columns of the last day or year that any of them is of."""
+    days = {column: (period.year, period.quarter, period.end) for column, period in _periods(table)}
+    last = max(days.values(), default=(0, 0, ""))
+    return frozenset(column for column, day in days.items() if day == last)
+
+
+def _with(text: str, head: str) -> str:
+    """The time that is named by the name of the column; behind the question where it names none."""
+    spans = spoken_periods(text)
+    if not spans:
+        return f"{text.rstrip(' ?')} in {head}?"
+    start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+    code = CODE.match(text, len(text) - len(text[end:].lstrip()))  # "in the Q3 2022 10-Q" is "in Q3 2022"
+    return f"{_THE.sub('', text[:start])}{head}{text[code.end() if code else end :]}"
+
+
+def _head(table: StoredTable, columns: Iterable[int], length: int) -> str:
+    """The name of these columns, of those among them that are of so long a time; what several have in common."""
+    own = dict(_periods(table))
+    ranked = sorted(columns, key=lambda column: (length > 0 and own[column].length != length, column))
+    alike = [column for column in ranked if own[column].length == own[ranked[0]].length]
+    paths = [[part for part in table.heads[column].path if not is_scale(part)] for column in alike]
+    shared = [parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))]
+    return " ".join(shared) if read_period(" ".join(shared)) else ""
+
+
+@lru_cache(maxsize=1024)
+def _periods(table: StoredTable) -> tuple[tuple[int, TablePeriod], ...]:
+    """The columns whose own head names a time."""
+    found = ((column, head.measure.period, " ".join(head.path)) for column, head in enumerate(table.heads))
+    return tuple((column, period_from(period)) for column, period, path in found if period and read_period(path))
+
+
+MOST_RENAMED = 6  # rows, over all tables, that a question is put to in their own words
+LEAST_LIKELY = 0.2  # chance from which on a row may be meant
+# Among few tables it is oftener the text that says what no row is called by, unless that has no word for it either:
+# with all names, .07 of the answers to TAT-QA's questions about the text are lost.
+FEW = 4  # tables
+MEANT = 0.5  # chance from which on a name that no document says is taken for the name of a row
+SAID = 0.5  # share of a row's words that the question says, from which on it is called by its name
+WHOLE = frozenset(("amount", "amounts", "total", "figure", "figures", "value", "values", "level", "levels"))
+LONGEST_NAME = 90  # letters of a row's name
+_NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
+_ASIDE = re.compile(r"\s*\([^()]*\)")
+_POSSESSIVE = re.compile(r"['’]s?$")
+_INSIDE = frozenset(("of", "and", "from", "for", "on", "in", "by", "to", "per", "before", "after", "at", "the", "used"))
+_PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
+
+
+@lru_cache(maxsize=1024)
+def _context_words(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
+
+
+def document_words(document: Document, text: str) -> frozenset[str]:
+    """The stems of its name and title, and those of the question's words that its name writes as one: "BestBuy"."""
+    name = f"{document.name.replace('_', ' ')} {document.title}"
+    own = {*words(name)}
+    joined = [pair for pair in pairwise(words(text)) if "".join(pair) in own]
+    return _context_words(name) | frozenset(stem for pair in joined for word in pair for stem in terms(word))
+
+
+class RenamedRow(NamedTuple):
+    """A question in the words of one row."""
+
+    text: str
+    said: frozenset[str] = frozenset()  # stems of the question that the row's name stands for
+    chance: float = 1.0  # that it is the row that is meant
+
+
+def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
+    """Where the things that it may ask for stand, in its letters; `known`: stems that name the document.
+
+    >>> clause = "How much did Ortel spend on research and development in 2021"
+    >>> [clause[start:end] for start, end in things_asked(clause, {"ortel"})]
+    ['research and development']
+    """
+    times = [*spoken_periods(clause), *period_spans(clause)]
+    runs: list[list[tuple[int, int, str]]] = [[]]
+    end = 0
+    for match in _NAME_WORD.finditer(clause):
+        word = _POSSESSIVE.sub("", match.group().lower())
+        is_time = any(start < match.end() and match.start() < stop for start, stop in times)
+        is_known = bool(own := terms(word)) and all(stem in known for stem in own)
+        is_small = word not in _INSIDE and (word in QUERY_STOP_WORDS or word in STOP_WORDS)
+        is_border = is_time or is_known or is_small or (word in VERBS and not runs[-1])
+        if is_border or clause[end : match.start()].strip(" ,-–—&"):
+            runs.append([])
+        if not is_border:
+            runs[-1].append((match.start(), match.end(), word))
+        end = match.end()
+    found: dict[tuple[int, int], None] = {}
+    for run in runs:
+        parts = [part for at, one in enumerate(run) if one[2] in _PREPOSITIONS for part in (run[:at], run[at + 1 :])]
+        for piece in map(_trimmed, (run, *parts)):
+            if piece:
+                found[piece[0][0], piece[-1][1]] = None
+    return list(found)
+
+
+def _trimmed(run: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    while run and (run[0][2] in _INSIDE or run[0][2] in VERBS or run[0][2] in WHOLE or run[0][2].isdigit()):
+        run = run[1:]
+    while run and (run[-1][2] in _INSIDE or run[-1][2] in WHOLE or run[-1][2] in VERBS):
+        run = run[:-1]
+    return run
+
+
+@lru_cache(maxsize=1024)
+def row_names(table: StoredTable) -> tuple[str, ...]:
+    """The names of its rows that hold numbers, without what stands in parentheses."""
+    if table.cell_count > MOST_CELLS:
+        return ()
+    grid = grid_of(table)
+    found: dict[str, None] = {}
+    for path, texts in zip(grid.rows, grid.texts, strict=True):
+        if path and any(cell_number(text) is not None for text in texts[1:]):
+            name = _ASIDE.sub("", without_marks(path[-1])).strip(" :.—–-")
+            if 2 < len(name) <= LONGEST_NAME and cell_number(name) is None:
+                found[name] = None
+    return tuple(found)
+
+
+def renamed(
+    text: str, tables: Sequence[StoredTable], known: Set[str], unknown: Set[str], reader: Reader
+) -> list[list[RenamedRow]]:
+    """For each table the question in the words of those of its rows that are nearest to what it asks for.
+
+    A table that has a row with all of these words needs none. `known`: stems that name the documents; `unknown`: those
+    that stand nowhere in the library. A question that has one of these beside words of a row asks for another thing.
+    """
+    clause = asking_clause(text)
+    strange = frozenset(query_terms(clause)) & unknown
+    is_few = len(tables) < FEW
+    spoken = [clause[start:end] for start, end in things_asked(clause, known)]
+    pairs: list[tuple[float, int, RenamedRow]] = []
+    for at, table in enumerate(tables):
+        names = row_names(table)
+        held = [frozenset(terms(name)) for name in names]
+        for thing in spoken if names else ():
+            said = frozenset(terms(thing))
+            if (
+                not said
+                or (is_few and said.isdisjoint(strange))
+                or any(said <= own and SAID * len(own) <= len(said) for own in held)
+            ):
+                continue
+            best, chance = reader.meant_row(thing, names)
+            is_other = not strange <= said or not (strange.isdisjoint(said) or said.isdisjoint(held[best]))
+            if chance >= LEAST_LIKELY and not is_other:
+                share = len(said) / max(1, len({*terms(clause)} - known))
+                row = RenamedRow(text.replace(thing, names[best], 1), said, chance)
+                pairs.append((chance * share**0.5, at, row))
+    found: list[list[RenamedRow]] = [[] for _ in tables]
+    for _, at, row in sorted(pairs, key=lambda pair: -pair[0])[:MOST_RENAMED]:
+        found[at].append(row)
+    return found
+
+
+# --- tables that only other words find -------------------------------------------------------------------------------
+
+MOST_DOCUMENTS = 3  # whose rows are looked through
+MOST_SEARCHED = 3  # names of rows that are searched for
+MOST_HITS = 3  # tables that each is searched in
+
+
+def with_named_rows(
+    text: str,
+    vector: NDArray[np.float32],
+    retrieved: Retrieved,
+    scope: Scope,
+    library: LibraryReader,
+    reader: Reader,
+    settings: Settings,
+) -> Retrieved:
+    """With the tables of the documents that the question means whose rows say in other words what it asks for.
+
+    "Capital expenditure" finds no statement of cash flows that has "Purchases of property" instead.
+    """
+    found = (*retrieved.hits, *retrieved.considered)
+    documents = {hit.document.id: hit.document for hit in found}
+    counts = Counter(hit.document.id for hit in retrieved.considered)
+    named = [one for one in retrieved.preferred_documents if one in documents]
+    wanted = named or [one for one, _ in counts.most_common()]
+    clause = asking_clause(asking_part(text))
+    best: list[tuple[float, str, str]] = []
+    otherwise: set[str] = set()
+    for document_id in wanted[:MOST_DOCUMENTS]:
+        known = document_words(documents[document_id], text)
+        things = [clause[start:end] for start, end in things_asked(clause, known)]
+        names = library.row_names(document_id) if things else []
+        for thing in things if names else ():
+            said = frozenset(terms(thing))
+            place, chance = reader.meant_row(thing, names)
+            own = frozenset(terms(names[place]))
+            if chance >= LEAST_LIKELY and not own <= said:
+                best.append((chance, document_id, names[place]))
+                if own.isdisjoint(said) and chance >= MEANT:
+                    otherwise |= said
+    known_chunks = {hit.chunk.id for hit in found}
+    most = max((hit.score for hit in found), default=1.0)
+    added: list[Hit] = []
+    for chance, document_id, name in sorted(best, reverse=True)[:MOST_SEARCHED]:
+        within = replace(scope, documents=(document_id,), kinds=("table",))
+        for hit in library.search(name, vector, MOST_HITS, "bm25", within, settings):
+            if hit.chunk.id not in known_chunks:
+                known_chunks.add(hit.chunk.id)
+                added.append(replace(hit, score=most * chance))
+    return replace(retrieved, considered=(*retrieved.considered, *added), named_otherwise=frozenset(otherwise))
+
+
+FILE = "plans.npz"
+SLOTS = 1 << 12  # that word sequences are hashed into
+OPERATION = {name: number for number, name in enumerate(OPERATIONS)}
+SELECTION = {name: number for number, name in enumerate(SELECTIONS)}
+KIND = {name: number for number, name in enumerate(KINDS)}
+COMPARING = frozenset(("max", "min", "more", "less", "least", "most", "same"))
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_NUMBER = re.compile(r"\d")
+_SHOWN_WORD = re.compile(r"\w+")
+WIDTH = 30
+MOST_ROWS = 30  # that are told apart by their number: nine in ten sets of rows that it was learned from are smaller
+
+
+class Described(NamedTuple):
+    """The plans of one question as numbers: the last one is `none`."""
+
+    slots: NDArray[np.int32]
+    ids: NDArray[np.int16]  # operation, selection, kind
+    features: NDArray[np.float32]
+
+
+def word_slots(question: AskedWords, vocabulary: Container[str]) -> NDArray[np.int32]:
+    """One to three words in a row, hashed; words of the table and numbers stand for themselves only as such."""
+    said = ["^"]
+    for word, stem in zip(question.words, question.stems, strict=True):
+        if _NUMBER.match(word):
+            said.append("#year" if _YEAR.fullmatch(word) else "#")
+        else:
+            said.append("_" if stem in vocabulary and word not in QUERY_STOP_WORDS else word)
+    said.append("$")
+    runs = {" ".join(said[at : at + length]) for length in (1, 2, 3) for at in range(len(said) - length + 1)}
+    return np.array(sorted({zlib.crc32(run.encode()) % SLOTS for run in runs}), dtype=np.int32)
+
+
+def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan], context: int = 0) -> Described:
+    """`context`: the question's words that stand around the table: in its caption, headings, the document's name."""
+    words = max(1, len(question.bits))
+    lowered, own_words = question.text.lower(), set(question.words)
+    chosen: dict[tuple[int, tuple[Selection, ...]], list[float]] = {}  # many plans share their rows
+    shown: dict[tuple[str, ...], tuple[float, float, float]] = {}
+    ids, rows = [], []
+    for plan in plans:
+        view = table.view_of(plan)
+        key = (id(view), plan.selections)
+        own = chosen.get(key)
+        if own is None:
+            own = chosen[key] = _of_rows(view, plan.selections, words)
+        row = own.copy()
+        first, mask, quality, number = plan.selections[0], plan.mask, plan.column_quality, plan.number
+        covered = mask.bit_count()
+        row[0] = covered / words
+        row[1] = words - covered
+        row[2] = (mask | context).bit_count() / words
+        row[4] = quality
+        row[5] = quality > 0
+        row[6] = quality >= 1
+        row[7] = plan.column == 0
+        row[9] = plan.operation == "value" and len(plan.texts) == 1
+        row[10] = len(plan.texts) > 1
+        row[11] = plan.column == first.by
+        row[14] = plan.turned
+        if plan.texts:
+            if plan.texts not in shown:
+                shown[plan.texts] = _of_texts(plan.texts, lowered, own_words)
+            row[15:18] = shown[plan.texts]
+        row[22] = number == 0
+        row[23] = number is not None and abs(number) > 1000
+        row[25] = plan.backwards
+        if plan.backwards:
+            row[26] = -row[26]
+        row[29] = first.kind == "any" and covered / words
+        rows.append(row)
+        ids.append((OPERATION[plan.operation], SELECTION[first.kind], KIND[plan.kind]))
+    features = np.array(rows, dtype=np.float32).reshape(len(rows), WIDTH)
+    best = np.zeros((1, WIDTH), dtype=np.float32)
+    if rows:
+        best[0, :5] = features[:, :5].max(axis=0)
+    vocabulary: Container[str] = table.views[0].vocabulary if table.views else ()
+    return Described(
+        word_slots(question, vocabulary),
+        np.array([*ids, (OPERATION["none"], 0, KIND["text"])], dtype=np.int16),
+        np.concatenate([features, best]),
+    )
+
+
+def _of_rows(view: View, selections: tuple[Selection, ...], words: int) -> list[float]:
+    """The features that depend on the chosen rows alone."""
+    row, first = [0.0] * WIDTH, selections[0]
+    row[3] = sum(selection.quality for selection in selections) / len(selections)
+    row[8] = math.log1p(min(len(first.rows), MOST_ROWS))
+    if first.kind in COMPARING:
+        row[12], row[13] = first.by_quality, first.by_quality == 0
+    row[19] = first.quality >= 1
+    row[20] = first.by == 0
+    row[21] = first.mask.bit_count() / words
+    row[27] = len(first.rows) == 1
+    if len(selections) == 2:
+        row[18] = first.by == selections[1].by
+        row[24] = selections[1].mask.bit_count() / words
+        row[26] = _order(view.texts, selections)
+        row[28] = _alike(view, selections)
+    return row
+
+
+def _of_texts(texts: Sequence[str], lowered: str, own_words: set[str]) -> tuple[float, float, float]:
+    shown = " ".join(texts).lower()
+    shown_words = _SHOWN_WORD.findall(shown)
+    repeated = sum(word in own_words for word in shown_words) / max(1, len(shown_words))
+    return float(len(shown) > 2 and shown in lowered), repeated, min(len(shown), 80) / 80
+
+
+def _alike(view: View, selections: Sequence[Selection]) -> float:
+    """Share of the words that the names of both rows have: "assets 2018" is compared with "assets 2019"."""
+    first, second = ({*view.cells[chosen.rows[0]][0]} for chosen in selections)
+    return len(first & second) / max(1, len(first | second))
+
+
+def _order(texts: Sequence[Sequence[str]], selections: Sequence[Selection]) -> float:
+    """1 where the later year comes first, -1 where the earlier does."""
+    years = [_YEAR.search(texts[chosen.rows[0]][0]) for chosen in selections]
+    if years[0] is None or years[1] is None or years[0][0] == years[1][0]:
+        return 0.0
+    return 1.0 if years[0][0] > years[1][0] else -1.0
+
+
+class PlanWeights:
+    """What was learned."""
+
+    def __init__(self, arrays: dict[str, NDArray[np.float32]] | None = None) -> None:
+        if arrays is None:
+            arrays = {
+                "operation": np.zeros((len(OPERATION), SLOTS), np.float32),
+                "selection": np.zeros((len(SELECTION), SLOTS), np.float32),
+                "kind": np.zeros((len(KIND), SLOTS), np.float32),
+                "bias": np.zeros((len(OPERATION), len(SELECTION), len(KIND)), np.float32),
+                "fit": np.zeros(WIDTH, np.float32),
+                "fit_operation": np.zeros((len(OPERATION), WIDTH), np.float32),
+                "fit_selection": np.zeros((len(SELECTION), WIDTH), np.float32),
+            }
+        self.arrays = arrays
+
+    def scores(self, described: Described) -> NDArray[np.float32]:
+        """Of every plan, `none` last; their softmax is the chance that each is the right one."""
+        arrays, (operation, selection, kind) = self.arrays, described.ids.T
+        slots, features = described.slots, described.features
+        words = (
+            arrays["operation"][:, slots].sum(axis=1)[operation] + arrays["selection"][:, slots].sum(axis=1)[selection]
+        )
+        words += arrays["kind"][:, slots].sum(axis=1)[kind]
+        fit = arrays["fit"] + arrays["fit_operation"][operation] + arrays["fit_selection"][selection]
+        found: NDArray[np.float32] = words + arrays["bias"][operation, selection, kind] + (features * fit).sum(axis=1)
+        return found
+
+
+@cache
+def weights() -> PlanWeights:
+    with resources.files("refdesk.assets").joinpath(FILE).open("rb") as file, np.load(file) as kept:
+        return PlanWeights({name: kept[name].astype(np.float32) for name in kept.files})
