@@ -97,7 +97,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Refdesk:
         ("What was Ortel's current ratio in 2022?", "2.00", {"400", "200"}),
         (
             "What was Ortel's FY2022 fixed asset turnover? It is defined as: FY2022 net sales /"
-            " (average property and equipment between FY2021 and FY2022).",
+            " (average net property and equipment between FY2021 and FY2022).",
             "3.00",
             {"$ 900", "310", "290"},
         ),

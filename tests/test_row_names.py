@@ -35,7 +35,7 @@ REPORT = """<html><head><title>Ortel annual report 2022</title></head><body>
 <tr><td>Engineers</td><td>41</td><td>38</td></tr>
 <tr><td>Fitters</td><td>77</td><td>70</td></tr></table>
 <h2>People</h2>
-<p>Ortel was founded by Ada Quist in Bergen. The works council meets in May.</p>
+<p>Ortel was founded by Ada Quist in Bergen. Among its customers is Veltrix. The works council meets in May.</p>
 </body></html>"""
 
 
@@ -106,6 +106,9 @@ def test_a_row_is_found_by_another_name(desk: Refdesk, question: str, short: str
     "question",
     [
         "What was Ortel's revenue from the sale of cars in 2022?",
+        "What was Veltrix's revenue in 2022?",
+        "What was Veltrix's net income in 2022?",
+        "What was Ortel's gross margin in 2022?",
         "Who won the 2022 World Cup?",
         "Why did Ortel's revenue grow in 2022?",
     ],

@@ -40,7 +40,7 @@ from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract, with_quotes
-from refdesk.ask.formulas import formula_answer, formula_in
+from refdesk.ask.formulas import formula_answer, formula_in, names_ratio
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
@@ -190,7 +190,8 @@ async def _from_tables(
         return found
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
-        found = await in_thread(read_tables, query, retrieved, desk.library, reader)
+        may_rename = asks_for_figure(query) and not names_ratio(query.fullest)
+        found = await in_thread(read_tables, query, retrieved, desk.library, reader, may_rename)
         stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
         return TablesRead(planned, True, found.candidates)

@@ -260,6 +260,11 @@ def _ratios() -> dict[str, str]:
     return found
 
 
+def names_ratio(question: str) -> bool:
+    """Does it name one that is computed? Then no row of another name is it: a gross margin is no operating margin."""
+    return bool(_known(question, "")[0])
+
+
 def _known(question: str, when: str) -> tuple[str, Node | None]:
     """The ratio that the question names, the longest name of those it holds."""
     said = f" {' '.join(_WORD.findall(question.lower()))} "
@@ -284,7 +289,7 @@ def _named(what: str, when: str) -> Node | None:
 
 MOST_HITS = 12  # parts of tables that a figure is looked for in
 MOST_DOCUMENTS = 2
-LEAST = 0.35  # chance of a figure that is computed with
+LEAST = 0.5  # chance of a figure that is computed with
 SUREST = HIGH - 0.001  # of several figures one may be another row's
 OPERATION = "formula"
 

@@ -272,25 +272,34 @@ def plans_over(
 ) -> list[TablePlan]:
     """The best plans of every table that may answer; `number` is the chance that the question asks for one."""
     asked = _Asked(text, idf, number)
-    meant = _of_what_is_named(text, candidates)
+    names, meant = _of_what_is_named(text, candidates)
     known = frozenset(stem for one in meant for stem in document_words(one.document, text))
-    others = renamed(text, [one.table for one in meant], known, unknown, reader)
-    ranked = sorted(zip(meant, others, strict=True), key=lambda pair: asked.worth(*pair), reverse=True)[:MOST_TABLES]
+    others = renamed(text, [one.table for one in meant], known, unknown | names, reader)
+    read = [(one, rows) for one, rows in zip(meant, others, strict=True) if rows or not names]
+    ranked = sorted(read, key=lambda pair: asked.worth(*pair), reverse=True)[:MOST_TABLES]
     asked.named = asked.weights.keys() & {stem for one, _ in ranked for stem in document_words(one.document, text)}
     most = max((candidate.score for candidate, _ in ranked), default=0.0) or 1.0
     return [plan for candidate, rows in ranked for plan in asked.plans(candidate, candidate.score / most, rows)]
 
 
-def _of_what_is_named(text: str, candidates: Iterable[FoundTable]) -> list[FoundTable]:
-    """Those that hold most of the names in the question: another company's table has the same rows, and no answer."""
-    names = question_words(asking_clause(text)).sentence.names
+def _of_what_is_named(text: str, candidates: Iterable[FoundTable]) -> tuple[Set[str], list[FoundTable]]:
+    """Those that hold most of the names in the question: another company's table has the same rows, and no answer.
+
+    The names come first where nothing holds any of them. Then they are names of rows that have other ones, or of
+    something that no table speaks of, however well a row and a year fit.
+    """
+    clause = asking_clause(text)
+    times = {stem for start, end in spoken_periods(clause) for stem in terms(clause[start:end])}
+    said = question_words(clause)
+    names = said.sentence.names - times
     held = [
         (sum(name in around or name in vocabulary(one.table) for name in names), one)
         for one in candidates
         for around in [context_words(one, text)]
     ]
     most = max((count for count, _ in held), default=0)
-    return [one for count, one in held if count == most]
+    sure = said.named - said.sentence.numbers - times  # any word may begin a question with a capital
+    return frozenset() if most else sure, [one for count, one in held if count == most]
 
 
 class _Asked:

@@ -321,11 +321,14 @@ def asks_for_figure(query: Query) -> bool:
     return query.intent != "analytical" and asks.partition(" ")[0] in ("what", "how", "which")
 
 
-def read_tables(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> TablesRead:
+def read_tables(
+    query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader, may_rename: bool
+) -> TablesRead:
+    """`may_rename`: rows may be called otherwise than the question does."""
     candidates = table_candidates(retrieved, library)
     asked = (asking_part(query.fullest), candidates, retrieved.idf, query.number, reader)
     unknown = frozenset(stem for stem, count in library.frequencies(terms(asked[0])).items() if not count)
-    found = best_plan(*asked, may_rename=asks_for_figure(query), unknown=unknown)
+    found = best_plan(*asked, may_rename=may_rename, unknown=unknown)
     among_many = len(candidates) >= MANY
     is_sure = found is not None and found.chance >= (SHOWN if among_many else SHOWN_AMONG_FEW)
     is_likely = found is not None and found.chance >= INSTEAD and query.number >= NUMBER
