@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
@@ -30,12 +30,12 @@ from refdesk.text import asset_lines
 from refdesk.types import Scope
 
 MOST_FIGURES = 12  # of a formula
+BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
+BEFORE_FIGURES, BEHIND_FIGURES = frozenset(("the", "its")), frozenset(("in", "for", "of", "at", "during", "the"))
 MOST_YEARS = 10  # of an average over years
-_DEFINED = re.compile(
-    r"(?P<name>[^.?!:;()]{3,80}?),? (?:is |are |being )?(?:defined|calculated|computed|given) (?:as|by):? ?"
-    r"(?P<formula>[^?!;]{3,400}?)(?=\.\s|\.?$|[?!;])",
-    re.IGNORECASE,
-)
+_DEFINED = re.compile(r"\b(?:defined|calculated|computed|given) (?:as|by)\b:?", re.IGNORECASE)
+_ENDED = re.compile(r"[?!;]|\.(?=\s|$)")
+_BROKEN = re.compile(r"[.?!:;()]|, ")
 _TOKEN = re.compile(
     r"(?P<open>[(\[])|(?P<close>[)\]])|(?P<sign>[+*/×÷]|(?<=\s)[-−–](?=\s)|(?<=\))\s*[-−–]|[-−–](?=\s*\())"
     r"|(?P<word>divided by|multiplied by|plus|minus|times)\b"
@@ -131,9 +131,10 @@ def formula_in(question: str) -> Formula | None:
     """The formula that the question asks for; None where it asks for none that is understood."""
     match = _DEFINED.search(question)
     years = _years(question)
-    default = _time(question[: match.start("formula")] if match else question)
+    default = _time(question[: match.end()] if match else question)
     if match:
-        name, root = _name(match["name"]), _read(match["formula"], default)
+        name = _without_ends(_BROKEN.split(question[: match.start()].rstrip(" ,"))[-1], BEFORE_NAMES, BEFORE_DEFINED)
+        root = _read(_ENDED.split(question[match.end() :], maxsplit=1)[0], default)
     elif (average := _AVERAGE.search(question)) and len(years) > 1:
         name = _FOR_WHOM.sub("", average["what"].partition("(")[0].strip(" ?"))
         roots = [_named(name, str(year)) for year in years]
@@ -150,9 +151,14 @@ def formula_in(question: str) -> Formula | None:
     return Formula(name, root, is_percent, _COUNTS.get(count) or int(count), bool(match) or len(years) > 1)
 
 
-def _name(text: str) -> str:
-    """The thing that is defined: the last words of what stands before."""
-    return re.sub(r"^(?:.*[,:] |the |and |where |if )+", "", text.strip(), flags=re.IGNORECASE)
+def _without_ends(text: str, before: Set[str], behind: Set[str]) -> str:
+    """Without these words where it begins and ends."""
+    words = text.split()
+    while words and words[0].lower() in before:
+        words = words[1:]
+    while words and words[-1].lower() in behind:
+        words.pop()
+    return " ".join(words)
 
 
 def _years(text: str) -> list[int]:
@@ -242,9 +248,7 @@ def _figure(text: str, default: str) -> Node | None:
 
 
 def _plain(text: str) -> str:
-    return re.sub(
-        r"^(?:the|total amount of|its) |(?: (?:in|for|of|at|during|the))+$", "", text.strip(" ,"), flags=re.IGNORECASE
-    )
+    return _without_ends(text.strip(" ,"), BEFORE_FIGURES, BEHIND_FIGURES)
 
 
 # --- formulas that have a name ---------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ SAID = 0.5  # share of a row's words that the question says, from which on it is
 WHOLE = frozenset(("amount", "amounts", "total", "figure", "figures", "value", "values", "level", "levels"))
 LONGEST_NAME = 90  # letters of a row's name
 _NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
-_ASIDE = re.compile(r"\s*\([^()]*\)")
+_ASIDE = re.compile(r"\([^()]*\)")
 _POSSESSIVE = re.compile(r"['’]s?$")
 _INSIDE = frozenset(("of", "and", "from", "for", "on", "in", "by", "to", "per", "before", "after", "at", "the", "used"))
 _PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
@@ -271,7 +271,7 @@ def row_names(table: StoredTable) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for path, texts in zip(grid.rows, grid.texts, strict=True):
         if path and any(cell_number(text) is not None for text in texts[1:]):
-            name = _ASIDE.sub("", without_marks(path[-1])).strip(" :.—–-")
+            name = " ".join(_ASIDE.sub("", without_marks(path[-1])).split()).strip(" :.—–-")
             if 2 < len(name) <= LONGEST_NAME and cell_number(name) is None:
                 found[name] = None
     return tuple(found)
