@@ -68,12 +68,12 @@ def imports(module: str) -> Iterator[str]:
 
 
 def part(module: str) -> str:
-    """`refdesk.ask.strategies.hybrid` -> `ask`, `refdesk.types` -> `types`."""
+    """`refdesk.serve.http.app` -> `serve`, `refdesk.types` -> `types`."""
     return [*module.split("."), "__init__"][1]
 
 
 def folder(module: str) -> str:
-    """`refdesk.ask.strategies.hybrid` -> `ask/strategies`, `refdesk.types` -> `types`."""
+    """`refdesk.serve.http.app` -> `serve/http`, `refdesk.types` -> `types`."""
     within = MODULES[module].parent.relative_to(SOURCE / "refdesk").as_posix()
     return part(module) if within == "." else within
 

@@ -101,8 +101,7 @@ from refdesk import desk as engine
 from refdesk.files import local as files
 from refdesk.index import lexical as lexical_tantivy
 from refdesk.index import local as index
-from refdesk.index import vectors as vectors_usearch
-from refdesk.store import maintenance, rows, writer
+from refdesk.store import jobs, rows, writer
 
 change, place, name, nth, when = json.loads(sys.argv[2])
 owner = eval(place)
@@ -148,8 +147,8 @@ REMOVE_STEPS = [
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
 ]
 COMPACT_STEPS = [
-    ("vectors_usearch.Graph", "save", 1, "after"),
-    ("vectors_usearch.VectorIndex", "write_snapshot", 1, "after"),
+    ("index.Graph", "save", 1, "after"),
+    ("index.VectorIndex", "write_snapshot", 1, "after"),
     ("writer", "bump", 2, "after"),
     ("index.LocalIndex", "remove_old", 1, "before"),
 ]
@@ -157,8 +156,8 @@ REBUILD_STEPS = [
     ("lexical_tantivy.LexicalIndex", "write", 1, "after"),
     ("index.LocalIndex", "rebuild", 1, "after"),
     ("writer", "set_state", 2, "after"),
-    ("maintenance.Maintenance", "compact", 1, "before"),
-    ("maintenance.Maintenance", "compact", 1, "after"),
+    ("jobs.Maintenance", "compact", 1, "before"),
+    ("jobs.Maintenance", "compact", 1, "after"),
 ]
 POINTS = [
     *(("add", *step) for step in STORE_STEPS[::2]),
