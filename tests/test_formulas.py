@@ -61,6 +61,19 @@ def test_formulas_are_read(question: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("a / (b * c)", "<a, 2020> / (<b, 2020> × <c, 2020>)"),
+        ("a - (b - c)", "<a, 2020> - (<b, 2020> - <c, 2020>)"),
+        ("(a - b) - c", "<a, 2020> - <b, 2020> - <c, 2020>"),
+        ("a / b / c", "<a, 2020> / <b, 2020> / <c, 2020>"),
+    ],
+)
+def test_formulas_keep_their_brackets(formula: str, expected: str) -> None:
+    assert spelled(f"What was x in 2020? x is defined as {formula}.") == expected
+
+
+@pytest.mark.parametrize(
     "question",
     [
         "What was net income in 2022?",
