@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from refdesk import settings
 from refdesk.answer import Plan, Query, Retrieved
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, idf, label_match, question_words, tabulate
-from refdesk.ask.wording import NUMBER, SentenceWords, read
+from refdesk.ask.figures import CURRENCIES, figures
+from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, idf, label_match, may_stand, question_words, tabulate
+from refdesk.ask.wording import MONEY, NUMBER, SentenceWords, read, unfit_units
 from refdesk.document_names import match_names
 from refdesk.library import LibraryReader, convex, reciprocal_rank
 from refdesk.ports import Embedder, NoReader, Reader, Reranker
@@ -146,8 +147,7 @@ def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequen
     """Of what was found for each side, what will be read."""
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
-    hits = _thinned(job, query, interleave(kept) if len(kept) > 1 else kept[0])
-    hits = _with_rows(job, query, hits, considered)
+    hits = _with_rows(job, query, _thinned(job, query, interleave(kept) if len(kept) > 1 else kept[0]), considered)
     return Retrieved(
         hits=tuple(hits),
         considered=tuple(considered),
@@ -342,7 +342,8 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
         job.trace.skip("read", "no single passage can answer it")
     else:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
-            job.readings.update(read_hits(query.fullest, hits, job.reader))
+            unfit = unfit_units(query.fullest, job.embedder) if hits else frozenset()
+            job.readings.update(read_hits(query.fullest, hits, job.reader, unfit))
             stage.gave(passages=len(job.readings), tokens=sum(one.tokens for one in job.readings.values()))
     return ordered(hits, job.readings)
 
@@ -532,11 +533,14 @@ MOST_PASSAGES, MOST_TOKENS = 6, 900
 SURE = 2.0  # `answered` from which no further passage is read
 UNREAD = -2.0  # what counts as `relevant` of a passage that was not read
 SCALE = 20.0  # of the score among the logits; a plateau from 10 to 30
+_MONEYS = frozenset(CURRENCIES.values())
 LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not known
 
 
-def read_hits(question: str, hits: Sequence[Hit], reader: Reader) -> dict[int, Reading]:
-    """What the first hits say, by the id of their chunk."""
+def read_hits(
+    question: str, hits: Sequence[Hit], reader: Reader, unfit: frozenset[str] = frozenset()
+) -> dict[int, Reading]:
+    """What the first hits say, by the id of their chunk; `unfit` units do not measure what is asked for."""
     found: dict[int, Reading] = {}
     tokens = 0
     for hit in hits:
@@ -545,11 +549,38 @@ def read_hits(question: str, hits: Sequence[Hit], reader: Reader) -> dict[int, R
         reading = reader.read(question, hit.chunk)
         if reading is None:
             continue
+        reading = _fitting(reading, hit.chunk, unfit) if unfit else reading
         found[hit.chunk.id] = reading
         tokens += reading.tokens
-        if reading.answered >= SURE or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
+        is_sure = reading.answered >= SURE and _is_quotable(reading, hit.chunk)
+        if is_sure or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
             break
     return found
+
+
+def _fitting(reading: Reading, chunk: Chunk, unfit: frozenset[str]) -> Reading:
+    """What was read without answers in another measure: metres say nothing of how heavy something is."""
+    texts = [chunk.text[span.start : span.end] if span else "" for span in reading.spans]
+    spans = tuple(
+        span._replace(score=min(span.score, 0.0)) if span and _is_unfit(text, unfit) else span
+        for span, text in zip(reading.spans, texts, strict=True)
+    )
+    if spans == reading.spans:
+        return reading
+    return replace(reading, answered=min(reading.answered, max(span.score for span in spans if span)), spans=spans)
+
+
+def _is_unfit(text: str, unfit: frozenset[str]) -> bool:
+    """Has it figures with units, and none that measures what is asked for? "5 m" may be metres or millions."""
+    readings = ({one.unit, *(unit for _, unit in one.others)} - {""} for one in figures(text))
+    units = [MONEY if unit in _MONEYS else unit for own in readings for unit in own]
+    return bool(units) and unfit.issuperset(units)
+
+
+def _is_quotable(reading: Reading, chunk: Chunk) -> bool:
+    """Does the likeliest answer stand in a sentence that says something? A title has the words of many a question."""
+    known = [(span.score, place) for place, span in enumerate(reading.spans) if span is not None]
+    return not known or may_stand(chunk, max(known)[1], is_read=True)
 
 
 def ordered(hits: Sequence[Hit], readings: dict[int, Reading]) -> list[Hit]:
