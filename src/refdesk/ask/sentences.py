@@ -498,7 +498,8 @@ def _shares(table: SentenceTable, scores: Floats) -> Floats:
     if not stands.any():
         return np.zeros(len(scores), dtype=np.float32)
     chances = np.where(stands, np.exp(np.minimum(scores - scores[stands].max(), 0.0)), np.float32(0.0))
-    return chances / max(float(chances.sum()), 1e-9)
+    found: Floats = (chances / max(float(chances.sum()), 1e-9)).astype(np.float32)
+    return found
 
 
 def score(table: SentenceTable) -> Floats:
