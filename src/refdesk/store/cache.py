@@ -70,7 +70,7 @@ class _Namespace:
         found = self.stacked
         if found is None:
             entries = list(self.entries.values())
-            rows = [one.vector for one in entries]
+            rows = [entry.vector for entry in entries]
             found = self.stacked = entries, np.array(rows, dtype=np.float32)
         return found
 
