@@ -165,7 +165,9 @@ class Settings:
     llm_summariser: str = _setting("llm.summariser", "", "Model that shortens history (REFDESK_LLM_SUMMARISER)")
     llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
     llm_allowed: str = _setting(
-        "llm.allowed", "", "Models a caller may choose for one question, with commas between; empty: the named one alone"
+        "llm.allowed",
+        "",
+        "Models a caller may choose for one question, with commas between; empty: the named one",
     )
     llm_timeout_s: float = _setting("llm.timeout_s", 120.0, "Seconds a model may take to go on", 0.1, 3600.0)
     llm_total_s: float = _setting(

@@ -295,7 +295,9 @@ async def general(
     info = model_info(llm.name)
     budget = Budget.for_model(info, settings)
     messages = (*recent(turns, budget.history), Turn("user", query.standalone))
-    request = with_sampling(Request(general_system(settings.house_rules.strip()), messages, budget.generation), info, settings)
+    request = with_sampling(
+        Request(general_system(settings.house_rules.strip()), messages, budget.generation), info, settings
+    )
     with trace.stage("generate", model=llm.name) as stage:
         try:
             async with aclosing(_streamed(llm, request, trace)) as pieces:
