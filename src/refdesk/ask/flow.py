@@ -125,7 +125,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
-    ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader)
+    ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
     with trace.stage("retrieve", **plan.sizes) as stage:
         retrieved = await retrieve(query, plan, question.scope, *ports)
         stage.gave(**retrieved.sizes)
