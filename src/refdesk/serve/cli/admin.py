@@ -241,8 +241,8 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     yield from _models(desk)
     if desk.redis is not None:
         is_there = desk.redis.is_there()
-        said = "answers" if is_there else desk.redis.problem
-        yield Finding("Redis", is_there, said, "start it, or unset REFDESK_REDIS_URL; until then all goes on without")
+        text = "answers" if is_there else desk.redis.problem
+        yield Finding("Redis", is_there, text, "start it, or unset REFDESK_REDIS_URL; until then all goes on without")
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
         "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"
