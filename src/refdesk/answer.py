@@ -161,6 +161,7 @@ class Plan:
     reconcile: bool = False
     ask_verifier: bool = True  # False: a second model costs too much; the built-in check costs nothing and stays
     ask_reconciler: bool = True
+    house_rules: str = ""  # of the library and of the collections that are read
     skipped: tuple[tuple[str, str], ...] = ()  # (what, why)
 
     @property

@@ -347,6 +347,7 @@ class CallerDesk(AdminDesk):
         level: str | None = None,
         mode: str | None = None,
         response_mode: str | None = None,
+        model: str = "",
         conversation_id: str = "",
         history: History = (),
         verbatim: bool = False,
@@ -361,7 +362,7 @@ class CallerDesk(AdminDesk):
         ...     print(event.to_dict())
         """
         self.require("ask")
-        chosen = self._chosen(settings)
+        chosen = self._put_to(model.strip(), self._chosen(settings))
         if self.caller.id and conversation_id:
             self.parts.asking.conversations.check_speaker(conversation_id, self.caller.id)
         asked = arguments.make_question(

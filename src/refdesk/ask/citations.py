@@ -322,7 +322,7 @@ def outside_code(text: str) -> str:
     return text
 
 
-# --- how do the passages stand in the prompt? Three formats; documents speak as data only -----------------------------
+# --- how do the passages stand in the prompt? Four formats; documents speak as data only -----------------------------
 
 # How does a document speak as data only? What reads as a citation, a fence, a role or our sentinel is changed.
 
@@ -503,7 +503,26 @@ def _documents(passages: Sequence[Passage], question: str, for_model: bool) -> s
     return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
-FORMATS: Mapping[str, Renderer] = {"numbered": _numbered, "tagged": _tagged, "documents": _documents}
+def _titled(passages: Sequence[Passage], question: str, for_model: bool) -> str:
+    """Seed 002: `[Title > Section]` above each passage, `[Title]` where it has no section."""
+    order = sandwich(len(passages)) if for_model else range(len(passages))
+    blocks = [f"[{_title(one)}]\n{_body(one)}" for one in (passages[place] for place in order)]
+    return "\n\n".join([FENCE_OPENS, *blocks, FENCE_CLOSES, f"Question: {question}"])
+
+
+def _title(passage: Passage) -> str:
+    document, path = passage.document, passage.hit.heading_path
+    title = document.title or document.name
+    section = path[-1] if path and path[-1] != title else ""
+    return " > ".join(_plain(part) for part in (title, section) if part)
+
+
+FORMATS: Mapping[str, Renderer] = {
+    "numbered": _numbered,
+    "tagged": _tagged,
+    "documents": _documents,
+    "titled": _titled,
+}
 
 
 def _by_sequence(passages: Sequence[Passage]) -> list[Passage]:

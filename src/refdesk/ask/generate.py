@@ -24,7 +24,7 @@ from refdesk.errors import (
 )
 from refdesk.models import Tier, model_info
 from refdesk.ports import LLM, Models, Piece, Request
-from refdesk.prompts import GENERAL_SYSTEM, PLAIN
+from refdesk.prompts import PLAIN, general_system
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread
 
@@ -295,7 +295,9 @@ async def general(
     info = model_info(llm.name)
     budget = Budget.for_model(info, settings)
     messages = (*recent(turns, budget.history), Turn("user", query.standalone))
-    request = with_sampling(Request(GENERAL_SYSTEM, messages, budget.generation), info, settings)
+    request = with_sampling(
+        Request(general_system(settings.house_rules.strip()), messages, budget.generation), info, settings
+    )
     with trace.stage("generate", model=llm.name) as stage:
         try:
             async with aclosing(_streamed(llm, request, trace)) as pieces:

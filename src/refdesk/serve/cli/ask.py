@@ -53,6 +53,7 @@ ModeName = Annotated[
     str | None,
     option("MODE", "How the answer is checked: quick, standard or thorough; general asks the model alone.", "--mode"),
 ]
+ModelName = Annotated[str, option("MODEL", "The model that writes: one that llm.allowed names.", "--model")]
 Verbatim = Annotated[
     bool, typer.Option("--verbatim", help="Search for exactly these words: no spelling correction, no rewriting.")
 ]
@@ -70,6 +71,7 @@ def ask(
     k: TopK = None,
     level: LevelName = None,
     mode: ModeName = None,
+    model: ModelName = "",
     collection: Collection = None,
     document: DocumentNames = None,
     verbatim: Verbatim = False,
@@ -85,7 +87,8 @@ def ask(
 ) -> None:
     """Answer a question, with page and lines for every sentence. Exits with 3 if the documents do not say."""
     with desk_of(context) as desk:
-        options = {"level": level, "mode": mode, "collection": collection, "document": document, "verbatim": verbatim}
+        options: dict[str, Any] = {"level": level, "mode": mode, "model": model}
+        options |= {"collection": collection, "document": document, "verbatim": verbatim}
         answer = ask_once(desk, question, k=k, conversation_id=conversation, cache=not no_cache, **options)
         if as_json:
             print_json(answer.to_dict() | ({"trace": desk.trace(answer.id)} if trace else {}))
@@ -103,12 +106,14 @@ def chat(
     conversation: ConversationId = "",
     level: LevelName = None,
     mode: ModeName = None,
+    model: ModelName = "",
     collection: Collection = None,
     document: DocumentNames = None,
     verbatim: Verbatim = False,
 ) -> None:
     """Ask one question after another. Each may refer to earlier ones. Ctrl-C stops an answer, Ctrl-D quits."""
-    options = {"level": level, "mode": mode, "collection": collection, "document": document, "verbatim": verbatim}
+    options: dict[str, Any] = {"level": level, "mode": mode, "model": model}
+    options |= {"collection": collection, "document": document, "verbatim": verbatim}
     with desk_of(context) as desk:
         converse(desk, conversation, options)
 

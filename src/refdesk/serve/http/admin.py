@@ -92,7 +92,10 @@ def sign_out(request: Request, service: Serving) -> Response:
 def me(desk: Desk) -> Response:
     caller = desk.caller
     may = {name: caller.may(name) for name in shapes.RIGHTS}
-    return reply(asdict(caller) | {"signed_in": bool(caller.id), "may": may, "model": desk.has_model})
+    return reply(
+        asdict(caller)
+        | {"signed_in": bool(caller.id), "may": may, "model": desk.has_model, "models": desk.allowed_models()}
+    )
 
 
 # Settings and presets, for admins

@@ -88,6 +88,7 @@ class ServerStopping(RefdeskError):
 STATUS: Mapping[type[RefdeskError], int] = {
     UsageError: 400,
     UnknownField: 422,
+    errors.ModelNotAllowed: 422,
     NotSignedIn: 401,
     errors.AccessDenied: 403,
     errors.NotFound: 404,

@@ -283,10 +283,10 @@ ModelState = shape(
     "ModelState",
     {
         **{str: "answer", dict[str, list[str]]: "roles", bool: "enabled"},
-        **{many(ProviderState): "providers", list[str]: "problems"},
+        **{many(ProviderState): "providers", list[str]: "allowed problems"},
     },
-    "`roles`: the models by what they do, those that stand in behind the one that answers. `problems` say which of the"
-    " models named in the settings cannot be used, and why.",
+    "`roles`: the models by what they do, those that stand in behind the one that answers. `allowed`: those that a"
+    " question may be put to. `problems` say which of the models named in the settings cannot be used, and why.",
 )
 ModelNames = shape(
     "ModelNames", {list[str]: "models", bool: "is_listed"}, "`is_listed` is false where the provider has no list."
@@ -302,7 +302,7 @@ ChangedKey = shape("ChangedKey", {Key: "key"})
 RevokedKey = shape("RevokedKey", {Key: "revoked"})
 RIGHTS: tuple[Action, ...] = ("add", "settings", "keys", "traces", "analytics", "clear_cache")
 May = shape("May", {bool: " ".join(RIGHTS)}, "What the caller may do.")
-Me = shape("Me", {May: "may", bool: "signed_in model"}, own=get_type_hints(Caller))
+Me = shape("Me", {May: "may", bool: "signed_in model", list[str]: "models"}, own=get_type_hints(Caller))
 SignedOut = shape("SignedOut", {bool: "signed_in"})
 Health = shape("Health", {Literal["ok"]: "status"})
 Readiness = shape(
