@@ -39,6 +39,7 @@ from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
 from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
+from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
 from refdesk.store.database import BackgroundWriter, PreparedReader, copy_database, open_database, opened_copy
@@ -54,6 +55,7 @@ from refdesk.store.jobs import (
 )
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
+from refdesk.store.redis_cache import RedisCache
 from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 
@@ -95,7 +97,9 @@ class Refdesk(CallerDesk):
         self._maintenance = Maintenance(documents, index, writer, files)
         reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
         models = ModelDirectory(config)
-        cache = SqlCache(self._reads, self._background, current)
+        self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
+        in_sql = SqlCache(self._reads, self._background, current)
+        cache = in_sql if self.redis is None else RedisCache(self.redis, self._reads, in_sql, current)
         answers = SqlAnswers(engine, self._background, current)
         conversations = SqlConversations(engine)
         parts = Parts(
@@ -155,6 +159,8 @@ class Refdesk(CallerDesk):
 
     def close(self) -> None:
         self._background.close()
+        if self.redis is not None:
+            self.redis.close()
         self._documents.close()
         self._reads.close()
         self._engine.dispose()

@@ -32,7 +32,7 @@ from refdesk.errors import LibraryError
 from refdesk.ports import Embedder
 from refdesk.records import Damage, LexicalEntry
 from refdesk.store.database import PreparedReader, SqlStatement, changes, opened_copy, storable
-from refdesk.store.rows import bump, now
+from refdesk.store.rows import SHARED, bump, now
 from refdesk.store.schema import jobs as table
 from refdesk.store.schema import state
 from refdesk.store_ports import ChunkStore, Files, IndexWriter, Jobs, LibraryWriter
@@ -233,6 +233,7 @@ def clear_copy(engine: Engine) -> None:
             connection.exec_driver_sql("PRAGMA secure_delete = ON").close()
         connection.execute(delete(table).where(table.c.kind == "run"))
         connection.execute(update(table).values(worker="", password=None))
+        connection.execute(delete(state).where(state.c.name == SHARED))
 
 
 def is_anyone_at_work(folder: Path) -> bool:

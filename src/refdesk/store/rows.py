@@ -431,6 +431,9 @@ def lexical_entry(
     )
 
 
+SHARED = "shared"  # under which name Redis keeps the answers of this library; a backup has none, see redis_cache.py
+
+
 def set_state(connection: Connection, name: str, value: str) -> None:
     if not _CHANGE_STATE.run(connection, of=name, value=value).rowcount:
         _NEW_STATE.run(connection, name=name, value=value)

@@ -239,6 +239,10 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
     yield desk.check_embedder()
     yield from _models(desk)
+    if desk.redis is not None:
+        is_there = desk.redis.is_there()
+        text = "answers" if is_there else desk.redis.problem
+        yield Finding("Redis", is_there, text, "start it, or unset REFDESK_REDIS_URL; until then all goes on without")
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
         "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"

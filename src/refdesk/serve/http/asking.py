@@ -79,7 +79,7 @@ async def chat_stream(
     own_id = new_id()
     if not last_event_id:
         return await _stream(request, service, desk, body.text, in_conversation(body.options(), own_id), own_id)
-    if found := service.streams.find(last_event_id, desk.caller.id):
+    if found := await service.streams.find(last_event_id, desk.caller.id):
         return EventResponse(*found)
     lost = last_event_id.rpartition("-")[0]
     options = in_conversation(body.options(), lost)
@@ -164,7 +164,7 @@ async def begin_stream(
     service: Service, desk: CallerDesk, text: str, options: dict[str, Any]
 ) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
     """The same, and what to call after the last event: until then it counts as one of the caller's questions."""
-    end = service.limits.begin(desk.caller, await in_thread(lambda: desk.settings))
+    end = await in_thread(lambda: service.limits.begin(desk.caller, desk.settings))
     try:
         return await begin(service, desk, text, options), end
     except BaseException:
@@ -178,9 +178,12 @@ def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
 
 
 async def ask_once(request: Request, service: Service, desk: CallerDesk, text: str, options: dict[str, Any]) -> Answer:
-    with service.limits.asking(desk.caller, await in_thread(lambda: desk.settings)):
+    end = await in_thread(lambda: service.limits.begin(desk.caller, desk.settings))
+    try:
         events = await begin(service, desk, text, options)
         return await unless_disconnected(request, service.streams, collected(counted(request, service, events)))
+    finally:
+        end()
 
 
 async def unless_disconnected(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -444,7 +447,7 @@ def conversation(desk: Desk, conversation_id: str) -> Response:
 @talk_routes.get("/{conversation_id}/messages", **about("List the messages of a conversation", shapes.MessageList))
 async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Limit = 200) -> Response:
     """`running` is the question being answered; follow its stream with `Last-Event-ID: STREAM-0`."""
-    stream = service.streams.in_conversation(conversation_id, desk.caller.id)
+    stream = await service.streams.in_conversation(conversation_id, desk.caller.id)
 
     def read() -> list[Message]:
         if stream is None:
@@ -458,7 +461,7 @@ async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Li
 @talk_routes.post("/{conversation_id}/stop", **about("Stop the running answer", shapes.Stopped))
 async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
     """Returns once the text so far is stored; false if nothing was running."""
-    stream = service.streams.in_conversation(conversation_id, caller.id)
+    stream = await service.streams.in_conversation(conversation_id, caller.id)
     if stream is not None:
         await stream.stopped()
     return reply({"stopped": stream is not None})
