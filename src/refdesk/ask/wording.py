@@ -179,9 +179,9 @@ def threshold(mode: str, question: str) -> float:
     return next((cosine for most, cosine in ADAPTIVE if count <= most), LONG)
 
 
-def same_question(one: str, other: str) -> bool:
+def same_question(text: str, other: str) -> bool:
     """Whether an answer to one is an answer to the other."""
-    return bool(one.strip()) and meaning(one) == meaning(other)
+    return bool(text.strip()) and meaning(text) == meaning(other)
 
 
 Placed = tuple[int, str]  # (content words before it, word)
@@ -533,7 +533,7 @@ def unfit_units(question: str, embedder: Embedder) -> frozenset[str]:
         phrases = (line.partition(" = ") for line in asset_lines("units", "measures"))
         _measured[embedder.name] = {base: embedder.embed_query(phrase) for base, _, phrase in phrases}
     vector = embedder.embed_query(f"How {asked[1]} is it?")
-    near = {base: float(vector @ own) for base, own in _measured[embedder.name].items()}
+    near = {base: float(vector @ measure) for base, measure in _measured[embedder.name].items()}
     near["s"] = near["month"] = max(near["s"], near["month"])
     best = max(near.values())
-    return frozenset(base for base, one in near.items() if best >= MEASURED and one < best - UNFIT)
+    return frozenset(base for base, cosine in near.items() if best >= MEASURED and cosine < best - UNFIT)
