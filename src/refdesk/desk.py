@@ -31,7 +31,8 @@ from refdesk.errors import RefdeskError, UsageError
 from refdesk.files import backup as backups
 from refdesk.files.local import LocalFiles, RenderCache, page_image
 from refdesk.index.local import LocalIndex
-from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.add import Intake
+from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
@@ -238,14 +239,15 @@ class Refdesk(CallerDesk):
         run: Run,
         choose: Callable[[list[Job]], Sequence[Job]],
         *,
+        alone: bool = True,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> list[Added]:
-        """Works off the jobs that are chosen of those that wait, unless another run is at it.
+        """Works off the jobs that are chosen of those that wait, unless, `alone`, another run is at it.
 
         Those that are cancelled meanwhile are put down.
         """
         intake = self._intake(on_progress, None, run)
-        if intake.work(choose):
+        if intake.work(choose, alone=alone):
             self._maintenance.compact()
         return intake.results
 

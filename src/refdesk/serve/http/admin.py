@@ -217,4 +217,5 @@ def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
 @health_routes.get("/metrics", summary="Metrics for Prometheus", responses=FIGURES)
 def metrics(service: Serving, desk: Desk) -> Response:
     desk.require("analytics")
+    service.figures.waiting.set(service.desk.jobs.waiting())
     return Response(service.figures.text(), media_type=CONTENT_TYPE)
