@@ -244,6 +244,9 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
         is_there = desk.redis.is_there()
         text = "answers" if is_there else desk.redis.problem
         yield Finding("Redis", is_there, text, "start it, or unset REFDESK_REDIS_URL; until then all goes on without")
+    if desk.config.files_url:
+        problem = desk.files_problem()
+        yield Finding("files", not problem, problem or f"reached at {desk.config.files_url}", "see docs/scaling.md")
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
         "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"

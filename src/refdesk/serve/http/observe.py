@@ -104,6 +104,7 @@ STATUS: Mapping[type[RefdeskError], int] = {
     errors.ProviderError: 502,
     errors.ProviderUnavailable: 503,
     errors.LibraryBusy: 503,
+    errors.FilesAway: 503,
     ServerStopping: 503,
     DiskFull: 507,
 }
