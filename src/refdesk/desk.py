@@ -54,6 +54,7 @@ from refdesk.store.jobs import (
 )
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
+from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 
@@ -93,7 +94,8 @@ class Refdesk(CallerDesk):
         index = LocalIndex(self.folder / "index", documents, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
+        summaries = SqlSummaries(engine)
+        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex, summaries)
         models = ModelDirectory(config)
         cache = SqlCache(self._reads, self._background, current)
         answers = SqlAnswers(engine, self._background, current)

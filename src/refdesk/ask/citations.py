@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from refdesk.answer import Context, Passage
-from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUMMARY_MARK
 from refdesk.text import Range, fold
 from refdesk.types import Chunk
 
@@ -474,9 +474,29 @@ def render(passages: Sequence[Passage], question: str, context_format: str, *, f
 
 
 def _numbered(passages: Sequence[Passage], question: str, for_model: bool) -> str:
+    if any(one.resolution == "summary" for one in passages):
+        return _surveyed(passages, question)
     order = sandwich(len(passages)) if for_model else range(len(passages))
     blocks = [f"[{one.number}] {_label(one)}\n{_body(one)}" for one in (passages[place] for place in order)]
     return "\n\n".join([FENCE_OPENS, *blocks, FENCE_CLOSES, f"Question: {question}"])
+
+
+def _surveyed(passages: Sequence[Passage], question: str) -> str:
+    """What is read in full and what in short, by document and sequence (seed 000), under the numbers that are cited."""
+    blocks = [FENCE_OPENS]
+    for own in _by_document(passages).values():
+        blocks.append(f"=== DOCUMENT: {_plain(own[0].document.name)} ===")
+        blocks += [
+            f"[{one.number}] {_section(one)}\n{_body(one)}{_picture(one.hit.chunk)}" for one in _by_sequence(own)
+        ]
+    return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
+
+
+def _section(passage: Passage) -> str:
+    """`Chunk 4 (Costs › Fuel), page 7`."""
+    heading = PATH.join(passage.hit.heading_path)
+    named = f" ({_plain(heading)})" if heading else ""
+    return f"Chunk {passage.chunks[0].sequence}{named}, {pages_label(passage.pages)}"
 
 
 def _tagged(passages: Sequence[Passage], question: str, for_model: bool) -> str:
@@ -493,17 +513,21 @@ def _tagged(passages: Sequence[Passage], question: str, for_model: bool) -> str:
 
 def _documents(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     """Seed 000 groups by document, the best document first, and orders by sequence within one."""
-    grouped: dict[str, list[Passage]] = {}
-    for passage in passages:
-        grouped.setdefault(passage.document.id, []).append(passage)
     blocks = [FENCE_OPENS]
-    for own in grouped.values():
+    for own in _by_document(passages).values():
         blocks.append(f"=== DOCUMENT: {_plain(own[0].document.name)} ===")
         blocks += [_chunk_block(*one) for passage in _by_sequence(own) for one in _chunk_texts(passage)]
     return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
 FORMATS: Mapping[str, Renderer] = {"numbered": _numbered, "tagged": _tagged, "documents": _documents}
+
+
+def _by_document(passages: Sequence[Passage]) -> dict[str, list[Passage]]:
+    grouped: dict[str, list[Passage]] = {}
+    for passage in passages:
+        grouped.setdefault(passage.document.id, []).append(passage)
+    return grouped
 
 
 def _by_sequence(passages: Sequence[Passage]) -> list[Passage]:
@@ -520,9 +544,12 @@ def _chunk_texts(passage: Passage) -> list[tuple[Passage, Chunk, str]]:
 def _chunk_block(passage: Passage, chunk: Chunk, text: str) -> str:
     heading = PATH.join(chunk.heading_path)
     head = f"[Chunk {chunk.sequence}]" + (f" ({_plain(heading)})" if heading else "")
-    summary = "[SUMMARY] " if passage.resolution == "summary" else ""
-    image = f"\n[IMAGE AVAILABLE: {IMAGE_URL.format(image=chunk.image)}]" if chunk.image else ""
-    return f"{head}\n{summary}{escape(text)}{image}"
+    summary = f"{SUMMARY_MARK} " if passage.resolution == "summary" else ""
+    return f"{head}\n{summary}{escape(text)}{_picture(chunk)}"
+
+
+def _picture(chunk: Chunk) -> str:
+    return f"\n[IMAGE AVAILABLE: {IMAGE_URL.format(image=chunk.image)}]" if chunk.image else ""
 
 
 def _label(passage: Passage) -> str:
@@ -540,7 +567,7 @@ def pages_label(pages: Sequence[int]) -> str:
 
 
 def _body(passage: Passage) -> str:
-    summary = "[SUMMARY] " if passage.resolution == "summary" else ""
+    summary = f"{SUMMARY_MARK} " if passage.resolution == "summary" else ""
     return summary + escape(passage.text)
 
 

@@ -49,6 +49,7 @@ from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
+from refdesk.ask.resolution import said_of_short
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import TablesRead, asks_for_figure, figure_answer, likelier_answer, read_tables
@@ -150,6 +151,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
     draft = Draft(context)
     draft.notes += fitted.cuts.values()
+    if retrieved.others:
+        draft.notes.append(await in_thread(said_of_short, context, retrieved, library))
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         asked = (query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars)

@@ -387,6 +387,8 @@ def previews(context: Context) -> tuple[Citation, ...]:
     """What the answer will be written from, before any sentence of it is chosen."""
     found = []
     for passage in context.passages:
+        if passage.resolution == "summary":
+            continue
         hit, chunk = passage.hit, passage.hit.chunk
         citation = Citation(
             marker=passage.number,
