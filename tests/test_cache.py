@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,12 +15,16 @@ from sqlalchemy import Engine, func, select, text
 
 from answer_samples import TYPICAL
 from library_samples import open_desk
+from redis_server import RedisServer, running_redis
 from refdesk.answer import Question, Turn, encode_answer
 from refdesk.ask.keep import cache_namespace, same_words
+from refdesk.redis_link import AGAIN_S, RedisLink
 from refdesk.settings import Settings
 from refdesk.store.cache import IN_PROCESS, SqlCache
 from refdesk.store.database import BackgroundWriter, PreparedReader, open_database
+from refdesk.store.jobs import clear_copy
 from refdesk.store.memory_records import MemoryCache
+from refdesk.store.redis_cache import RedisCache
 from refdesk.store.schema import answer_cache
 from refdesk.types import Scope
 from timing import statements, while_written
@@ -77,16 +82,58 @@ class MemoryProcess:
     close = flush
 
 
-@pytest.fixture(params=["sql", "memory"])
+class RedisProcess(Process):
+    """The same with its answers in Redis, on which every test has a library of its own."""
+
+    def __init__(self, folder: Path, redis: RedisServer, **settings: Any) -> None:
+        super().__init__(folder, **settings)
+        self.redis, self._later = redis, 0.0
+        self.link = RedisLink(redis.url, str(folder))
+        self.sql = self.cache
+        clock = lambda: time.time() + self._later  # noqa: E731
+        self.cache: Any = RedisCache(self.link, self.reader, self.sql, lambda: self.settings, clock)
+
+    def written(self) -> int:
+        pattern = f"{self.cache._base()}a:*"
+        return self.link.call(lambda client: sum(1 for _ in client.scan_iter(match=pattern, count=1000)))
+
+    def age(self, seconds: float) -> None:
+        """Every answer, for every process: as if it had been put so long ago."""
+
+        def older(client: Any) -> None:
+            for key in client.scan_iter(match=f"{self.cache._base()}a:*"):
+                packed = client.get(key)
+                moment = struct.unpack_from("<d", packed)[0] - seconds
+                client.set(key, struct.pack("<d", moment) + packed[8:], keepttl=True)
+
+        self.link.call(older)
+
+    def close(self) -> None:
+        self.link.close()
+        super().close()
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with running_redis() as found:
+        yield found
+
+
+@pytest.fixture(params=["sql", "memory", "redis"])
 def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    found = Process(tmp_path) if request.param == "sql" else MemoryProcess()
+    found: Any = MemoryProcess() if request.param == "memory" else None
+    if request.param == "redis":
+        found = RedisProcess(tmp_path, request.getfixturevalue("redis"))
+    found = found or Process(tmp_path)
     yield found
     found.close()
 
 
 @pytest.fixture
 def there(here: Any, tmp_path: Path) -> Iterator[Any]:
-    found = Process(tmp_path) if isinstance(here, Process) else here
+    found: Any = here
+    if isinstance(here, Process):
+        found = RedisProcess(tmp_path, here.redis) if isinstance(here, RedisProcess) else Process(tmp_path)
     yield found
     found.close()
 
@@ -385,3 +432,95 @@ def test_few_statements_and_none_that_waits_for_a_writer(here: Any, tmp_path: Pa
         with statements(here.reader) as run:
             assert here.cache.nearest(REALM, rows[5], 3)[0][0] == "q5"
         assert len(run) == 2
+
+
+# Redis comes and goes
+
+
+IN_REDIS = pytest.mark.parametrize("here", ["redis"], indirect=True)
+
+
+@IN_REDIS
+def test_after_a_day_redis_has_forgotten_it(here: Any, there: Any) -> None:
+    here.cache.put(REALM, "q", None, ANSWER)
+    here.age(86_300)
+    assert there.cache.get(REALM, "q") == ANSWER
+    there.age(200)
+    assert here.cache.get(REALM, "q") is None and there.cache.get(REALM, "q") is None
+
+
+@IN_REDIS
+def test_every_key_of_redis_ends_by_itself(here: Any) -> None:
+    here.cache.put(REALM, "q", unit(1), ANSWER)
+    lasting = here.link.call(
+        lambda client: {key: client.ttl(key) for key in client.scan_iter(match=f"{here.link.prefix}*")}
+    )
+    assert len(lasting) == 4 and all(0 < seconds <= 86_400 for seconds in lasting.values())
+
+
+@IN_REDIS
+def test_redis_does_not_grow_without_end(here: Any) -> None:
+    here.settings = Settings().changed({"cache.max_entries": 1})
+    for number in range(30):
+        here.cache.put(REALM, f"q{number}", None, b"x")
+    assert here.written() == 10 and here.cache.get(REALM, "q29") == b"x" and here.cache.get(REALM, "q0") is None
+
+
+@IN_REDIS
+def test_few_realms_are_followed(here: Any) -> None:
+    here.settings = Settings().changed({"cache.max_entries": 10})
+    for realm in range(30):
+        here.cache.put(f"3-{realm}", "q", unit(1), b"x")
+        assert len(here.cache.nearest(f"3-{realm}", unit(1), 5)) == 1
+    assert len(here.cache._namespaces) <= 10
+
+
+@IN_REDIS
+def test_another_library_has_answers_of_its_own(here: Any, tmp_path: Path) -> None:
+    """Also one that is a copy of this one, with the same token in SQL."""
+    here.cache.put(REALM, "q", None, ANSWER)
+    copy = RedisLink(here.redis.url, str(tmp_path / "copy"))
+    assert RedisCache(copy, here.reader, here.sql).get(REALM, "q") is None
+    copy.close()
+
+
+@IN_REDIS
+def test_a_restored_library_does_not_meet_what_came_after_the_backup(here: Any, there: Any) -> None:
+    """Its versions are counted from where the backup stood, so those of Redis could be of other documents."""
+    here.cache.put(REALM, "q", unit(1), ANSWER)
+    clear_copy(here.engine)
+    assert there.cache.get(REALM, "q") is None and here.cache.get(REALM, "q") is None
+
+
+def test_while_redis_is_away_answers_are_kept_in_sql(tmp_path: Path) -> None:
+    with running_redis() as redis:
+        here = RedisProcess(tmp_path, redis)
+        here.cache.put(REALM, "before", unit(1), b"from Redis")
+        redis.stop()
+        assert here.cache.get(REALM, "before") is None and "Redis is away" in here.link.problem
+        began = time.monotonic()
+        here.cache.put(REALM, "meanwhile", unit(1), b"from SQL")
+        assert here.cache.get(REALM, "meanwhile") == b"from SQL"
+        assert [one[0] for one in here.cache.nearest(REALM, unit(1), 3)] == ["meanwhile"]
+        here.cache.clear()
+        assert here.cache.get(REALM, "meanwhile") is None and here.cache.nearest(REALM, unit(1), 3) == []
+        assert time.monotonic() - began < AGAIN_S, "nobody waits for it"
+        redis.start()
+        until = time.monotonic() + 10
+        while not here.link.is_there():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert here.link.problem == ""
+        here.cache.put(REALM, "after", unit(1), b"from Redis")
+        assert here.cache.get(REALM, "after") == b"from Redis" and here.sql.get(REALM, "after") is None
+        here.close()
+
+
+@IN_REDIS
+def test_an_emptied_redis_is_an_empty_cache(here: Any, there: Any) -> None:
+    here.cache.put(REALM, "q", unit(1), ANSWER)
+    assert len(there.cache.nearest(REALM, unit(1), 3)) == 1
+    here.link.call(lambda client: client.flushdb())
+    assert there.cache.nearest(REALM, unit(1), 3) == [] and there.cache.get(REALM, "q") is None
+    here.cache.put(REALM, "q", unit(1), b"new")
+    assert [one[2] for one in there.cache.nearest(REALM, unit(1), 3)] == [b"new"]

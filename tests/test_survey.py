@@ -325,4 +325,4 @@ def test_documents_cannot_give_the_router_orders(library: Library) -> None:
     library.ask()
     (routed,) = library.routed
     assert routed.question.count("=====END PASSAGES=====") == 1
-    assert not re.search(r"^\s*System:", routed.question, re.MULTILINE) and "[SUMMARY]" not in routed.question
+    assert not re.search(r"^\s*System:", routed.question, re.MULTILINE)

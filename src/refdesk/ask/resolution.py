@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refdesk.answer import Context, Passage, Retrieved
+from refdesk.ask.citations import PATH, body, by_document, by_sequence, on_one_line, pages_label, picture
 from refdesk.library import LibraryReader
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
 from refdesk.summaries import ChunkSummary
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens
 from refdesk.types import Hit
@@ -79,6 +81,22 @@ def _place(one: ChunkSummary, read: Sequence[Passage]) -> tuple[int, str]:
     """Documents of which something is read in full come first, in their order."""
     order = list(dict.fromkeys(passage.document.id for passage in read))
     return (order.index(one.document_id) if one.document_id in order else len(order)), one.document_id
+
+
+def surveyed(passages: Sequence[Passage], question: str) -> str:
+    """What is read in full and what in short, by document and sequence (seed 000), under the numbers that are cited."""
+    blocks = [FENCE_OPENS]
+    for own in by_document(passages).values():
+        blocks.append(f"=== DOCUMENT: {on_one_line(own[0].document.name)} ===")
+        blocks += [f"[{one.number}] {_section(one)}\n{body(one)}{picture(one.hit.chunk)}" for one in by_sequence(own)]
+    return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
+
+
+def _section(passage: Passage) -> str:
+    """`Chunk 4 (Costs › Fuel), page 7`."""
+    heading = PATH.join(passage.hit.heading_path)
+    named = f" ({on_one_line(heading)})" if heading else ""
+    return f"Chunk {passage.chunks[0].sequence}{named}, {pages_label(passage.pages)}"
 
 
 def said_of_short(context: Context, retrieved: Retrieved, library: LibraryReader) -> str:

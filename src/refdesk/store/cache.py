@@ -34,7 +34,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Near:
+class Near:
     question: str
     vector: Vector
     answer: bytes
@@ -42,14 +42,14 @@ class _Near:
 
 
 @dataclass(slots=True)
-class _Namespace:
+class Namespace:
     """The questions of one realm that can be compared, by their digest, the oldest first."""
 
     seen: int = 0  # the last row of the table that was read
-    entries: dict[str, _Near] = field(default_factory=dict)
-    stacked: tuple[list[_Near], NDArray[np.float32]] | None = None  # None: to be stacked anew
+    entries: dict[str, Near] = field(default_factory=dict)
+    stacked: tuple[list[Near], NDArray[np.float32]] | None = None  # None: to be stacked anew
 
-    def keep(self, digest: str, entry: _Near) -> None:
+    def keep(self, digest: str, entry: Near) -> None:
         self.entries.pop(digest, None)
         self.entries[digest] = entry
         self.stacked = None
@@ -66,11 +66,11 @@ class _Namespace:
         if old:
             self.stacked = None
 
-    def stack(self) -> tuple[list[_Near], NDArray[np.float32]]:
+    def stack(self) -> tuple[list[Near], NDArray[np.float32]]:
         found = self.stacked
         if found is None:
             entries = list(self.entries.values())
-            rows = [one.vector for one in entries]
+            rows = [entry.vector for entry in entries]
             found = self.stacked = entries, np.array(rows, dtype=np.float32)
         return found
 
@@ -89,7 +89,7 @@ class SqlCache:
         self._settings = settings
         self._lock = threading.Lock()
         self._recent: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
-        self._namespaces: OrderedDict[str, _Namespace] = OrderedDict()
+        self._namespaces: OrderedDict[str, Namespace] = OrderedDict()
         self._epoch = ""
         self._purged = (0.0, -1)  # when, and at which generation
         table = answer_cache.c
@@ -111,7 +111,7 @@ class SqlCache:
         )
 
     def get(self, realm: str, question: str) -> bytes | None:
-        digest = _digest(question)
+        digest = digest_of(question)
         since = time.time() - self._settings().cache_exact_ttl_s
         self._follow_clearing()
         with self._lock:
@@ -136,7 +136,7 @@ class SqlCache:
             namespace = self._namespace(realm)
             for key, digest, question, packed, answer, created_at in rows:
                 namespace.seen = max(namespace.seen, key)
-                namespace.keep(digest, _Near(question, _unpacked(bytes(packed)), bytes(answer), created_at))
+                namespace.keep(digest, Near(question, unpacked(bytes(packed)), bytes(answer), created_at))
             namespace.expire(since, settings.cache_max_entries)
             self._trim_namespaces(settings.cache_max_entries)
             entries, matrix = namespace.stack()
@@ -147,17 +147,17 @@ class SqlCache:
         return [(entries[place].question, float(cosines[place]), entries[place].answer) for place in best]
 
     def put(self, realm: str, question: str, vector: Vector | None, answer: bytes) -> None:
-        digest, moment = _digest(question), time.time()
+        digest, moment = digest_of(question), time.time()
         packed = None if vector is None else codec.pack_vector(vector)
         with self._lock:
             self._remember(realm, digest, _Kept(answer, moment))
             if packed is not None:
-                self._namespace(realm).keep(digest, _Near(question, _unpacked(packed), answer, moment))
+                self._namespace(realm).keep(digest, Near(question, unpacked(packed), answer, moment))
                 self._trim_namespaces(self._settings().cache_max_entries)
         row = {
             "realm": realm,
             "digest": digest,
-            "generation": _generation(realm),
+            "generation": generation_of(realm),
             "question": storable(question),
             "vector": packed,
             "answer": answer,
@@ -190,8 +190,8 @@ class SqlCache:
         if len(self._recent) > IN_PROCESS:
             self._recent.popitem(last=False)
 
-    def _namespace(self, realm: str) -> _Namespace:
-        namespace = self._namespaces.setdefault(realm, _Namespace())
+    def _namespace(self, realm: str) -> Namespace:
+        namespace = self._namespaces.setdefault(realm, Namespace())
         self._namespaces.move_to_end(realm)
         return namespace
 
@@ -223,14 +223,14 @@ class SqlCache:
             connection.execute(delete(answer_cache).where(table.key <= last))
 
 
-def _digest(question: str) -> str:
+def digest_of(question: str) -> str:
     return hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _generation(realm: str) -> int:
+def generation_of(realm: str) -> int:
     number = realm.partition("-")[0]
     return int(number) if number.isdigit() else 0
 
 
-def _unpacked(packed: bytes) -> Vector:
+def unpacked(packed: bytes) -> Vector:
     return np.frombuffer(packed, dtype="<f2").astype(np.float32)

@@ -101,8 +101,8 @@ class MemoryConversations:
 
     def recent(self, limit: int = 50, *, owner: str | None = None) -> list[Conversation]:
         found = [self.conversation(name) for name in self._talks if self._find(name, owner)]
-        found.sort(key=lambda one: one.id)
-        return sorted(found, key=lambda one: one.updated_at, reverse=True)[:limit]
+        found.sort(key=lambda feedback: feedback.id)
+        return sorted(found, key=lambda feedback: feedback.updated_at, reverse=True)[:limit]
 
     def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
         if not title.strip():
@@ -124,9 +124,9 @@ class MemoryConversations:
         talk = self._find(conversation_id, owner)
         if talk is None:
             return Older("", (), 0)
-        new = [one for one in talk.messages if one.key > talk.summarised_until]
+        new = [message for message in talk.messages if message.key > talk.summarised_until]
         early = new[: max(0, len(new) - keep)]
-        turns = tuple(Turn(one.role, one.content) for one in early)
+        turns = tuple(Turn(message.role, message.content) for message in early)
         return Older(talk.summary, turns, early[-1].key if early else talk.summarised_until)
 
     def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None:
@@ -256,8 +256,8 @@ class MemoryFeedback:
         if caller is not None:
             self._check(answer_id, caller)
         own = None if caller is None or caller.owner is None else caller.id
-        found = [one for one in self._answers.feedback.values() if one.answer_id == answer_id]
-        return [one for one in found if own in (None, one.owner)][::-1]
+        found = [feedback for feedback in self._answers.feedback.values() if feedback.answer_id == answer_id]
+        return [feedback for feedback in found if own in (None, feedback.owner)][::-1]
 
     def _check(self, answer_id: str, caller: Caller) -> None:
         if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
@@ -278,7 +278,7 @@ class MemorySessions:
 
     def key_id(self, token: str) -> str | None:
         key_id, until = self._tokens.get(token, ("", 0.0))
-        return key_id if until > time.time() and any(one.id == key_id for one in self._keys.list()) else None
+        return key_id if until > time.time() and any(key.id == key_id for key in self._keys.list()) else None
 
     def end(self, token: str) -> None:
         self._tokens.pop(token, None)

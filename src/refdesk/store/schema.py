@@ -30,7 +30,7 @@ state = Table(
     metadata,
     Column(
         "name", String(40), primary_key=True
-    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs, tables
+    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs, tables, shared
     Column("value", Text, nullable=False),
 )
 

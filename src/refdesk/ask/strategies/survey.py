@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from refdesk.answer import Query, Turn
-from refdesk.ask.citations import escape
 from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.document_names import match_names
 from refdesk.errors import ProviderError
@@ -200,9 +199,7 @@ def batched(summaries: Sequence[ChunkSummary], window: int) -> list[list[ChunkSu
 async def _ask(
     query: Query, turns: Sequence[Turn], model: LLM, batch: Sequence[ChunkSummary], names: Mapping[str, str]
 ) -> tuple[str, Stage]:
-    said_before = [
-        f"{turn.role}: {escape(' '.join(turn.content.split())[:LONGEST_TURN])}" for turn in turns[-EXCHANGES:]
-    ]
+    said_before = [f"{turn.role}: {_on_one_line(turn.content)[:LONGEST_TURN]}" for turn in turns[-EXCHANGES:]]
     text = ROUTE.format(
         conversation="\n".join(said_before) or "(nothing)",
         opens=FENCE_OPENS,
@@ -222,17 +219,22 @@ def listed(batch: Sequence[ChunkSummary], names: Mapping[str, str]) -> str:
     for one in batch:
         if one.document_id != last:
             last = one.document_id
-            lines.append(f"=== DOCUMENT: {escape(' '.join(names.get(last, last).split()))} ===")
+            lines.append(f"=== DOCUMENT: {_on_one_line(names.get(last, last))} ===")
         lines.append(_line(one))
     return "\n".join(lines)
 
 
 def _line(one: ChunkSummary) -> str:
     """`17 [Chunk 4] (Costs > Fuel) table, 212 tokens: Fuel by month (12 rows)`; the first number is its id."""
-    path = escape(" ".join(" > ".join(one.heading_path).split()))
+    path = _on_one_line(" > ".join(one.heading_path))
     heading = f" ({path})" if path else ""
-    summary = escape(" ".join(one.summary.split()))
-    return f"{one.chunk_id} [Chunk {one.sequence}]{heading} {one.kind}, {one.token_count} tokens: {summary}"
+    told = f"{one.kind}, {one.token_count} tokens: {_on_one_line(one.summary)}"
+    return f"{one.chunk_id} [Chunk {one.sequence}]{heading} {told}"
+
+
+def _on_one_line(text: str) -> str:
+    """What comes from a document opens no line of its own here, and none of ours (`=====END PASSAGES=====`)."""
+    return " ".join(text.split()).replace("===", "＝")
 
 
 def _tokens(one: ChunkSummary) -> int:
