@@ -23,6 +23,7 @@ HELPERS = {
     "terms",
     "tables",
     "document_names",
+    "key_sentences",
     "settings",
     "config",
     "prompts",
