@@ -47,6 +47,7 @@ register("two_stage")(_by("hybrid"))  # with the plan's deeper candidates; the s
 
 # --- which of them will be read? --------------------------------------------------------------------------------------
 
+ONE_SEARCH = frozenset({"dense", "hybrid", "two_stage"})
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
 # as the others, .69 of financebench's pages were among 20 hits; twice as deep .73, the same as with the document known.
@@ -146,8 +147,11 @@ async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
             named = replace(job.scope, documents=tuple(strengths))
             own = await _search(job, query, named, round(PREFERRED_DEPTH * job.plan.candidates))
             most = round(PREFERRED_ROOM * job.plan.candidates)
-            weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
-            found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            if job.plan.strategy in ONE_SEARCH:
+                weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
+                found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            else:  # their order is not that of two scores
+                found = together([EngineHits("all", hits), *own], job.settings.rrf_k)
             hits = strongest(found, strengths, most)
             stage.gave(hits=len(hits))
         ranked = await in_thread(_reranked, job, query, hits, strengths)
@@ -175,7 +179,17 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
 async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[EngineHits]:
     strategy = STRATEGIES.get(job.plan.strategy, STRATEGIES["hybrid"])
     ports = SearchPorts(job.library, job.embedder, job.settings, scope, k, job.models, job.trace, job.turns)
-    return await strategy(query, ports)
+    found = await strategy(query, ports)
+    return found if len(found) < 2 else [EngineHits(job.plan.strategy, together(found, job.settings.rrf_k))]
+
+
+def together(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
+    """`fuse`, with scores on the scale of the first list: what is added to them later is meant for that one."""
+    hits = fuse(lists, rrf_k)
+    if len(lists) < 2 or not hits:
+        return hits
+    scale = (max((hit.score for hit in lists[0].hits), default=0.0) or 1.0) / hits[0].score
+    return [replace(hit, score=hit.score * scale) for hit in hits]
 
 
 async def _found(job: Retrieval, query: Query) -> list[EngineHits]:
