@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.sentences import idf, question_words
 from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import VARIANTS_SCHEMA, VARIANTS_SYSTEM
-from refdesk.terms import terms, words
+from refdesk.terms import QUERY_STOP_WORDS, idf, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
 from refdesk.types import Hit
 
@@ -111,7 +110,7 @@ def _from_feedback(query: Query, hits: Sequence[Hit], library: LibraryReader) ->
 
 def _with_synonyms(query: Query, hits: Sequence[Hit], embedder: Embedder) -> list[Variant]:
     """With keywords of the first hits that mean what a word of the question means: "fee" beside "price"."""
-    asked = [word for word in question_words(query.standalone).words if len(word) > 2]
+    asked = [word for word in words(query.standalone) if len(word) > 2 and word not in QUERY_STOP_WORDS]
     stems = frozenset(query.terms)
     counts = Counter(keyword.lower() for hit in hits[:READ_HITS] for keyword in hit.chunk.keywords)
     others = [one for one, _ in counts.most_common() if not stems & set(terms(one))][:CANDIDATES]
