@@ -130,6 +130,18 @@ class LibraryReader:
             if candidate.chunk_id in rows
         ]
 
+    def true_scores(self, hits: Sequence[Hit], text: str, vector: NDArray[np.float32]) -> dict[int, Hit]:
+        """The same hits, by the ids of their chunks, with the true scores for this text and vector."""
+        ids = [hit.chunk.id for hit in hits]
+        lexical = self._index.lexical_scores(repeated_terms(text, self.languages), ids) if ids else {}
+        cosines = self._index.cosines(vector, ids) if ids else {}
+        return {
+            one.chunk.id: replace(
+                one, lexical_score=lexical.get(one.chunk.id, 0.0), cosine=cosines.get(one.chunk.id, 0.0)
+            )
+            for one in hits
+        }
+
     def documents(self, scope: Scope) -> tuple[Document, ...]:
         """The ready documents in scope; kept until the library changes."""
         generation = self.generation()

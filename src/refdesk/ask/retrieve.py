@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, idf, label_match, question_words, tabulate
+from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.survey import router_of
 from refdesk.ask.wording import NUMBER, SentenceWords, read
@@ -27,7 +27,7 @@ from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse
 from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
-from refdesk.terms import query_terms
+from refdesk.terms import idf, query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Chunk, Hit, Method, Reading, Scope
 
@@ -49,6 +49,7 @@ register("two_stage")(_by("hybrid"))  # with the plan's deeper candidates; the s
 
 # --- which of them will be read? --------------------------------------------------------------------------------------
 
+ONE_SEARCH = frozenset({"dense", "hybrid", "two_stage"})
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
 # as the others, .69 of financebench's pages were among 20 hits; twice as deep .73, the same as with the document known.
@@ -165,8 +166,11 @@ async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
             named = replace(job.scope, documents=tuple(strengths))
             own = await _search(job, query, named, round(PREFERRED_DEPTH * job.plan.candidates))
             most = round(PREFERRED_ROOM * job.plan.candidates)
-            weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
-            found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            if job.plan.strategy in ONE_SEARCH:
+                weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
+                found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            else:  # their order is not that of two scores
+                found = together([EngineHits("all", hits), *own], job.settings.rrf_k)
             hits = strongest(found, strengths, most)
             stage.gave(hits=len(hits))
         ranked = await in_thread(_reranked, job, query, hits, strengths)
@@ -199,7 +203,16 @@ async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[En
         job.chosen.update(hit.chunk.id for hit in one.hits if one.are_chosen)
         for summary in one.others:
             job.others.setdefault(summary.chunk_id, summary)
-    return found
+    return found if len(found) < 2 else [EngineHits(job.plan.strategy, together(found, job.settings.rrf_k))]
+
+
+def together(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
+    """`fuse`, with scores on the scale of the first list: what is added to them later is meant for that one."""
+    hits = fuse(lists, rrf_k)
+    if len(lists) < 2 or not hits:
+        return hits
+    scale = (max((hit.score for hit in lists[0].hits), default=0.0) or 1.0) / hits[0].score
+    return [replace(hit, score=hit.score * scale) for hit in hits]
 
 
 async def _found(job: Retrieval, query: Query) -> list[EngineHits]:

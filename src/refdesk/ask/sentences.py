@@ -11,7 +11,6 @@ The sentences of a chunk are taken apart once per question: reranking, judging a
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,17 +96,6 @@ def question_words(text: str) -> QuestionWords:
     asked = tuple(dict.fromkeys(content))
     framing = frozenset(word for word in asked if word in FRAME or _HIRAGANA.search(word))
     return QuestionWords(asked, sentence, named, metric, framing)
-
-
-def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
-    """The weight of each term by in how many of the library's chunks it stands (that of BM25).
-
-    >>> idf({"anchor": 1, "the": 9}, 10)
-    {'anchor': 1.99..., 'the': 0.14...}
-    """
-    return {
-        term: math.log(1.0 + (count - min(found, count) + 0.5) / (found + 0.5)) for term, found in frequencies.items()
-    }
 
 
 # --- the sentences of one chunk --------------------------------------------------------------------------------------
