@@ -98,7 +98,9 @@ class Config:
         """
         env = os.environ if self.environment is None else self.environment
         named = entered.base_url or env.get(provider.base_url_variable, "").strip()
-        variable = next((one for one in provider.key_variables if env.get(one, "").strip()), "")
+        variable = next(
+            (key_variable for key_variable in provider.key_variables if env.get(key_variable, "").strip()), ""
+        )
         key = env.get(variable, "").strip()
         if entered.api_key or entered.base_url:
             variable, key = IN_SETTINGS, entered.api_key

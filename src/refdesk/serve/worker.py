@@ -122,7 +122,7 @@ class UploadWorker:
             self._cleared = time.monotonic()
             oldest = {status: (datetime.now(UTC) - age).isoformat() for status, age in KEEP.items()}
             known = self._jobs.all()
-            self.remove(one.id for one in known.values() if one.updated_at < oldest.get(one.status, ""))
+            self.remove(job.id for job in known.values() if job.updated_at < oldest.get(job.status, ""))
             self._files.clear_staged(known)
 
     def remove(self, ids: Iterable[str]) -> None:
@@ -155,16 +155,16 @@ class UploadWorker:
         """
 
         def choose(free: list[Job]) -> Sequence[Job]:
-            at_work = [one for one in self._jobs.all().values() if one.worker not in ("", worker)]
-            names = {(one.collection, one.name) for one in at_work}
-            contents = {(one.collection, one.content_hash) for one in at_work}
+            at_work = [job for job in self._jobs.all().values() if job.worker not in ("", worker)]
+            names = {(job.collection, job.name) for job in at_work}
+            contents = {(job.collection, job.content_hash) for job in at_work}
             chosen = []
-            for one in free:
+            for job in free:
                 # Files that a killed `refdesk add` has left can be read on its own machine alone.
-                is_here = one.kind in QUEUED or Path(one.source).is_file()
-                content = (one.collection, one.content_hash)
-                if is_here and (one.collection, one.name) not in names and content not in contents:
-                    chosen.append(one)
+                is_here = job.kind in QUEUED or Path(job.source).is_file()
+                content = (job.collection, job.content_hash)
+                if is_here and (job.collection, job.name) not in names and content not in contents:
+                    chosen.append(job)
                     contents.add(content)  # of two with the same content, the second waits for what becomes of it
             return batch(chosen)
 
@@ -182,7 +182,7 @@ def batch(waiting: Iterable[Job]) -> list[Job]:
     Not two of one name, of which the second shall replace the first; not more than a minute's work, so that one page
     does not wait for another one's archive; and what has ended its workers, perhaps, by itself.
     """
-    due = [one for one in waiting if one.is_due]
+    due = [job for job in waiting if job.is_due]
     if due and due[0].attempts >= SUSPECT:
         return due[:1]
     turns: dict[str, int] = {}

@@ -443,8 +443,8 @@ def listen(host: str, port: int, workers: int = 1) -> list[socket.socket]:
                 listening = [_bound(found, address, is_shared=True) for _ in range(workers)]
             else:
                 listening *= workers
-        for one in listening:
-            one.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
+        for listener in listening:
+            listener.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
     except OSError as error:
         raise UsageError(
             f"{host}:{port} cannot be used: {error.strerror or error}", hint="choose another --host or --port"

@@ -177,7 +177,7 @@ class Workers(Multiprocess):
     def __init__(self, config: Config, sockets: Sequence[socket.socket]) -> None:
         super().__init__(config, [])
         self.processes_num = 1  # on each socket
-        self._listening: list[tuple[socket.socket, list[Process]]] = [(one, []) for one in sockets]
+        self._listening: list[tuple[socket.socket, list[Process]]] = [(socket, []) for socket in sockets]
         self._asked: WeakKeyDictionary[Process, float] = WeakKeyDictionary()  # since when each owes a sign of life
 
     def _each(self, step: Callable[[], None]) -> None:
@@ -195,10 +195,10 @@ class Workers(Multiprocess):
         that was killed after it was asked; meanwhile another one that dies is not replaced, and no signal is heard.
         """
         for _, processes in self._listening:
-            for one in processes:
-                if one.process.is_alive() and not self._is_heard(one):
-                    one.process.kill()
-                    one.process.join()
+            for process in processes:
+                if process.process.is_alive() and not self._is_heard(process):
+                    process.process.kill()
+                    process.process.join()
         self._each(self._replace_ended)
 
     def _is_heard(self, process: Process) -> bool:
@@ -215,7 +215,7 @@ class Workers(Multiprocess):
         return time.monotonic() - self._asked[process] < self.config.timeout_worker_healthcheck
 
     def _replace_ended(self) -> None:
-        if not all(one.process.is_alive() for one in self.processes):
+        if not all(process.process.is_alive() for process in self.processes):
             super().keep_subprocess_alive()
 
     def restart_all(self) -> None:

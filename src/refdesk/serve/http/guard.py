@@ -261,8 +261,8 @@ def _secret(headers: Mapping[str, str]) -> str:
 
 def _cookie(headers: Mapping[str, str]) -> str:
     """Not by `http.cookies`, which finds none at all when another one, of any program on this machine, is odd."""
-    for one in headers.get("cookie", "").split(";"):
-        name, _, value = one.strip().partition("=")
+    for cookie in headers.get("cookie", "").split(";"):
+        name, _, value = cookie.strip().partition("=")
         if name == COOKIE and value:
             return value
     return ""
