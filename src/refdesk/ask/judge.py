@@ -454,6 +454,7 @@ def begin(question: Question, query: Query, settings: Settings, trace: Trace) ->
         standalone_question=query.standalone,
         route=query.route,
         intent=query.intent,
+        intent_confidence=query.confidence,
         level=question.level,
         mode=question.mode,
         response_mode=question.response_mode,
