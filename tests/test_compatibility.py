@@ -136,6 +136,9 @@ def test_a_document_is_indexed_on_demand(own_examples: Refdesk) -> None:
 # the environment
 
 
+FORMS = {"serve.labels": "hr=Staff", "prompt.collection_rules": '{"hr": "Be kind."}'}  # texts with a form of their own
+
+
 def test_every_setting_can_be_given_by_the_environment(tmp_path: Path) -> None:
     for spec in specs():
         other = spec.default
@@ -145,8 +148,8 @@ def test_every_setting_can_be_given_by_the_environment(tmp_path: Path) -> None:
             other = not spec.default
         elif isinstance(spec.default, int | float):
             other = spec.default + 1 if spec.maximum is None or spec.default + 1 <= spec.maximum else spec.minimum
-        elif spec.name == "serve.labels":
-            other = "hr=Staff"
+        elif spec.name in FORMS:
+            other = FORMS[spec.name]
         else:
             other = "openai:other" if spec.name.startswith("llm.") else "x"
         config = load_config(tmp_path, {variable_of(spec.name): str(other)})

@@ -97,6 +97,8 @@ class Config:
     llm_summariser: str = ""
     llm_fallbacks: str = ""
     common_provider: str = ""  # whose model LLM_MODEL names, where nothing of Refdesk's own does
+    redis_url: str = field(default="", repr=False)  # cache, limits and streams of many machines; "": of this one
+    files_url: str = field(default="", repr=False)  # originals and uploads: s3://bucket/folder; "": in the library
     settings: Mapping[str, Any] = field(default_factory=dict)
     environment_settings: Mapping[str, str] = field(default_factory=dict)  # REFDESK_RAG_TOP_K and the like, by setting
     common_settings: Mapping[str, str] = field(default_factory=dict)  # RETRIEVAL_TOP_K and the like; they count least
@@ -162,6 +164,8 @@ def load_config(library: str | Path | None = None, environment: Mapping[str, str
         embedder_base_url=env.get("OPENAI_BASE_URL", "") if is_remote else "",
         embedder_api_key=env.get("OPENAI_API_KEY", "") if is_remote else "",
         embedder_dimensions=table.get("embedder_dimensions", 0),
+        redis_url=env.get("REFDESK_REDIS_URL", "").strip(),
+        files_url=env.get("REFDESK_FILES_URL", "").strip(),
         settings=table.get("settings", {}),
         environment_settings=_given(env, {variable_of(one.name): one.name for one in specs()}),
         common_settings=_given(env, _COMMON_NAMES),

@@ -47,8 +47,9 @@ from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_st
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
-from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
+from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named, with_house_rules
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
+from refdesk.ask.resolution import said_of_short
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import TablesRead, asks_for_figure, figure_answer, likelier_answer, read_tables
@@ -385,7 +386,7 @@ async def _checked(
     if budget.tier != "tiny" or draft.quotes or not attested.claims:
         return plan, attested, tables, []
     plan, said = replace(plan, reconcile=True), list[Event]()
-    if any(one.verdict == "supported" or (doubt and one.verdict == "partly") for one in attested.claims):
+    if any(claim.verdict == "supported" or (doubt and claim.verdict == "partly") for claim in attested.claims):
         attested = await in_thread(_with_quotes, query, attested, proofs, retrieved, desk.settings, tables)
     else:
         draft.notes.append(NOT_PROVED.format(model=draft.model))
@@ -416,6 +417,7 @@ async def _assembled(
 ) -> Fitted:
     """The plan, the budget and the context within what an answer may cost; what was cut is in the trace."""
     names, settings = named(desk.models), desk.settings
+    plan = with_house_rules(plan, (hit.document.collection for hit in retrieved.hits), settings)
     spent = await in_thread(desk.spent) if plan.use_llm and is_paid(names) else Spent()
     prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
 
@@ -430,6 +432,9 @@ async def _assembled(
     )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
+    if retrieved.others:
+        seen = await in_thread(said_of_short, fitted.context, retrieved, desk.library)
+        fitted = replace(fitted, cuts={**fitted.cuts, "survey": seen})
     if wanted(query) == "several" and not plan.use_llm:
         fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
     return fitted
@@ -476,7 +481,7 @@ class Asking:
                 trace=trace.to_dict(),
                 conversation_id=question.conversation_id,
                 owner=question.owner,
-                collections=sorted({one.collection for one in touched}),
+                collections=sorted({source.collection for source in touched}),
                 measured=_measured(answer, trace),
             )
 
@@ -524,7 +529,7 @@ def _measured(answer: Answer, trace: Trace) -> Measured:
         confidence=answer.confidence.level,
         model=answer.model,
         level=answer.level,
-        failed_models=[(one.model, one.code) for one in answer.failed_models],
+        failed_models=[(failed_model.model, failed_model.code) for failed_model in answer.failed_models],
     )
 
 

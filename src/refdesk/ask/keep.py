@@ -109,7 +109,7 @@ logger = logging.getLogger("refdesk.ask")
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
 SUGGESTED = 3
-BESIDE = ("rewrite_model", "classify_model", "plan_model", "summarise")  # calls that no draft counts
+BESIDE = ("rewrite_model", "classify_model", "survey", "plan_model", "summarise")  # calls that no draft counts
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
 
@@ -398,7 +398,7 @@ async def keep_stopped(question: Question, desk: AskPorts, trace: Trace, shown: 
         id=trace.id,
         question=question.text,
         content=content,
-        citations=tuple(one for one in shown.citations if f"[{one.marker}]" in content),
+        citations=tuple(citation for citation in shown.citations if f"[{citation.marker}]" in content),
         confidence=Confidence(0.0, "low", REASON),
         standalone_question=question.text,
         level=question.level,

@@ -18,7 +18,20 @@ from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, 
 from refdesk.errors import NotFound
 from refdesk.records import Column, LexicalEntry, Measure, Prepared, StoredTable
 from refdesk.store.database import SqlStatement
-from refdesk.store.schema import cells, chunks, documents, dropped, entities, images, pages, state, tables
+from refdesk.store.schema import (
+    cells,
+    chunks,
+    documents,
+    dropped,
+    entities,
+    images,
+    pages,
+    state,
+    tables,
+    tree_members,
+    tree_nodes,
+    written_summaries,
+)
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Sentence, Span
 
@@ -159,7 +172,7 @@ def _pack_box(box: Box) -> list[float]:
 
 
 _PACKED = ("metadata", "notes")  # JSON in a column
-_PLAIN = [one.name for one in fields(Document) if one.name not in _PACKED]
+_PLAIN = [field.name for field in fields(Document) if field.name not in _PACKED]
 
 
 def unpack_document(row: Any) -> Document:
@@ -239,8 +252,14 @@ _REPLACE = SqlStatement(
     [column.name for column in documents.c if column.name not in _KEPT_COLUMNS],
 )
 _EMPTY = [
-    SqlStatement(delete(table).where(table.c.document_key == bindparam("of"))) for table in (chunks, pages, tables)
+    SqlStatement(delete(table).where(table.c.document_key == bindparam("of")))
+    for table in (chunks, pages, tables, written_summaries, tree_nodes)
 ]
+_CLUSTERS = SqlStatement(
+    delete(tree_nodes).where(
+        tree_nodes.c.id.in_(select(tree_members.c.node_id).where(tree_members.c.document_key == bindparam("of")))
+    )
+)
 _DROP = SqlStatement(insert(dropped))
 _STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
 _CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])
@@ -305,6 +324,7 @@ def upsert(
         result = _INSERT.run(connection, **values)
         return int(result.lastrowid), unpack_document(values), "added"
     drop_chunks(connection, row)
+    drop_clusters(connection, row)
     for emptying in _EMPTY:
         emptying.run(connection, of=row.key)
     _REPLACE.run(connection, replaced=row.key, **values)
@@ -315,6 +335,11 @@ def upsert(
 def drop_chunks(connection: Connection, row: Any) -> None:
     if row.last_chunk >= row.first_chunk:
         drop_ids(connection, row.first_chunk, row.last_chunk)
+
+
+def drop_clusters(connection: Connection, row: Any) -> None:
+    """What was said of several documents, of which one is no longer what or where it was."""
+    _CLUSTERS.run(connection, of=row.key)
 
 
 def drop_ids(connection: Connection, first: int, last: int) -> None:
@@ -342,6 +367,7 @@ def remove_family(connection: Connection, document_id: str) -> list[Any]:
     gone = family(connection, document_id)
     for row in gone:
         drop_chunks(connection, row)
+        drop_clusters(connection, row)
         connection.execute(delete(documents).where(documents.c.key == row.key))
     return gone
 
@@ -431,6 +457,9 @@ def lexical_entry(
     )
 
 
+SHARED = "shared"  # under which name Redis keeps the answers of this library; a backup has none, see redis_cache.py
+
+
 def set_state(connection: Connection, name: str, value: str) -> None:
     if not _CHANGE_STATE.run(connection, of=name, value=value).rowcount:
         _NEW_STATE.run(connection, name=name, value=value)
@@ -491,7 +520,7 @@ def unpack_column(numbers: bytes, texts: bytes, places: bytes | None = None) -> 
     at = np.zeros((0, 4), np.int32)
     if places is not None:
         at = np.stack(_unpack(places, *["<i4"] * 4)[1], axis=1)
-    return Column(rows, values, codes, tuple(known), measured, tuple(Measure(*one) for one in measures), at)
+    return Column(rows, values, codes, tuple(known), measured, tuple(Measure(*measure) for measure in measures), at)
 
 
 def _pack(plain: Any, *arrays: NDArray[Any]) -> bytes:
@@ -539,7 +568,7 @@ def unpack_texts(texts: bytes) -> Sequence[str]:
 
 # --- writing the tables of a document ---------------------------------------------------------------------------------
 
-PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
+PLAIN = [field.name for field in fields(StoredTable) if field.name in tables.c and field.name not in ("id", "heads")]
 _TABLE = SqlStatement(insert(tables), [column.name for column in tables.c if column.name != "id"])
 _COLUMN = SqlStatement(insert(cells))
 
