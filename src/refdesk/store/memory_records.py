@@ -296,16 +296,16 @@ class MemoryCache:
 
     def __init__(self, settings: Callable[[], Settings] = Settings, clock: Callable[[], float] = time.time) -> None:
         self._settings, self._clock = settings, clock
-        self._realms: dict[str, dict[str, _Cached]] = {}
+        self._namespaces: dict[str, dict[str, _Cached]] = {}
 
-    def get(self, realm: str, question: str) -> bytes | None:
-        found = self._realms.get(realm, {}).get(question)
+    def get(self, namespace: str, question: str) -> bytes | None:
+        found = self._namespaces.get(namespace, {}).get(question)
         since = self._clock() - self._settings().cache_exact_ttl_s
         return found.answer if found is not None and found.created_at >= since else None
 
-    def nearest(self, realm: str, vector: NDArray[np.float32], k: int) -> list[tuple[str, float, bytes]]:
+    def nearest(self, namespace: str, vector: NDArray[np.float32], k: int) -> list[tuple[str, float, bytes]]:
         since = self._clock() - self._settings().cache_ttl_s
-        entries = list(self._realms.get(realm, {}).items())[-self._settings().cache_max_entries :]
+        entries = list(self._namespaces.get(namespace, {}).items())[-self._settings().cache_max_entries :]
         near = [
             (question, float(np.vecdot(one.vector.astype(np.float16).astype(np.float32), vector)), one.answer)
             for question, one in entries
@@ -313,17 +313,17 @@ class MemoryCache:
         ]
         return sorted(near, key=lambda one: -one[1])[:k]
 
-    def put(self, realm: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None:
-        generation = _generation(realm)
-        self._realms = {name: known for name, known in self._realms.items() if _generation(name) >= generation}
-        known = self._realms.setdefault(realm, {})
+    def put(self, namespace: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None:
+        generation = _generation(namespace)
+        self._namespaces = {name: known for name, known in self._namespaces.items() if _generation(name) >= generation}
+        known = self._namespaces.setdefault(namespace, {})
         known.pop(question, None)
         known[question] = _Cached(answer, vector, self._clock())
 
     def clear(self) -> None:
-        self._realms.clear()
+        self._namespaces.clear()
 
 
-def _generation(realm: str) -> int:
-    number = realm.partition("-")[0]
+def _generation(namespace: str) -> int:
+    number = namespace.partition("-")[0]
     return int(number) if number.isdigit() else 0

@@ -1,7 +1,7 @@
 """The cache of answers in Redis, for the processes of many machines; while Redis is away, the one in SQL.
 
-    TOKEN:a:REALM:DIGEST    an answer, with the moment it was given
-    TOKEN:n:REALM           a stream of the realm's questions with their vectors, which every process reads on in
+    TOKEN:a:NAMESPACE:DIGEST    an answer, with the moment it was given
+    TOKEN:n:NAMESPACE       a stream of the namespace's questions with their vectors, which every process reads on in
     TOKEN:g:GENERATION      what there is of a version of the corpus, by time: the oldest go first, older versions whole
 
 TOKEN is a row in SQL. Clearing puts another one there, so that no process finds what was kept before, whether or not
@@ -25,7 +25,16 @@ from refdesk.errors import LibraryError
 from refdesk.redis_link import RedisAway, RedisLink
 from refdesk.settings import Settings
 from refdesk.store import rows as codec
-from refdesk.store.cache import ROWS_PER_ENTRY, Namespace, Near, SqlCache, Vector, digest_of, generation_of, unpacked
+from refdesk.store.cache import (
+    ROWS_PER_ENTRY,
+    Near,
+    NearQuestions,
+    SqlCache,
+    Vector,
+    digest_of,
+    generation_of,
+    unpacked,
+)
 from refdesk.store.database import PreparedReader, SqlStatement, changes
 from refdesk.store.rows import SHARED, set_state, state_text
 from refdesk.store.schema import state
@@ -80,44 +89,44 @@ class RedisCache:
         self._namespaces: OrderedDict[str, _Followed] = OrderedDict()  # by their keys in Redis
         self._find_token = SqlStatement(select(state.c.value).where(state.c.name == SHARED))
 
-    def get(self, realm: str, question: str) -> bytes | None:
-        key = self._key("a", realm, digest_of(question))
+    def get(self, namespace: str, question: str) -> bytes | None:
+        key = self._key("a", namespace, digest_of(question))
         try:
             found = _opened(self._link.call(lambda client: client.get(key)))
         except RedisAway:
-            return self._instead.get(realm, question)
+            return self._instead.get(namespace, question)
         since = self._clock() - self._settings().cache_exact_ttl_s
         return found[1] if found is not None and found[0] >= since else None
 
-    def nearest(self, realm: str, vector: Vector, k: int) -> list[tuple[str, float, bytes]]:
+    def nearest(self, namespace: str, vector: Vector, k: int) -> list[tuple[str, float, bytes]]:
         settings = self._settings()
         since = self._clock() - settings.cache_ttl_s
-        key = self._key("n", realm)
+        key = self._key("n", namespace)
         try:
             entries, matrix = self._followed(key, since, settings.cache_max_entries)
             if not entries:
                 return []
             cosines = np.vecdot(matrix, vector)
             best = np.argsort(-cosines, kind="stable")[:k]
-            wanted = [self._key("a", realm, digest_of(entries[place].question)) for place in best]
+            wanted = [self._key("a", namespace, digest_of(entries[place].question)) for place in best]
             kept = [_opened(one) for one in self._link.call(lambda client: client.mget(wanted))]
         except RedisAway:
-            return self._instead.nearest(realm, vector, k)
+            return self._instead.nearest(namespace, vector, k)
         return [
             (entries[place].question, float(cosines[place]), answer[1])
             for place, answer in zip(best, kept, strict=True)
             if answer is not None and answer[0] >= since  # Redis may have let it go, or somebody answered it anew
         ]
 
-    def put(self, realm: str, question: str, vector: Vector | None, answer: bytes) -> None:
+    def put(self, namespace: str, question: str, vector: Vector | None, answer: bytes) -> None:
         settings, moment = self._settings(), self._clock()
         values = (
             self._base(),
-            generation_of(realm),
+            generation_of(namespace),
             moment,
             max(1, round(max(settings.cache_exact_ttl_s, settings.cache_ttl_s))),
             ROWS_PER_ENTRY * settings.cache_max_entries,
-            realm,
+            namespace,
             digest_of(question),
             _MOMENT.pack(moment) + answer,
             b"" if vector is None else codec.pack_vector(vector),
@@ -127,7 +136,7 @@ class RedisCache:
         try:
             self._link.call(lambda client: client.eval(_PUT, 0, *values))
         except RedisAway:
-            self._instead.put(realm, question, vector, answer)
+            self._instead.put(namespace, question, vector, answer)
 
     def clear(self) -> None:
         """Forgets every answer, in the other processes too; what is left in Redis nobody asks for, and it expires."""
@@ -146,14 +155,14 @@ class RedisCache:
                 known.last = number.decode()
                 question = fields[b"q"].decode("utf-8", "surrogatepass")
                 entry = Near(question, unpacked(fields[b"v"]), b"", float(fields[b"t"]))
-                known.namespace.keep(fields[b"d"].decode(), entry)
-            known.namespace.expire(since, most)
+                known.near_questions.keep(fields[b"d"].decode(), entry)
+            known.near_questions.expire(since, most)
             while len(self._namespaces) > 1 and self._held() > most:
                 self._namespaces.popitem(last=False)
-            return known.namespace.stack()
+            return known.near_questions.stack()
 
     def _held(self) -> int:
-        return sum(len(one.namespace.entries) or 1 for one in self._namespaces.values())
+        return sum(len(one.near_questions.entries) or 1 for one in self._namespaces.values())
 
     def _key(self, *parts: str) -> str:
         return self._base() + ":".join(parts)
@@ -169,11 +178,11 @@ class RedisCache:
 
 
 class _Followed:
-    """The questions of a realm that this process has read, and up to where."""
+    """The questions of a namespace that this process has read, and up to where."""
 
     def __init__(self) -> None:
         self.last = ""
-        self.namespace = Namespace()
+        self.near_questions = NearQuestions()
 
 
 def _opened(packed: bytes | None) -> tuple[float, bytes] | None:
