@@ -162,6 +162,16 @@ def test_a_length_is_no_answer_to_how_heavy(hits: list[Hit]) -> None:
     assert passage.chunk.text[best.start : best.end] == "112 kg"
 
 
+def test_a_rate_is_measured_in_other_things_than_its_unit(hits: list[Hit]) -> None:
+    passage = replace(hits[0], chunk=replace(chunk(["Bare gauges drifted by 3.4 mm per year."]), id=hits[0].chunk.id))
+    question = "How fast did the bare gauges drift?"
+    before, after = (
+        read_hits(question, [passage], READER, unfit)[passage.chunk.id]
+        for unfit in (frozenset[str](), frozenset({"m"}))
+    )
+    assert before == after
+
+
 def test_where_only_another_measure_is_given_the_passage_does_not_answer(hits: list[Hit]) -> None:
     passage = replace(
         hits[0], chunk=replace(chunk(["The WB-7 is a wave buoy of 0.9 m diameter."]), id=hits[0].chunk.id)

@@ -30,7 +30,7 @@ from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
 from refdesk.terms import idf, query_terms
 from refdesk.trace import Trace, in_thread
-from refdesk.types import Chunk, Hit, Method, Reading, Scope
+from refdesk.types import Chunk, FoundSpan, Hit, Method, Reading, Scope
 
 # --- how are chunks looked for, unless another strategy is named? By BM25 and vectors ---------------------------------
 
@@ -532,6 +532,7 @@ SURE = 2.0  # `answered` from which no further passage is read
 UNREAD = -2.0  # what counts as `relevant` of a passage that was not read
 SCALE = 20.0  # of the score among the logits; a plateau from 10 to 30
 _MONEYS = frozenset(CURRENCIES.values())
+_RATES, REACH = ("per ", "/"), 6  # behind a unit, and in how many characters
 LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not known
 
 
@@ -558,21 +559,23 @@ def read_hits(
 
 def _fitting(reading: Reading, chunk: Chunk, unfit: frozenset[str]) -> Reading:
     """What was read without answers in another measure: metres say nothing of how heavy something is."""
-    texts = [chunk.text[span.start : span.end] if span else "" for span in reading.spans]
     spans = tuple(
-        span._replace(score=min(span.score, 0.0)) if span and _is_unfit(text, unfit) else span
-        for span, text in zip(reading.spans, texts, strict=True)
+        span._replace(score=min(span.score, 0.0)) if span and _is_unfit(span, chunk.text, unfit) else span
+        for span in reading.spans
     )
     if spans == reading.spans:
         return reading
     return replace(reading, answered=min(reading.answered, max(span.score for span in spans if span)), spans=spans)
 
 
-def _is_unfit(text: str, unfit: frozenset[str]) -> bool:
-    """Has it figures with units, and none that measures what is asked for? "5 m" may be metres or millions."""
-    units = [unit for figure in figures(text) for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
-    units = [MONEY if unit in _MONEYS else unit for unit in units]
-    return bool(units) and unfit.issuperset(units)
+def _is_unfit(span: FoundSpan, text: str, unfit: frozenset[str]) -> bool:
+    """Has it figures with units, and none that measures what is asked for? "mm per year" measure no length."""
+    said = text[span.start : span.end]
+    found = figures(said)
+    units = [unit for figure in found for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
+    rest = [f"{said[figure.end :]}{text[span.end : span.end + REACH]}".lstrip() for figure in found]
+    is_rate = any(behind.startswith(_RATES) for behind in rest)
+    return bool(units) and not is_rate and unfit.issuperset(MONEY if unit in _MONEYS else unit for unit in units)
 
 
 def _is_quotable(reading: Reading, chunk: Chunk) -> bool:
