@@ -84,6 +84,10 @@ class Config:
     llm_reconciler: str = ""
     llm_summariser: str = ""
     llm_fallbacks: str = ""
+    database_url: str = field(default="", repr=False)  # postgresql://…; "": SQLite in the library's folder
+    replica_url: str = field(default="", repr=False)  # a follower of that database, which is searched instead
+    database_pool: int = 10  # connections of one process, for reading and as many for writing
+    database_timeout_s: float = 30.0  # of one statement that reads
     settings: Mapping[str, Any] = field(default_factory=dict)
     # None: the process's own, looked at when a provider is used and never kept, so that keys do not travel to workers
     environment: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
@@ -140,10 +144,25 @@ def load_config(library: str | Path | None = None, environment: Mapping[str, str
         embedder_base_url=env.get("OPENAI_BASE_URL", "") if is_remote else "",
         embedder_api_key=env.get("OPENAI_API_KEY", "") if is_remote else "",
         embedder_dimensions=table.get("embedder_dimensions", 0),
+        database_url=env.get("REFDESK_DATABASE_URL", "").strip(),
+        replica_url=env.get("REFDESK_DATABASE_REPLICA_URL", "").strip(),
+        database_pool=int(_number(env, "REFDESK_DATABASE_POOL", 10, least=1)),
+        database_timeout_s=_number(env, "REFDESK_DATABASE_TIMEOUT_S", 30.0, least=0.1),
         settings=table.get("settings", {}),
         environment=environment,
         **{name: _model_names(name, env.get(variable) or table.get(name, "")) for name, variable in _MODELS.items()},
     )
+
+
+def _number(environment: Mapping[str, str], variable: str, default: float, *, least: float) -> float:
+    given = environment.get(variable, "").strip()
+    try:
+        number = float(given or default)
+    except ValueError:
+        number = -1.0
+    if not least <= number < 1e6:
+        raise UsageError(f"{variable} must be a number from {least:g} on, not '{given}'")
+    return number
 
 
 def _model_names(entry: str, value: str) -> str:

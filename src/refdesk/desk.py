@@ -6,12 +6,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Engine
 
 from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
@@ -31,17 +33,27 @@ from refdesk.errors import RefdeskError, UsageError
 from refdesk.files import backup as backups
 from refdesk.files.local import LocalFiles, RenderCache, page_image
 from refdesk.index.local import LocalIndex
+from refdesk.index.postgres import SESSION, PostgresIndex
 from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
+from refdesk.ports import Embedder
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
 from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
-from refdesk.store.database import BackgroundWriter, PreparedReader, copy_database, open_database, opened_copy
+from refdesk.store.database import (
+    BackgroundWriter,
+    PreparedReader,
+    changes,
+    copy_database,
+    open_database,
+    open_server,
+    opened_copy,
+)
 from refdesk.store.documents import SqlDocuments, SqlTables
 from refdesk.store.jobs import (
     Maintenance,
@@ -53,8 +65,10 @@ from refdesk.store.jobs import (
     is_anyone_at_work,
 )
 from refdesk.store.keys import SqlKeys, SqlSessions
+from refdesk.store.postgres import PooledReads, Server, connect_server, is_server
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
 from refdesk.store.writer import SqlWriter
+from refdesk.store_ports import IndexWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 
 logger = logging.getLogger("refdesk")
@@ -78,22 +92,25 @@ class Refdesk(CallerDesk):
         self.folder = config.library
         files = self._open_folder()
         embedder = make_embedder(config)
-        engine = self._engine = open_database(self.folder / DATABASE)
+        engine, follower = self._open_database()
+        self._engine, self._follower = engine, follower
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
         stored = SqlSettings(self._reads, base, gone)
         current: Callable[[], Settings] = lambda: self._current(stored, own)  # noqa: E731
         self._documents = documents = SqlDocuments(engine)
-        tables = SqlTables(documents)
+        searched = documents if follower is engine else SqlDocuments(follower)
+        tables = SqlTables(searched)
         self.files, self.jobs = files, SqlJobs(self._reads)
         if (self.folder / "uploads").is_dir() and not is_closed(self.folder):
             with backups.writer_lock(self.folder):
                 for earlier in files.earlier_uploads(self.jobs.all()):
                     self.jobs.submit([earlier])
-        index = LocalIndex(self.folder / "index", documents, embedder)
+        index = self._index_of(documents, embedder)
+        seen = index if follower is engine else self._index_of(searched, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
+        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex)
         models = ModelDirectory(config)
         cache = SqlCache(self._reads, self._background, current)
         answers = SqlAnswers(engine, self._background, current)
@@ -129,6 +146,22 @@ class Refdesk(CallerDesk):
             self._made_settings = (now, made)
         return made
 
+    def _open_database(self) -> tuple[Engine, Engine]:
+        """The database, and the one that is searched: a follower of it where one is named, else itself."""
+        config = self.config
+        if not config.database_url:
+            engine = open_database(self.folder / DATABASE)
+            return engine, engine
+        server = Server(config.database_url, config.database_pool, config.database_timeout_s, SESSION)
+        engine = open_server(server)
+        return engine, connect_server(replace(server, url=config.replica_url)) if config.replica_url else engine
+
+    def _index_of(self, documents: SqlDocuments, embedder: Embedder) -> IndexWriter:
+        if is_server(self._engine):
+            reads = PooledReads(documents.engine)
+            return PostgresIndex(documents, embedder, reads.rows, partial(changes, self._engine, "library"))
+        return LocalIndex(self.folder / "index", documents, embedder)
+
     def _open_folder(self) -> LocalFiles:
         try:
             make_folder(self.folder)
@@ -157,7 +190,9 @@ class Refdesk(CallerDesk):
         self._background.close()
         self._documents.close()
         self._reads.close()
+        self._writer.close()
         self._engine.dispose()
+        self._follower.dispose()
 
     def for_caller(self, caller: Caller) -> CallerDesk:
         """The library as this caller sees it: his collections, conversations and answers.
@@ -257,7 +292,7 @@ class Refdesk(CallerDesk):
         yield self.add(*paths, sync=True, **options)
         outside = DefaultFilter(ignore_paths=[self.folder])  # an add changes the library, and must not cause another
         caught_up = False
-        for changes in watch(
+        for seen in watch(
             *folders,
             watch_filter=outside,
             stop_event=stop,
@@ -265,7 +300,7 @@ class Refdesk(CallerDesk):
             rust_timeout=1000,
             yield_on_timeout=True,
         ):
-            if caught_up and not changes:
+            if caught_up and not seen:
                 continue
             caught_up = True  # the first time also without a change: one may have come before the watching began
             results = [one for one in self.add(*paths, sync=True, **options) if one.outcome != "unchanged"]

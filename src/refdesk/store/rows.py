@@ -13,7 +13,10 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, select, update
+from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, delete, false, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as upserted
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
 
 from refdesk.errors import NotFound
 from refdesk.records import Column, LexicalEntry, Measure, Prepared, StoredTable
@@ -123,7 +126,25 @@ def _sentence(row: list[Any]) -> Sentence:
     return Sentence(start, end, page, tuple(map(Box._make, boxes)))
 
 
-_NAMES = select(func.json_group_array(entities.c.name)).where(entities.c.chunk_id == chunks.c.id)
+class NamesInOrder(GenericFunction[str]):
+    """What a chunk names as a JSON list, in the order of its text."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(NamesInOrder, "postgresql")
+def _names_in_postgres(element: Any, compiler: Any, **options: Any) -> str:
+    name = compiler.process(element.clauses, **options)
+    return f"coalesce(json_agg({name} ORDER BY entities.place)::text, '[]')"
+
+
+@compiles(NamesInOrder)
+def _names_in_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    return f"json_group_array({compiler.process(element.clauses, **options)})"
+
+
+_NAMES = select(NamesInOrder(entities.c.name)).where(entities.c.chunk_id == chunks.c.id)
 CHUNK_COLUMNS = (
     *(chunks.c[name] for name in ("id", "sequence", "kind", "token_count", "text", "context", "summary", "details")),
     _NAMES.correlate(chunks).scalar_subquery().label("entities"),  # one read for both
@@ -232,7 +253,9 @@ _TEXT = SqlStatement(
         documents.c.parent_id.is_(None),
     )
 )
-_INSERT = SqlStatement(insert(documents), [column.name for column in documents.c if column.name != "key"])
+_INSERT = SqlStatement(
+    insert(documents).returning(documents.c.key), [column.name for column in documents.c if column.name != "key"]
+)
 _KEPT_COLUMNS = ("key", "id", "created_at", "added_to")  # of a row whose document is replaced
 _REPLACE = SqlStatement(
     update(documents).where(documents.c.key == bindparam("replaced")),
@@ -302,8 +325,8 @@ def upsert(
     values = document_values(prepared.document, modified) | {"status": "ready"}
     values |= {"first_chunk": start, "last_chunk": start + len(prepared.chunks) - 1}
     if row is None:
-        result = _INSERT.run(connection, **values)
-        return int(result.lastrowid), unpack_document(values), "added"
+        (key,) = _INSERT.run(connection, **values).fetchone()
+        return int(key), unpack_document(values), "added"
     drop_chunks(connection, row)
     for emptying in _EMPTY:
         emptying.run(connection, of=row.key)
@@ -446,10 +469,17 @@ def state_number(connection: Connection, name: str) -> int:
     return int(state_text(connection, name) or 0)
 
 
+_BUMP = SqlStatement(
+    upserted(state)
+    .values(name=bindparam("of"), value="1")
+    .on_conflict_do_update(index_elements=["name"], set_={"value": cast(cast(state.c.value, BigInteger) + 1, Text)})
+    .returning(state.c.value)
+)
+
+
 def bump(connection: Connection, name: str) -> int:
-    value = state_number(connection, name) + 1
-    set_state(connection, name, str(value))
-    return value
+    """In one step: where rows are locked one by one, another process may be counting too."""
+    return int(_BUMP.run(connection, of=name).fetchone()[0])
 
 
 def now() -> str:
@@ -540,7 +570,9 @@ def unpack_texts(texts: bytes) -> Sequence[str]:
 # --- writing the tables of a document ---------------------------------------------------------------------------------
 
 PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
-_TABLE = SqlStatement(insert(tables), [column.name for column in tables.c if column.name != "id"])
+_TABLE = SqlStatement(
+    insert(tables).returning(tables.c.id), [column.name for column in tables.c if column.name != "id"]
+)
 _COLUMN = SqlStatement(insert(cells))
 
 
@@ -550,7 +582,7 @@ def insert_tables(connection: Connection, document_key: int, found: Sequence[Sto
     for table in found:
         values = {name: getattr(table, name) for name in PLAIN}
         heads = orjson.dumps([[head.path, *head.measure] for head in table.heads])
-        table_id = _TABLE.run(connection, document_key=document_key, heads=heads, **values).lastrowid
+        (table_id,) = _TABLE.run(connection, document_key=document_key, heads=heads, **values).fetchone()
         rows += [{"table_id": table_id, "column": n} | pack_column(one) for n, one in enumerate(table.columns)]
     _COLUMN.run_many(connection, rows)
 

@@ -19,17 +19,20 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, delete, insert, literal, select, update
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DBAPIError
 
 from refdesk.config import FILE, explain
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
-from refdesk.store.database import SqlStatement, explain_sql, writing
+from refdesk.store.database import SqlStatement, explained_error, writing
 from refdesk.store.documents import SqlDocuments
+from refdesk.store.postgres import ServerLock, is_server
 from refdesk.store.rows import (
     Kept,
     bump,
@@ -183,12 +186,14 @@ class SqlWriter:
     def __init__(
         self, engine: Engine, documents: SqlDocuments, index: IndexWriter, files: Files, lock: Path, space: str
     ) -> None:
-        self._engine = writing(engine)
+        self._engine = writing(engine, "library")
         self._documents = documents
         self._index = index
         self._files = files
         self._folder = lock.parent
-        self._lock = FileLock(str(lock), mode=FILE, thread_local=False)
+        self._lock: FileLock | ServerLock = (
+            ServerLock(engine) if is_server(engine) else FileLock(str(lock), mode=FILE, thread_local=False)
+        )
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
         self._space = space
         self.changed_at_once = CHANGED_AT_ONCE
@@ -197,7 +202,7 @@ class SqlWriter:
     @contextmanager
     def locked(self, *, repair: bool = True) -> Iterator[None]:
         """Holds the library's lock, first waiting in the queue; repairs what a killed writer has left."""
-        with self._threads, explained(self._folder / "files"):
+        with self._threads, explained(self._folder / "files", self._engine):
             self._acquire()
             try:
                 if self._lock.lock_counter == 1 and repair:
@@ -207,6 +212,10 @@ class SqlWriter:
                 yield
             finally:
                 self._lock.release()
+
+    def close(self) -> None:
+        if isinstance(self._lock, ServerLock):
+            self._lock.close()
 
     def _acquire(self) -> None:
         try:
@@ -285,6 +294,9 @@ class SqlWriter:
                     place: upsert(connection, ready.prepared, ready.modified, start, rows[place])
                     for place, (ready, start) in coming.items()
                 }
+                self._insert_content(
+                    connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
+                )
                 # Rows first, index second, commit last: the index must know the ids the rows were given.
                 self._fold(
                     connection,
@@ -294,9 +306,7 @@ class SqlWriter:
                         for place, (ready, start) in coming.items()
                         for entry in lexical_entries(owners[place][1], ready.prepared.chunks, start)
                     ),
-                )
-                self._insert_content(
-                    connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
+                    {n: one.vector for ready, start in coming.values() for n, one in enumerate(ready.embedded, start)},
                 )
                 for place, (ready, _) in coming.items():
                     if ready.children or rows[place] is not None:
@@ -382,8 +392,15 @@ class SqlWriter:
                         start,
                     )
                 ),
+                {n: vector for row, _, start in placed for n, vector in self._vectors_of(row, start).items()},
             )
             bump(connection, "generation")
+
+    def _vectors_of(self, row: Any, start: int) -> dict[int, NDArray[np.float32]]:
+        """Those of a document's chunks, numbered from `start`, for an index that keeps them itself."""
+        ids = range(row.first_chunk, row.last_chunk + 1) if self._index.keeps_vectors else ()
+        shift = start - row.first_chunk
+        return {n + shift: vector for n, vector in self._documents.vectors_of(self._space, ids).items()}
 
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         ids = [chunk.id for chunk in chunks]
@@ -442,7 +459,13 @@ class SqlWriter:
         set_state(connection, "next_chunk", str(first + count))
         return first
 
-    def _fold(self, connection: Connection, first: int, new: Iterable[LexicalEntry]) -> None:
+    def _fold(
+        self,
+        connection: Connection,
+        first: int,
+        new: Iterable[LexicalEntry],
+        vectors: Mapping[int, NDArray[np.float32]],
+    ) -> None:
         """Brings the terms of the chunks from `first` on, and of those in SQL alone, into the lexical index.
 
         Few of them wait there for more: see `LocalIndex`.
@@ -458,7 +481,7 @@ class SqlWriter:
             if not any(begin <= entry.chunk_id <= end for begin, end in gone)
         )
         # What a killed writer has left there goes first.
-        self._index.write(chain(waiting, new), drop=[(folded + 1, LAST_ID)])
+        self._index.write(chain(waiting, new), drop=[(folded + 1, LAST_ID)], vectors=vectors, within=connection)
         connection.execute(update(dropped).where(later).values(purged=1))
         set_state(connection, "folded", str(last))
 
@@ -568,12 +591,12 @@ def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int], most: int)
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
-    """Turns the errors of SQLite, tantivy and the disk into words."""
+def explained(folder: Path, engine: Engine) -> Iterator[None]:
+    """Turns the errors of the database, tantivy and the disk into words."""
     try:
         yield
-    except DatabaseError as error:
-        raise explain_sql(error, folder.parent) from error
+    except DBAPIError as error:
+        raise explained_error(error, engine, folder.parent) from error
     except OSError as error:
         raise explain(error, Path(error.filename) if isinstance(error.filename, str) else folder) from error
     except ValueError as error:  # tantivy raises its own failures as ValueError
