@@ -116,8 +116,15 @@ class Config:
         return ProviderAccess(_base_url(provider, named, is_entered=bool(entered.base_url)), key, variable)
 
 
-def load_config(library: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
+def load_config(
+    library: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    database: str | None = None,
+) -> Config:
     """The library named by the caller, else REFDESK_LIBRARY, else ~/.refdesk, and what its refdesk.toml says.
+
+    `database` is named by the caller too, else by REFDESK_DATABASE_URL; a replica is of that one.
 
     llm = "ollama:qwen2.5:14b"
     llm_verifier = "openai:gpt-4o-mini"
@@ -144,8 +151,8 @@ def load_config(library: str | Path | None = None, environment: Mapping[str, str
         embedder_base_url=env.get("OPENAI_BASE_URL", "") if is_remote else "",
         embedder_api_key=env.get("OPENAI_API_KEY", "") if is_remote else "",
         embedder_dimensions=table.get("embedder_dimensions", 0),
-        database_url=env.get("REFDESK_DATABASE_URL", "").strip(),
-        replica_url=env.get("REFDESK_DATABASE_REPLICA_URL", "").strip(),
+        database_url=env.get("REFDESK_DATABASE_URL", "").strip() if database is None else database,
+        replica_url=env.get("REFDESK_DATABASE_REPLICA_URL", "").strip() if database is None else "",
         database_pool=int(_number(env, "REFDESK_DATABASE_POOL", 10, least=1)),
         database_timeout_s=_number(env, "REFDESK_DATABASE_TIMEOUT_S", 30.0, least=0.1),
         settings=table.get("settings", {}),

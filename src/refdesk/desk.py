@@ -29,7 +29,7 @@ from refdesk.config import (
     make_folder,
     open_to_others,
 )
-from refdesk.errors import RefdeskError, UsageError
+from refdesk.errors import LibraryDamaged, RefdeskError, UsageError
 from refdesk.files import backup as backups
 from refdesk.files.local import LocalFiles, RenderCache, page_image
 from refdesk.index.local import LocalIndex
@@ -45,6 +45,7 @@ from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
+from refdesk.store.copying import check_copied, copy_database_into
 from refdesk.store.database import (
     BackgroundWriter,
     PreparedReader,
@@ -65,11 +66,11 @@ from refdesk.store.jobs import (
     is_anyone_at_work,
 )
 from refdesk.store.keys import SqlKeys, SqlSessions
-from refdesk.store.postgres import PooledReads, Server, connect_server, is_server
+from refdesk.store.postgres import PooledReads, Server, connect_server, describe_server, is_server
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
 from refdesk.store.writer import SqlWriter
 from refdesk.store_ports import IndexWriter
-from refdesk.types import Added, Document, Finding, Job, Progress
+from refdesk.types import UNFINISHED, Added, Document, Finding, Job, Progress
 
 logger = logging.getLogger("refdesk")
 
@@ -82,8 +83,14 @@ class Refdesk(CallerDesk):
     ...     desk.search("When is the price list revised?")[0].page
     """
 
-    def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
-        self.config = config = load_config(library)
+    def __init__(
+        self,
+        library: str | Path | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        database: str | None = None,  # postgresql://… or "", SQLite in the folder; None: as REFDESK_DATABASE_URL says
+    ) -> None:
+        self.config = config = load_config(library, database=database)
         own = dict(settings or {})
         base, gone = Settings().changed_leniently(config.settings)
         for note in gone:
@@ -149,11 +156,9 @@ class Refdesk(CallerDesk):
     def _open_database(self) -> tuple[Engine, Engine]:
         """The database, and the one that is searched: a follower of it where one is named, else itself."""
         config = self.config
-        if not config.database_url:
-            engine = open_database(self.folder / DATABASE)
-            return engine, engine
         server = Server(config.database_url, config.database_pool, config.database_timeout_s, SESSION)
-        engine = open_server(server)
+        engine = open_server(server) if server.url else open_database(self.folder / DATABASE)
+        check_copied(engine)
         return engine, connect_server(replace(server, url=config.replica_url)) if config.replica_url else engine
 
     def _index_of(self, documents: SqlDocuments, embedder: Embedder) -> IndexWriter:
@@ -190,7 +195,6 @@ class Refdesk(CallerDesk):
         self._background.close()
         self._documents.close()
         self._reads.close()
-        self._writer.close()
         self._engine.dispose()
         self._follower.dispose()
 
@@ -367,6 +371,14 @@ class Refdesk(CallerDesk):
         """Compares the indexes with the database."""
         return self._maintenance.check()
 
+    def check_database(self) -> Finding:
+        """Where the truth is kept and how it is searched."""
+        if not is_server(self._engine):
+            return Finding("storage", True, f"SQLite in {self.folder}; BM25 by tantivy, vectors by usearch")
+        said = describe_server(self._engine)
+        searched = "" if self._follower is self._engine else "; searches go to its replica"
+        return Finding("storage", True, f"{said}; BM25 by our own postings{searched}")
+
     def check_embedder(self) -> Finding:
         """Whether it embeds, and is the one that the library was made with."""
         embedder, space = self.parts.embedder, self.state().space
@@ -397,16 +409,56 @@ class Refdesk(CallerDesk):
                 on_damage(f"{one.name} is {one.what}")
 
         def copy_to(copy: Path) -> None:
-            copy_database(self._engine, copy)
+            if is_server(self._engine):
+                target = open_database(copy, is_new=True)
+                copy_database_into(self._engine, target)
+                target.dispose()
+            else:
+                copy_database(self._engine, copy)
             with opened_copy(copy) as engine:
                 clear_copy(engine)
 
         return backups.backup(self.folder, Path(file).expanduser(), copy_to, look)
 
+    def migrate(self, to: str, report: Report = lambda done, total: None) -> dict[str, int]:
+        """Copies the library into a PostgreSQL (`postgresql://…`) or a folder; gives the rows of each table.
+
+        Nothing is embedded again. What is interrupted goes on where it was when it is called again. This library stays
+        as it is; until the copy is whole and found to be the same, nobody can open it.
+        """
+        is_folder = "://" not in to
+        folder = Path(to).expanduser().absolute() if is_folder else self.folder
+        if is_folder and folder == self.folder and not is_server(self._engine):
+            raise UsageError(f"the library is in {folder} already", hint="name a PostgreSQL, or another folder")
+        if folder != self.folder and any(job.status in UNFINISHED for job in self.jobs.all().values()):
+            raise UsageError("files wait to be added to this library", hint="let them be added first")
+        make_folder(folder)
+        with self._writer.locked():
+            target = open_database(folder / DATABASE, is_new=True) if is_folder else open_server(Server(to))
+            try:
+                found = copy_database_into(self._engine, target, report)
+            finally:
+                target.dispose()
+            if folder != self.folder:
+                there = LocalFiles(folder)
+                for content_hash in self.files.hashes() - there.hashes():
+                    there.put(self.files.path(content_hash).read_bytes())
+        with Refdesk(folder, database="" if is_folder else to) as desk:
+            desk.reindex()
+            if wrong := [one for one in desk.check() if not one.well]:
+                raise LibraryDamaged(f"the copy is not whole: {wrong[0].text}", hint=wrong[0].advice)
+        return found.rows
+
     @staticmethod
     def restore(file: str | Path, library: str | Path | None = None, *, replace: bool = False) -> Path:
         """Makes a library from a backup; an existing one is only replaced when asked to."""
-        folder = load_config(library).library
+        config = load_config(library)
+        folder = config.library
+        if config.database_url:
+            raise UsageError(
+                "a backup is restored into a folder, and REFDESK_DATABASE_URL is set",
+                hint="unset it, restore, and then `refdesk migrate --to postgresql://…`",
+            )
         backups.restore(Path(file).expanduser(), folder, is_anyone_at_work, replace=replace)
         with Refdesk(folder) as desk:
             desk.reindex()

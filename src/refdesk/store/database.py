@@ -79,11 +79,12 @@ logger = logging.getLogger("refdesk.store")
 BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
 
 
-def open_database(path: Path) -> Engine:
-    """The engine of the SQLite file at `path`, created or migrated as needed."""
+def open_database(path: Path, *, is_new: bool = False) -> Engine:
+    """The engine of the SQLite file at `path`, created or migrated as needed; `is_new` when it is to be filled."""
     engine = _engine(path)
     event.listen(engine, "connect", _configure)
-    check_database(path)
+    if not is_new:
+        check_database(path)
     with suppress(OSError):  # what SQLite makes beside it has the same rights; where it cannot be made, SQLite says why
         path.touch(mode=FILE)
     try:
@@ -91,7 +92,7 @@ def open_database(path: Path) -> Engine:
             # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
             with FileLock(str(path.with_name("writer.lock")), mode=FILE):
                 version = _version(engine)
-                if version is None:
+                if version is None and not is_new:
                     check_database(path, is_blank=True)
                 if version != HEAD:
                     _migrate(engine, version, path)
@@ -487,13 +488,13 @@ class PreparedReader:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._reads = reads_of(engine)
+        self._connections = reads_of(engine)
 
     def rows(self, statement: SqlStatement, **values: Any) -> list[Any]:
-        return self._reads.rows(*statement.written(self.engine.dialect, values))
+        return self._connections.rows(*statement.written(self.engine.dialect, values))
 
     def close(self) -> None:
-        self._reads.close()
+        self._connections.close()
 
 
 # Writes that no answer waits for: collected, then written together in one transaction by a thread of its own. SQLite is

@@ -6,7 +6,6 @@ All that differs between SQLite and PostgreSQL stands here and in `database.py`;
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ OLDEST = 150000  # 15; as the server gives its version
 OLDEST_VECTOR = (0, 7)  # pgvector that has halfvec
 READS = "refdesk_reads"  # the option of an engine under which the engine of its reads is found
 AREAS = {"records": 1, "library": 2, "opening": 3, "jobs": 4}  # written by one transaction at a time; keys of locks
-_WRITER = 9  # the key of the lock that a writer holds from one transaction to the next
+_WRITER = "hashtext(current_schema()), 9"  # the key of the lock that a writer holds from one transaction to the next
 _FULL = ("53100", "53200")  # disk full, out of memory
 _TIMED_OUT = ("57014", "55P03")  # statement time-out, lock time-out
 _ENDED = ("57P01", "57P02", "57P03")  # the server is shutting down, crashed, or not up yet
@@ -65,8 +64,9 @@ def connect_server(server: Server) -> Engine:
         ) from error
     url = parsed_url(server.url)
     writes = _engine(url, server, timeout_s=0.0)
-    event.listen(writes, "begin", _begin)
     reads = _engine(url, server, server.timeout_s, isolation_level="AUTOCOMMIT")
+    event.listen(writes, "begin", _begin)
+    event.listen(writes, "engine_disposed", lambda _: reads.dispose())
     try:
         with reads.connect() as connection:
             _check(connection)
@@ -180,60 +180,51 @@ class ServerLock:
         self.lock_counter += 1
 
     def _locked(self, timeout: float) -> bool:
-        for is_last in (False, True):
-            connection = self._session()
-            try:
-                if timeout <= 0:
-                    asked = f"SELECT pg_try_advisory_lock(hashtext(current_schema()), {_WRITER})"
-                    return bool(connection.cursor().execute(asked).fetchone()[0])
-                connection.cursor().execute(f"SET lock_timeout = {int(timeout * 1000)}")
-                connection.cursor().execute(f"SELECT pg_advisory_lock(hashtext(current_schema()), {_WRITER})")
+        base = self._engine.dialect.loaded_dbapi.Error
+        try:
+            held = self._engine.raw_connection()
+            held.driver_connection.autocommit = True  # type: ignore[union-attr]
+            self._held, cursor = held, held.cursor()
+            if timeout > 0:
+                cursor.execute(f"SET lock_timeout = {int(timeout * 1000)}")
+                cursor.execute(f"SELECT pg_advisory_lock({_WRITER})")
+                cursor.execute("RESET lock_timeout")
                 return True
-            except self._engine.dialect.loaded_dbapi.Error as error:
-                if getattr(error, "sqlstate", "") in _TIMED_OUT:
-                    return False
-                self._let_go()
-                if is_last:
-                    raise explain_server(_wrapped(self._engine, error), self._engine.url) from error
+            cursor.execute(f"SELECT pg_try_advisory_lock({_WRITER})")
+            if (cursor.fetchone() or (False,))[0]:
+                return True
+        except base as error:
+            self._let_go(error)
+            if getattr(error, "sqlstate", "") not in _TIMED_OUT:
+                wrapped = DBAPIError.instance(None, None, error, base, hide_parameters=True)
+                raise explain_server(wrapped, self._engine.url) from error  # type: ignore[arg-type]
+            return False
+        self._let_go()
         return False
-
-    def _session(self) -> PoolProxiedConnection:
-        if self._held is None:
-            try:
-                self._held = self._engine.raw_connection()
-            except self._engine.dialect.loaded_dbapi.Error as error:
-                raise explain_server(_wrapped(self._engine, error), self._engine.url) from error
-            self._held.driver_connection.autocommit = True  # type: ignore[union-attr]
-            self._held.detach()  # never goes back to the pool with a lock
-        return self._held
 
     def release(self) -> None:
         self.lock_counter -= 1
         if self.lock_counter == 0 and self._held is not None:
             try:
-                self._held.cursor().execute(f"SELECT pg_advisory_unlock(hashtext(current_schema()), {_WRITER})")
-            except self._engine.dialect.loaded_dbapi.Error:  # the session is over, and the lock with it
-                self._let_go()
+                self._held.cursor().execute(f"SELECT pg_advisory_unlock({_WRITER})")
+            except self._engine.dialect.loaded_dbapi.Error as error:  # the session is over, and the lock with it
+                self._let_go(error)
+            self._let_go()
 
-    def _let_go(self) -> None:
+    def _let_go(self, error: BaseException | None = None) -> None:
+        """Gives the connection back to the pool, or ends it with the lock that it may hold."""
         held, self._held = self._held, None
+        if held is not None and error is not None:
+            held.invalidate(error)
+        elif held is not None:
+            held.driver_connection.autocommit = False  # type: ignore[union-attr]
         if held is not None:
-            with suppress(Exception):
-                held.close()
-
-    close = _let_go
-
-
-def _wrapped(engine: Engine, error: Exception) -> DBAPIError:
-    base = engine.dialect.loaded_dbapi.Error
-    found = DBAPIError.instance(None, None, error, base, hide_parameters=True)
-    assert isinstance(found, DBAPIError)
-    return found
+            held.close()
 
 
 def explain_server(error: DBAPIError, url: URL) -> LibraryError:
     """What went wrong in PostgreSQL, in words; never with the password, nor with what was written."""
-    where = f"{url.host or url.query.get('host', 'this machine')}/{url.database}"
+    where = _place(url)
     state = getattr(error.orig, "sqlstate", None) or ""
     said = _said(error)
     if state in _FULL:
@@ -263,6 +254,20 @@ def explain_server(error: DBAPIError, url: URL) -> LibraryError:
 
 def _said(error: DBAPIError) -> str:
     return " ".join(str(error.orig).split("\n")[0].split()) if isinstance(error, DatabaseError) else str(error.orig)
+
+
+def describe_server(engine: Engine) -> str:
+    """Which server, which pgvector."""
+    with engine.connect() as connection:
+        version = connection.exec_driver_sql("SHOW server_version").scalar_one().split()[0]
+        asked = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+        vector = connection.exec_driver_sql(asked).scalar_one()
+    return f"PostgreSQL {version} at {_place(engine.url)}; vectors by pgvector {vector}"
+
+
+def _place(url: URL) -> str:
+    """Without user and password."""
+    return f"{url.host or url.query.get('host', 'this machine')}/{url.database}"
 
 
 def is_server(engine: Engine) -> bool:

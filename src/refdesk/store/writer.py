@@ -177,6 +177,7 @@ _ENTITIES, _IMAGES = SqlStatement(insert(entities)), SqlStatement(insert(images)
 LAST_ID = 2**53  # greater than any
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
 Item = TypeVar("Item")
+Vectors = Mapping[int, NDArray[np.float32]]  # by the ids of chunks
 LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
 
 
@@ -191,9 +192,8 @@ class SqlWriter:
         self._index = index
         self._files = files
         self._folder = lock.parent
-        self._lock: FileLock | ServerLock = (
-            ServerLock(engine) if is_server(engine) else FileLock(str(lock), mode=FILE, thread_local=False)
-        )
+        alone = FileLock(str(lock), mode=FILE, thread_local=False)
+        self._lock = ServerLock(engine) if is_server(engine) else alone
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
         self._space = space
         self.changed_at_once = CHANGED_AT_ONCE
@@ -212,10 +212,6 @@ class SqlWriter:
                 yield
             finally:
                 self._lock.release()
-
-    def close(self) -> None:
-        if isinstance(self._lock, ServerLock):
-            self._lock.close()
 
     def _acquire(self) -> None:
         try:
@@ -396,7 +392,7 @@ class SqlWriter:
             )
             bump(connection, "generation")
 
-    def _vectors_of(self, row: Any, start: int) -> dict[int, NDArray[np.float32]]:
+    def _vectors_of(self, row: Any, start: int) -> Vectors:
         """Those of a document's chunks, numbered from `start`, for an index that keeps them itself."""
         ids = range(row.first_chunk, row.last_chunk + 1) if self._index.keeps_vectors else ()
         shift = start - row.first_chunk
@@ -459,13 +455,7 @@ class SqlWriter:
         set_state(connection, "next_chunk", str(first + count))
         return first
 
-    def _fold(
-        self,
-        connection: Connection,
-        first: int,
-        new: Iterable[LexicalEntry],
-        vectors: Mapping[int, NDArray[np.float32]],
-    ) -> None:
+    def _fold(self, connection: Connection, first: int, new: Iterable[LexicalEntry], vectors: Vectors) -> None:
         """Brings the terms of the chunks from `first` on, and of those in SQL alone, into the lexical index.
 
         Few of them wait there for more: see `LocalIndex`.

@@ -237,6 +237,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     """Every finding, the most general first; changes nothing."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
+    yield desk.check_database()
     yield desk.check_embedder()
     yield from _models(desk)
     has_ocr = importlib.util.find_spec("rapidocr") is not None
