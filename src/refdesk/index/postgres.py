@@ -77,6 +77,7 @@ class PostgresIndex:
         self._words: tuple[tuple[int, int], list[str]] = ((-1, 0), [])  # number and last segment that were read
         self.languages: tuple[str, ...] = ()
         self._counted = 0
+        self.exact_below, self.scanned_at_most, self.dropped_least = EXACT_BELOW, SCANNED_AT_MOST, DROPPED_LEAST
         with self._begin() as connection:
             connection.exec_driver_sql(
                 "CREATE TABLE IF NOT EXISTS search_indexes (number int PRIMARY KEY, terms int NOT NULL, dimensions int"
@@ -176,7 +177,7 @@ class PostgresIndex:
             return []
         table, asked = self._table("chunks"), _literal(vector)
         allowed = None if scope.is_open else self._allowed_ids(scope)
-        if allowed is not None and (len(allowed) <= SCANNED_AT_MOST or not has_graph):
+        if allowed is not None and (len(allowed) <= self.scanned_at_most or not has_graph):
             first, last = _as_ranges(allowed)
             rows = self._search(
                 f"SELECT chunk_id, distance FROM (SELECT chunk_id, vector <=> %s::halfvec AS distance"
@@ -332,7 +333,8 @@ class PostgresIndex:
 
     def needs_compaction(self, dropped: int) -> bool:
         count, _, has_graph = self._corpus
-        return dropped > max(DROPPED_LEAST, DROPPED_LIMIT * count) or (count > EXACT_BELOW and not has_graph)
+        many = dropped > max(self.dropped_least, DROPPED_LIMIT * count)
+        return many or (count > self.exact_below and not has_graph)
 
     def compact(self, state: LibraryState) -> None:
         """Postings without what is gone, and a graph over the vectors once there are many."""
@@ -342,7 +344,7 @@ class PostgresIndex:
                 return
             if len(self._dropped):
                 _rewrite(connection, state.lexical, self._dropped)
-            if count > EXACT_BELOW and not has_graph:
+            if count > self.exact_below and not has_graph:
                 connection.exec_driver_sql("SET LOCAL maintenance_work_mem = '512MB'")
                 connection.exec_driver_sql(
                     f"CREATE INDEX ON search_{state.lexical}_chunks USING hnsw (vector halfvec_cosine_ops)"

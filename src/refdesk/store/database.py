@@ -72,6 +72,7 @@ def check_database(path: Path, *, is_blank: bool = False) -> None:
 
 HEAD = "0008"  # the newest migration; a test compares it with the folder
 FIRST = "0008"  # that of 0.1.0
+COMPATIBLE = "compatible"  # the row of `state` that names the oldest schema whose programs may use this one
 TABLES_MISSING = "missing"  # as the state says it: `refdesk reindex` reads them out of what is kept
 _WRITES = "refdesk_writes"
 FULL_BELOW = 1 << 16  # bytes free; SQLite asks for half of it at once
@@ -300,7 +301,16 @@ def _version_of(connection: Connection) -> str | None:
 
 def _is_current(engine: Engine) -> bool:
     with engine.connect() as connection:
-        return _version(engine) == HEAD and not _missing_tables(connection)
+        version = _version_of(connection)
+        return (version == HEAD or _may_be_used(connection, version)) and not _missing_tables(connection)
+
+
+def _may_be_used(connection: Connection, version: str | None) -> bool:
+    """Whether a newer program has only added to the schema: it says who may go on using it (docs/postgresql.md)."""
+    if version is None or version <= HEAD:
+        return False
+    oldest = connection.execute(select(state.c.value).where(state.c.name == COMPATIBLE)).scalar()
+    return oldest is not None and oldest <= HEAD
 
 
 def _missing_tables(connection: Connection) -> set[str]:

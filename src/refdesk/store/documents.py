@@ -98,7 +98,7 @@ class SqlDocuments:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         # Halves the reading of twenty chunks from all over a large file.
-        self._reads = reads_of(engine, f"PRAGMA mmap_size = {_MAPPED}")
+        self._readers = reads_of(engine, f"PRAGMA mmap_size = {_MAPPED}")
         self._is_server = is_server(engine)
         selected = select(chunks.c.document_key, *codec.CHUNK_COLUMNS).compile(dialect=engine.dialect)
         self._chunks = " ".join(str(selected).split())
@@ -109,7 +109,7 @@ class SqlDocuments:
         self._file = file_of(engine)
 
     def close(self) -> None:
-        self._reads.close()
+        self._readers.close()
 
     def quick(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Rows straight from the driver, on a connection of this thread's own: what every search asks.
@@ -117,7 +117,7 @@ class SqlDocuments:
         SQLAlchemy's checkout, BEGIN, compilation and ROLLBACK would double the time of a search. The driver keeps what
         it has prepared by its text, so that texts must be few.
         """
-        return self._reads.rows(statement.replace("?", "%s") if self._is_server else statement, values)
+        return self._readers.rows(statement.replace("?", "%s") if self._is_server else statement, values)
 
     def quick_in(self, statement: str, ids: Iterable[int], *before: Any) -> list[Any]:
         """`quick` for a statement that ends in a column, of which one of these values is wanted."""
