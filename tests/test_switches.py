@@ -16,7 +16,7 @@ import refdesk
 from refdesk import Refdesk
 from refdesk.answer import Hints, Level, Mode, Plan, Query, Question, ResponseMode
 from refdesk.ask.plan import wished_plan
-from refdesk.ask.retrieve import STRATEGIES
+from refdesk.ask.strategies import STRATEGIES
 from refdesk.settings import REMOVED_SETTINGS, REMOVED_VALUES, Settings, specs
 
 PACKAGE = Path(refdesk.__file__).parent

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from refdesk.arguments import checked_collection, names, one_of
 from refdesk.ask.flow import Asking
 from refdesk.config import IN_SETTINGS, Config, Entered
-from refdesk.errors import NotFound, ProviderError, RefdeskError, UsageError
+from refdesk.errors import ModelNotAllowed, NotFound, ProviderError, RefdeskError, UsageError
 from refdesk.library import LibraryReader
 from refdesk.models import PROVIDERS, Provider
 from refdesk.ports import Embedder, ModelRole, Models
@@ -138,6 +138,8 @@ class ModelCatalogue(Protocol):
     """The models of a library: named in its settings, connected and forgotten."""
 
     def by_role(self, settings: Settings) -> dict[ModelRole, list[str]]: ...
+
+    def allowed(self, settings: Settings) -> list[str]: ...
 
     def of(self, settings: Settings) -> Models: ...
 
@@ -285,6 +287,22 @@ class AdminDesk:
         """Whether a model writes the answers, or they are quoted from the documents."""
         return self.parts.models.of(self.settings).role("answer") is not None
 
+    def allowed_models(self) -> list[str]:
+        """The models that a question may be put to, the one that answers without being named first."""
+        return self.parts.models.allowed(self.settings)
+
+    def _put_to(self, model: str, settings: Settings) -> Settings:
+        """The settings of a question that is put to this model; "" is the one that is named."""
+        allowed = self.parts.models.allowed(settings) if model else []
+        if not model or model == next(iter(allowed), ""):
+            return settings
+        if not settings.llm_enabled:
+            raise ModelNotAllowed("models are switched off in this library", hint="ask without `model`")
+        if model not in allowed:
+            others = f"use one of {', '.join(allowed)}" if allowed else "its owner names them in llm.allowed"
+            raise ModelNotAllowed(f"questions to this library cannot be put to '{model[:100]}'", hint=others)
+        return settings.changed({"llm.answer": model})
+
     def model_state(self) -> dict[str, Any]:
         """Which models are named, the providers as they would be called now, and what cannot be used."""
         self.require("settings")
@@ -293,6 +311,7 @@ class AdminDesk:
         return {
             "answer": named.get("answer", [""])[0],
             "roles": named,
+            "allowed": self.parts.models.allowed(settings),
             "enabled": settings.llm_enabled,
             "providers": [self._shown(provider) for provider in PROVIDERS.values()],
             "problems": list(self.parts.models.of(settings).problems),

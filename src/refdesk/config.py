@@ -88,6 +88,8 @@ class Config:
     replica_url: str = field(default="", repr=False)  # a follower of that database, which is searched instead
     database_pool: int = 10  # connections of one process, for reading and as many for writing
     database_timeout_s: float = 30.0  # of one statement that reads
+    redis_url: str = field(default="", repr=False)  # cache, limits and streams of many machines; "": of this one
+    files_url: str = field(default="", repr=False)  # originals and uploads: s3://bucket/folder; "": in the library
     settings: Mapping[str, Any] = field(default_factory=dict)
     # None: the process's own, looked at when a provider is used and never kept, so that keys do not travel to workers
     environment: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
@@ -100,7 +102,9 @@ class Config:
         """
         env = os.environ if self.environment is None else self.environment
         named = entered.base_url or env.get(provider.base_url_variable, "").strip()
-        variable = next((one for one in provider.key_variables if env.get(one, "").strip()), "")
+        variable = next(
+            (key_variable for key_variable in provider.key_variables if env.get(key_variable, "").strip()), ""
+        )
         key = env.get(variable, "").strip()
         if entered.api_key or entered.base_url:
             variable, key = IN_SETTINGS, entered.api_key
@@ -155,6 +159,8 @@ def load_config(
         replica_url=env.get("REFDESK_DATABASE_REPLICA_URL", "").strip() if database is None else "",
         database_pool=int(_number(env, "REFDESK_DATABASE_POOL", 10, least=1)),
         database_timeout_s=_number(env, "REFDESK_DATABASE_TIMEOUT_S", 30.0, least=0.1),
+        redis_url=env.get("REFDESK_REDIS_URL", "").strip(),
+        files_url=env.get("REFDESK_FILES_URL", "").strip(),
         settings=table.get("settings", {}),
         environment=environment,
         **{name: _model_names(name, env.get(variable) or table.get(name, "")) for name, variable in _MODELS.items()},

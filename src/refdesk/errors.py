@@ -2,6 +2,7 @@
 
     RefdeskError
     ├── UsageError              the call is wrong: unknown method, k < 1
+    │   ├── ModelNotAllowed     a model that the owner has not named for questions, or one that cannot do what is asked
     │   └── NotFound            no such document, answer, conversation or key, or none that the caller may see
     ├── AccessError             the caller may not do this
     │   ├── NotSignedIn         no key was given, or one that is not known (any more)
@@ -79,6 +80,10 @@ class RefdeskError(Exception):
 
 class UsageError(RefdeskError, ValueError):
     pass
+
+
+class ModelNotAllowed(UsageError):
+    """A question names a model that the owner has not named for questions, or that cannot do what is asked of it."""
 
 
 class NotFound(UsageError):

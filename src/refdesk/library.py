@@ -6,19 +6,21 @@ import copy
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.answer import Turn
 from refdesk.document_names import name_words
 from refdesk.errors import IndexDamaged
-from refdesk.ports import Embedder, Index, Scored
+from refdesk.ports import Embedder, Index, Models, NoModels, Scored
 from refdesk.records import LARGEST, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
 from refdesk.terms import query_terms, repeated_terms, terms, words
 from refdesk.text import edit_distances
+from refdesk.trace import Trace
 from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
@@ -104,11 +106,16 @@ class LibraryReader:
         return hits[:k]
 
     def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
-        rows = self._chunks.hydrate([one.chunk_id for one in found], generation)
+        rows = self._chunks.hydrate([candidate.chunk_id for candidate in found], generation)
         return [
-            Hit(*rows[one.chunk_id], lexical_score=one.lexical_score, cosine=one.cosine, score=one.score)
-            for one in found
-            if one.chunk_id in rows
+            Hit(
+                *rows[candidate.chunk_id],
+                lexical_score=candidate.lexical_score,
+                cosine=candidate.cosine,
+                score=candidate.score,
+            )
+            for candidate in found
+            if candidate.chunk_id in rows
         ]
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
@@ -227,7 +234,7 @@ class LibraryReader:
             read: dict[str, str] = {}
             for chunk, document in self._chunks.hydrate(ids, generation).values():
                 read.update(dict.fromkeys(words(chunk.text), document.language or "en"))
-            found |= {one: read[one] for one in _within(word, read, distance)}
+            found |= {known: read[known] for known in _within(word, read, distance)}
             new = {term for one, language in read.items() for term in terms(one, language)} - met
             near = {term for stem in stems for term in _within(stem, new, reach)}
             if not near or len(ids) < SIMILAR_CHUNKS:
@@ -293,16 +300,17 @@ def convex(lexical: Mapping[int, float], cosine: Mapping[int, float], dense_weig
     return fused
 
 
-def reciprocal_rank(lists: Sequence[Sequence[int]], k: int) -> list[Scored]:
-    """`Σ 1 / (k + rank)` over ranked lists of chunk ids, best first.
+def reciprocal_rank(lists: Sequence[Sequence[int]], k: int, weights: Sequence[float] = ()) -> list[Scored]:
+    """`Σ weight / (k + rank)` over ranked lists of chunk ids, best first; a list without a weight counts once.
 
     >>> reciprocal_rank([[7, 8], [8]], k=30)
     [(8, 0.0635...), (7, 0.0322...)]
     """
     fused: dict[int, float] = {}
-    for ranked in lists:
+    for number, ranked in enumerate(lists):
+        weight = weights[number] if weights else 1.0
         for rank, chunk_id in enumerate(ranked, 1):
-            fused[chunk_id] = fused.get(chunk_id, 0.0) + 1.0 / (k + rank)
+            fused[chunk_id] = fused.get(chunk_id, 0.0) + weight / (k + rank)
     return sorted(fused.items(), key=_best_first)
 
 
@@ -362,5 +370,41 @@ def search(
 
 def _within(word: str, others: Iterable[str], distance: int) -> list[str]:
     """Of these words those that lie within an edit distance."""
-    likely = [one for one in others if abs(len(one) - len(word)) <= distance]
+    likely = [other for other in others if abs(len(other) - len(word)) <= distance]
     return [one for one, needed in zip(likely, edit_distances(word, likely), strict=True) if needed <= distance]
+
+
+# What is a strategy handed, and what does it give? See refdesk.ask.strategies.
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPorts:
+    """What a strategy may use, and how much it is to find; `turns` are what was said before the question."""
+
+    library: LibraryReader
+    embedder: Embedder
+    settings: Settings
+    scope: Scope
+    k: int
+    models: Models = field(default_factory=NoModels)
+    trace: Trace = field(default_factory=Trace)
+    turns: Sequence[Turn] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHits:
+    """The hits of one engine, best first; `weight` is how much they count beside those of others."""
+
+    engine: str
+    hits: Sequence[Hit]
+    weight: float = 1.0
+
+
+def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
+    """Any number of lists as one. One alone keeps its scores; several are joined by rank: theirs cannot be compared."""
+    if len(lists) == 1:
+        return list(lists[0].hits)
+    every = {hit.chunk.id: hit for found in reversed(lists) for hit in found.hits}  # the first list's scores are kept
+    ranked = [[hit.chunk.id for hit in found.hits] for found in lists]
+    weights = [found.weight for found in lists]
+    return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(ranked, rrf_k, weights)]

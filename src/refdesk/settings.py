@@ -28,6 +28,7 @@ def _setting(
 
 
 _per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
+LONGEST_RULES = 4000  # characters: of the smallest window, an eighth
 STRATEGIES = ["auto", "dense", "hybrid", "two_stage"]  # and what else is registered in refdesk.ask.retrieve
 
 
@@ -84,8 +85,8 @@ class Settings:
     context_format: str = _per_question(
         "rag.context_format",
         "numbered",
-        "How passages are written for a model: numbered, tagged ([DOC: …]), or by document",
-        choices=("numbered", "tagged", "documents"),
+        "How passages are written for a model: numbered, tagged ([DOC: …]), by document, or titled ([Title > Section])",
+        choices=("numbered", "tagged", "documents", "titled"),
     )
     max_context_tokens: int = _per_question(
         "rag.max_context_tokens", 0, "Tokens of passages a model is given; 0: its share of the window", 0, 1_000_000
@@ -128,6 +129,12 @@ class Settings:
         "answer.temperature", -1.0, "Sampling temperature; -1: what suits the model", -1.0, 2.0
     )
     reasoning: bool = _per_question("answer.reasoning", False, "Let the model think step by step first (not shown)")
+    answer_format: str = _per_question(
+        "answer.format",
+        "plain",
+        "How a model writes: plain, or three_part (Summary, Detailed Analysis, Final Answer)",
+        choices=("plain", "three_part"),
+    )
     suggest_questions: bool = _per_question("answer.suggest_questions", True, "Offer questions to go on")
     cost_average_usd: float = _setting(
         "answer.cost_average_usd",
@@ -142,6 +149,13 @@ class Settings:
     keep_days: int = _setting(
         "answer.keep_days", 0, "Days an answer and its trace can be looked up; 0: for ever", 0, 36_500
     )
+    # the owner's own words in the system message; passages stay data
+    house_rules: str = _setting(
+        "prompt.rules", "", f"House rules that every answer of a model follows, {LONGEST_RULES:,} characters at most"
+    )
+    collection_rules: str = _setting(
+        "prompt.collection_rules", "", 'More of them by collection, as JSON: {"finance": "Amounts in euros."}'
+    )
     # models: provider:model, as the environment variables of the same meaning; empty: none
     llm_enabled: bool = _setting("llm.enabled", True, "Use the models that are named; off: nothing leaves the machine")
     llm_answer: str = _setting("llm.answer", "", "Model that writes answers (REFDESK_LLM); empty: extractive")
@@ -150,6 +164,11 @@ class Settings:
     llm_reconciler: str = _setting("llm.reconciler", "", "Model that settles disputes (REFDESK_LLM_RECONCILER)")
     llm_summariser: str = _setting("llm.summariser", "", "Model that shortens history (REFDESK_LLM_SUMMARISER)")
     llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
+    llm_allowed: str = _setting(
+        "llm.allowed",
+        "",
+        "Models a caller may choose for one question, with commas between; empty: the named one",
+    )
     llm_timeout_s: float = _setting("llm.timeout_s", 120.0, "Seconds a model may take to go on", 0.1, 3600.0)
     llm_total_s: float = _setting(
         "llm.total_s", 600.0, "Seconds a model may take for a whole answer; then it is cut off", 1.0, 86_400.0
@@ -363,11 +382,36 @@ def _checked(name: str, value: Any, spec: Any) -> Any:
         raise UsageError(f"{name} must be at least {low}, not {value}")
     if low is not None and high is not None and not low <= value <= high:
         raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
+    if name in RULES:
+        _check_rules(name, value)
     if gone := _is_gone(name, value):
         raise UsageError(gone, hint=f"use {_either(spec.metadata['choices'])}")
     if (choices := spec.metadata["choices"]) and value not in choices:
         raise UsageError(f"{name} must be {_either(choices)}, not {value!r}")
     return value
+
+
+RULES = ("prompt.rules", "prompt.collection_rules")
+
+
+def _check_rules(name: str, value: str) -> None:
+    for rules in rules_by_collection(value).values() if name == RULES[1] else (value,):
+        if len(rules) > LONGEST_RULES:
+            raise UsageError(f"house rules have {LONGEST_RULES:,} characters at most, not {len(rules):,}")
+
+
+def rules_by_collection(text: str) -> dict[str, str]:
+    """`'{"finance": "Amounts in euros."}'` -> the same as a mapping; empty for an empty text."""
+    try:
+        found = json.loads(text) if text.strip() else {}
+        if isinstance(found, dict) and all(isinstance(one, str) and name.strip() for name, one in found.items()):
+            return {name.strip().strip("/"): one for name, one in found.items()}
+    except ValueError:
+        pass
+    raise UsageError(
+        "prompt.collection_rules must be JSON of collections and their rules",
+        hint='write {"finance": "Amounts in euros."}',
+    )
 
 
 def _word(kind: type) -> str:

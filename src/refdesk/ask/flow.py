@@ -47,7 +47,7 @@ from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
-from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
+from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named, with_house_rules
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
@@ -125,7 +125,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
-    ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader)
+    ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
     with trace.stage("retrieve", **plan.sizes) as stage:
         retrieved = await retrieve(query, plan, question.scope, *ports)
         stage.gave(**retrieved.sizes)
@@ -387,7 +387,7 @@ async def _checked(
     if budget.tier != "tiny" or draft.quotes or not attested.claims:
         return plan, attested, tables, []
     plan, said = replace(plan, reconcile=True), list[Event]()
-    if any(one.verdict == "supported" or (doubt and one.verdict == "partly") for one in attested.claims):
+    if any(claim.verdict == "supported" or (doubt and claim.verdict == "partly") for claim in attested.claims):
         attested = await in_thread(_with_quotes, query, attested, proofs, retrieved, desk.settings, tables)
     else:
         draft.notes.append(NOT_PROVED.format(model=draft.model))
@@ -418,6 +418,7 @@ async def _assembled(
 ) -> Fitted:
     """The plan, the budget and the context within what an answer may cost; what was cut is in the trace."""
     names, settings = named(desk.models), desk.settings
+    plan = with_house_rules(plan, (hit.document.collection for hit in retrieved.hits), settings)
     spent = await in_thread(desk.spent) if plan.use_llm and is_paid(names) else Spent()
     prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
 
@@ -476,7 +477,7 @@ class Asking:
                 trace=trace.to_dict(),
                 conversation_id=question.conversation_id,
                 owner=question.owner,
-                collections=sorted({one.collection for one in touched}),
+                collections=sorted({source.collection for source in touched}),
                 measured=_measured(answer, trace),
             )
 
@@ -522,7 +523,7 @@ def _measured(answer: Answer, trace: Trace) -> Measured:
         confidence=answer.confidence.level,
         model=answer.model,
         level=answer.level,
-        failed_models=[(one.model, one.code) for one in answer.failed_models],
+        failed_models=[(failed_model.model, failed_model.code) for failed_model in answer.failed_models],
     )
 
 

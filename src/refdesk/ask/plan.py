@@ -20,7 +20,7 @@ is never cut: the built-in check of every sentence stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from refdesk.answer import Context, Plan, Query, Question, Spent, Strategy, Turn
 from refdesk.models import ModelInfo, Tier, estimate, model_info
 from refdesk.ports import ModelRole, Models, Request
 from refdesk.prompts import RECONCILE_SYSTEM, VERIFY_SYSTEM, answering_system
-from refdesk.settings import Settings
+from refdesk.settings import Settings, rules_by_collection
 from refdesk.text import rough_tokens
 from refdesk.trace import Trace
 
@@ -160,8 +160,24 @@ def system_message(plan: Plan, budget: Budget, settings: Settings, most: int | N
         reasoning=plan.reasoning,
         quote_first=budget.tier == "tiny",
         suggest=settings.suggest_questions,
+        in_parts=settings.answer_format == "three_part",
+        house_rules=plan.house_rules,
         room=most,
     )
+
+
+def with_house_rules(plan: Plan, collections: Iterable[str], settings: Settings) -> Plan:
+    """With the rules of the library, and of the collections that are read and those around them, the outer ones first.
+
+    {"finance": "…"} is for `finance/2024` too.
+    """
+    if not plan.use_llm or not (settings.house_rules or settings.collection_rules):
+        return plan
+    read = {f"{one}/" for one in collections}
+    own = sorted(rules_by_collection(settings.collection_rules).items())
+    found = [rules for name, rules in own if any(one.startswith(f"{name}/") for one in read)]
+    rules = dict.fromkeys(text.strip() for text in (settings.house_rules, *found) if text.strip())
+    return replace(plan, house_rules="\n".join(rules))
 
 
 def make_request(
@@ -397,11 +413,11 @@ class Cutter:
         self,
         fitted: Fitted,
         what: str,
-        said: str,
+        text: str,
         plan: Plan | None = None,
         budget: Budget | None = None,
         context: Context | None = None,
     ) -> Fitted:
         plan, budget, context = plan or fitted.plan, budget or fitted.budget, context or fitted.context
-        cuts = {**fitted.cuts, what: f"{said}: {self.why}."}
+        cuts = {**fitted.cuts, what: f"{text}: {self.why}."}
         return Fitted(plan, budget, context, cuts, self.prices.expected(plan, budget, context))

@@ -2,16 +2,13 @@
 
 A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
 
-Chunks are looked for by strategies, which `rag.strategy` and the plan name:
-
-    @register("survey")
-    async def survey(query: Query, ports: SearchPorts) -> list[EngineHits]: ...
+Chunks are looked for by strategies, which `rag.strategy` and the plan name (`ask/strategies`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -19,54 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk import settings
-from refdesk.answer import Plan, Query, Retrieved
+from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, idf, label_match, question_words, tabulate
+from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.wording import NUMBER, SentenceWords, read
 from refdesk.document_names import match_names
-from refdesk.library import LibraryReader, convex, reciprocal_rank
-from refdesk.ports import Embedder, NoReader, Reader, Reranker
+from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
+from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Chunk, Hit, Method, Reading, Scope
 
-# --- how are chunks looked for? By strategies, from a query and the ports to what each engine found -------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPorts:
-    """What a strategy may use, and how much it is to find."""
-
-    library: LibraryReader
-    embedder: Embedder
-    settings: Settings
-    scope: Scope
-    k: int
-
-
-@dataclass(frozen=True, slots=True)
-class EngineHits:
-    """The hits of one engine, best first; `weight` is how often they count beside those of others."""
-
-    engine: str
-    hits: Sequence[Hit]
-    weight: int = 1
-
-
-SearchStrategy = Callable[[Query, SearchPorts], Awaitable[list[EngineHits]]]
-STRATEGIES: dict[str, SearchStrategy] = {}
-
-
-def register(name: str) -> Callable[[SearchStrategy], SearchStrategy]:
-    def keep(strategy: SearchStrategy) -> SearchStrategy:
-        STRATEGIES[name] = strategy
-        if name not in settings.STRATEGIES:
-            settings.STRATEGIES.append(name)
-        return strategy
-
-    return keep
+# --- how are chunks looked for, unless another strategy is named? By BM25 and vectors ---------------------------------
 
 
 def _by(method: Method) -> SearchStrategy:
@@ -82,16 +45,6 @@ register("dense")(_by("dense"))
 register("hybrid")(_by("hybrid"))
 register("two_stage")(_by("hybrid"))  # with the plan's deeper candidates; the second stage is the reranker
 
-
-def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
-    """Any number of lists as one. One alone keeps its scores; several are joined by rank: theirs cannot be compared."""
-    if len(lists) == 1:
-        return list(lists[0].hits)
-    every = {hit.chunk.id: hit for found in reversed(lists) for hit in found.hits}  # the first list's scores are kept
-    ranked = [[hit.chunk.id for hit in found.hits] for found in lists for _ in range(found.weight)]
-    return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(ranked, rrf_k)]
-
-
 # --- which of them will be read? --------------------------------------------------------------------------------------
 
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
@@ -101,7 +54,7 @@ PREFERRED_DEPTH, PREFERRED_ROOM = 2.0, 1.25
 # How often the hits of a follow-up with its topic count beside those of it as typed. recall@5 of the 45 follow-ups of
 # mtrag_govt that are not sure: typed .446, once .512, twice .579, three times .617, with the topic alone .599.
 BESIDE_WEIGHT = 3
-NO_READER = NoReader()
+NO_READER, NO_MODELS = NoReader(), NoModels()
 MOST_TABLES = 3  # added to the hits of a question that asks for a number
 SAME_LABEL = 0.6  # F1 of the words of a row's label and of what is asked for
 
@@ -118,6 +71,8 @@ class Retrieval:
     settings: Settings
     trace: Trace
     reader: Reader
+    models: Models
+    turns: Sequence[Turn]
     rows: Evidence = field(default_factory=Evidence)
     weights: dict[str, float] = field(default_factory=dict)
     readings: dict[int, Reading] = field(default_factory=dict)
@@ -134,9 +89,11 @@ async def retrieve(
     settings: Settings,
     trace: Trace,
     reader: Reader = NO_READER,
+    models: Models = NO_MODELS,
+    turns: Sequence[Turn] = (),
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
-    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader)
+    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader, models, turns)
     sides = [query, *(await in_thread(_sides, job, query) if len(query.parts) > 1 else ())]
     ranked = [await _ranked(job, side) for side in sides]
     return await in_thread(_chosen, job, query, sides, ranked)
@@ -217,7 +174,8 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
 
 async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[EngineHits]:
     strategy = STRATEGIES.get(job.plan.strategy, STRATEGIES["hybrid"])
-    return await strategy(query, SearchPorts(job.library, job.embedder, job.settings, scope, k))
+    ports = SearchPorts(job.library, job.embedder, job.settings, scope, k, job.models, job.trace, job.turns)
+    return await strategy(query, ports)
 
 
 async def _found(job: Retrieval, query: Query) -> list[EngineHits]:
@@ -237,7 +195,7 @@ def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings, dense
     """Two lists as one; their scores are made anew, because each was made relative to its own best hit."""
     every = {hit.chunk.id: hit for hit in (*others, *hits)}
     if settings.fusion == "rrf":
-        ranked = reciprocal_rank([[hit.chunk.id for hit in one] for one in (hits, others)], settings.rrf_k)
+        ranked = reciprocal_rank([[hit.chunk.id for hit in ranking] for ranking in (hits, others)], settings.rrf_k)
     else:
         lexical = {chunk_id: hit.lexical_score for chunk_id, hit in every.items() if hit.lexical_score}
         cosines = {chunk_id: hit.cosine for chunk_id, hit in every.items()}
@@ -278,7 +236,7 @@ def _neighbours(job: Retrieval, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
     """The chunks that may be joined to a hit; their sentence vectors too: they are quoted and checked like its own."""
     growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)] if job.settings.neighbours else []
     found = job.library.neighbours(growing, job.settings.neighbours) if growing else {}
-    _load(job, dict.fromkeys(one.id for around in found.values() for one in around))
+    _load(job, dict.fromkeys(chunk.id for around in found.values() for chunk in around))
     return found
 
 
@@ -343,7 +301,7 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
     else:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
             job.readings.update(read_hits(query.fullest, hits, job.reader))
-            stage.gave(passages=len(job.readings), tokens=sum(one.tokens for one in job.readings.values()))
+            stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)
 
 
@@ -426,7 +384,7 @@ def chunk_vectors(hits: Sequence[Hit], rows: Rows) -> NDArray[np.float32]:
     own = [rows[hits[place].chunk.id] for place in known]
     found = np.zeros((len(hits), own[0].shape[1] if own else 1), dtype=np.float32)
     if own:
-        starts = np.cumsum([0, *(len(one) for one in own[:-1])])
+        starts = np.cumsum([0, *(len(vectors) for vectors in own[:-1])])
         sums = np.add.reduceat(np.concatenate(own), starts, axis=0, dtype=np.float32)
         with np.errstate(invalid="ignore"):
             found[known] = np.nan_to_num(sums / np.linalg.norm(sums, axis=1, keepdims=True))

@@ -116,6 +116,9 @@ class AskFields(ScopeFields):
     level: Level | None = Field(None, description="How much is done for an answer.")
     mode: Mode | ResponseMode | None = Field(None, description="Where the answer comes from, or a response mode.")
     response_mode: ResponseMode | None = Field(None, description="How an answer is checked.")
+    model: Annotated[str, Field(max_length=200)] | None = Field(
+        None, description="The model that writes, one of `models` of /api/me."
+    )
     conversation_id: ConversationId = Field("", description="Continues this conversation.")
     history: Annotated[list[TurnIn], Field(max_length=1000)] | None = Field(
         None, description="The conversation so far."
@@ -129,7 +132,7 @@ class AskFields(ScopeFields):
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `desk.ask`, without those that are not set."""
-        names = ("max_context_chars", "level", "mode", "response_mode", "conversation_id", "settings")
+        names = ("max_context_chars", "level", "mode", "response_mode", "model", "conversation_id", "settings")
         fields = {name: getattr(self, name) for name in names} | {"k": self.top_k or self.k}
         history = [(turn.role, turn.content) for turn in self.history or self.conversation_history or ()]
         return self.scope() | _given(fields | {"history": history}) | {"verbatim": self.verbatim, "cache": self.cache}
@@ -329,7 +332,7 @@ class CompletionRequest(Shape):
 
     @model_validator(mode="after")
     def _asks(self) -> CompletionRequest:
-        if not any(one.role == "user" for one in self.messages):
+        if not any(message.role == "user" for message in self.messages):
             raise ValueError("there is no message of the user")
         return self
 

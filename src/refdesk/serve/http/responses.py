@@ -283,10 +283,10 @@ ModelState = shape(
     "ModelState",
     {
         **{str: "answer", dict[str, list[str]]: "roles", bool: "enabled"},
-        **{many(ProviderState): "providers", list[str]: "problems"},
+        **{many(ProviderState): "providers", list[str]: "allowed problems"},
     },
-    "`roles`: the models by what they do, those that stand in behind the one that answers. `problems` say which of the"
-    " models named in the settings cannot be used, and why.",
+    "`roles`: the models by what they do, those that stand in behind the one that answers. `allowed`: those that a"
+    " question may be put to. `problems` say which of the models named in the settings cannot be used, and why.",
 )
 ModelNames = shape(
     "ModelNames", {list[str]: "models", bool: "is_listed"}, "`is_listed` is false where the provider has no list."
@@ -302,13 +302,14 @@ ChangedKey = shape("ChangedKey", {Key: "key"})
 RevokedKey = shape("RevokedKey", {Key: "revoked"})
 RIGHTS: tuple[Action, ...] = ("add", "settings", "keys", "traces", "analytics", "clear_cache")
 May = shape("May", {bool: " ".join(RIGHTS)}, "What the caller may do.")
-Me = shape("Me", {May: "may", bool: "signed_in model"}, own=get_type_hints(Caller))
+Me = shape("Me", {May: "may", bool: "signed_in model", list[str]: "models"}, own=get_type_hints(Caller))
 SignedOut = shape("SignedOut", {bool: "signed_in"})
 Health = shape("Health", {Literal["ok"]: "status"})
 Readiness = shape(
     "Readiness",
-    perhaps({str: "reason version", int: "chunks process generation"}) | {Literal["ready", "not ready"]: "status"},
-    "All but the status is for admins of the whole library.",
+    perhaps({str: "reason version redis", int: "chunks process generation", many(str): "degraded"})
+    | {Literal["ready", "not ready"]: "status"},
+    "All but the status, and what is away, is for admins of the whole library.",
 )
 
 # OpenAI's interface
@@ -387,5 +388,7 @@ MEANINGS: dict[str, str] = {
     "LookedAt.score": "What it was ranked by in the end",
     "LookedAt.use": "kept: good enough, but nothing was written or there was no room; dropped: too far off",
     "Readiness.reason": "Why it is not ready",
+    "Readiness.degraded": "What is away; everything is answered, more slowly",
+    "Readiness.redis": "Why Redis is away",
     "Extension.notes": "What the reader should know about how it came about",
 }

@@ -1,0 +1,5 @@
+"""The ways to look for chunks beside BM25 and vectors, a file each; `registry.py` says what one is."""
+
+from refdesk.ask.strategies.registry import STRATEGIES, SearchStrategy, register, side_by_side
+
+__all__ = ["STRATEGIES", "SearchStrategy", "register", "side_by_side"]
