@@ -91,8 +91,8 @@ def test_what_is_interrupted_goes_on_where_it_was(tmp_path: Path, url: str) -> N
     dying = f"{DYING_AT}\nfrom refdesk.store import copying\ncopying.BATCH = 7\n"
     dying += f"die_at(copying.SqlStatement, 'run_many', 12, 'after')\n{MIGRATING}"
     process = start(dying, folder, url)
-    process.communicate(timeout=100)
-    assert process.returncode == 9
+    _, said = process.communicate(timeout=100)
+    assert process.returncode == 9, said
     arrived = postgres_server.run("SELECT key, xmin::text FROM documents", url)
     assert 0 < len(arrived) <= 30
     with pytest.raises(LibraryDamaged, match="is being copied"):
@@ -113,8 +113,8 @@ def test_what_has_changed_since_begins_anew(tmp_path: Path, url: str) -> None:
         desk.add_texts([(f"text {n}", f"The buoy zq{n}v0 was moored.") for n in range(3)])
     dying = f"{DYING_AT}\nfrom refdesk.store import copying\ndie_at(copying, '_compared', 1, 'before')\n{MIGRATING}"
     process = start(dying, folder, url)
-    process.communicate(timeout=100)
-    assert process.returncode == 9
+    _, said = process.communicate(timeout=100)
+    assert process.returncode == 9, said
     with open_desk(folder) as desk:
         desk.remove("text 1")
         desk.add_text("text 2", "The buoy zq2v1 was painted.")

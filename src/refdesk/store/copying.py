@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, tuple_, update
@@ -52,7 +53,7 @@ def copy_database_into(source: Engine, target: Engine, report: Report = lambda d
         total = sum(_count(reading, table) for table in _tables())
         done = 0
         for table in _tables():
-            done = _copy(reading, target, table, lambda some, before=done: report(before + some, total)) + done  # type: ignore[misc]
+            done += _copy(reading, target, table, partial(_reported, report, done, total))
         found = _compared(reading, target)
     with changes(target, "library") as writing:
         writing.execute(delete(jobs).where(jobs.c.kind == "run"))  # who was at work there is not at work here
@@ -61,6 +62,10 @@ def copy_database_into(source: Engine, target: Engine, report: Report = lambda d
             continue_keys(writing, _NUMBERED)
         writing.execute(delete(state).where(state.c.name == COPYING))
     return found
+
+
+def _reported(report: Report, before: int, total: int, some: int) -> None:
+    report(before + some, total)
 
 
 def check_copied(engine: Engine) -> None:
@@ -100,7 +105,7 @@ def _copy(reading: Connection, target: Engine, table: Table, report: Callable[[i
         done = _count(connection, table)
     if table is state:
         last, done = None, 0
-    adding = SqlStatement(insert(table), [column.name for column in table.columns])
+    adding = SqlStatement(insert(table), [column.key for column in table.columns])
     for rows in _batches(reading, table, last):
         with changes(target, "library") as writing:
             if table is state:
@@ -112,16 +117,16 @@ def _copy(reading: Connection, target: Engine, table: Table, report: Callable[[i
 
 
 def _batches(connection: Connection, table: Table, after: Any = None) -> Iterator[list[dict[str, Any]]]:
-    keys = list(table.primary_key.columns)
-    query = select(table).order_by(*keys).limit(BATCH)
+    keys, names = list(table.primary_key.columns), [column.key for column in table.columns]
+    query = select(*table.columns).order_by(*keys).limit(BATCH)
     if table is state:
         query = query.where(state.c.name.not_in(LOCAL_STATES))
     while True:
         wanted = query if after is None else query.where(tuple_(*keys) > tuple(after))
-        rows = [dict(row) for row in connection.execute(wanted).mappings()]
+        rows = [dict(zip(names, row, strict=True)) for row in connection.execute(wanted)]
         if not rows:
             return
-        after = tuple(rows[-1][key.name] for key in keys)
+        after = tuple(rows[-1][key.key] for key in keys)
         yield [{name: storable(one) if isinstance(one, str) else one for name, one in row.items()} for row in rows]
 
 
@@ -150,7 +155,7 @@ def _compared(reading: Connection, target: Engine) -> Copied:
 
 
 def _digest(connection: Connection, table: Table) -> tuple[int, str]:
-    names = sorted(column.name for column in table.columns)
+    names = sorted(column.key for column in table.columns)
     found, count = hashlib.sha256(), 0
     for rows in _batches(connection, table):
         count += len(rows)
