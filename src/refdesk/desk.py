@@ -70,6 +70,7 @@ from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.postgres import PooledReads, Server, connect_server, describe_server, is_server
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
 from refdesk.store.redis_cache import RedisCache
+from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
 from refdesk.store_ports import IndexWriter
 from refdesk.types import UNFINISHED, Added, Document, Finding, Job, Progress
@@ -119,7 +120,8 @@ class Refdesk(CallerDesk):
         seen = index if follower is engine else self._index_of(searched, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex)
+        summaries = SqlSummaries(engine)
+        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, summaries)
         models = ModelDirectory(config)
         self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)

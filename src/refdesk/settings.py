@@ -29,7 +29,8 @@ def _setting(
 
 _per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
 LONGEST_RULES = 4000  # characters: of the smallest window, an eighth
-STRATEGIES = ["auto", "dense", "hybrid", "two_stage"]  # and what else is registered in refdesk.ask.retrieve
+# And what else is registered in refdesk.ask.strategies.
+STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "multi_hop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Settings:
     strategy: str = _per_question(
         "rag.strategy",
         "auto",
-        "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper); auto by the question",
+        "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper), fusion (the "
+        "question in other words too), multi_hop (what the first evidence leads on to); auto by the question",
         choices=STRATEGIES,
     )
     use_hybrid_search: bool = _per_question("rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone")
@@ -320,7 +322,7 @@ def specs() -> tuple[Spec, ...]:
 REMOVED_SETTINGS = frozenset(
     {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
 )
-REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"fusion", "hierarchical", "survey"})}
+REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"hierarchical"})}
 
 
 def _unknown(name: str) -> UsageError:

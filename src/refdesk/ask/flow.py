@@ -49,6 +49,7 @@ from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named, with_house_rules
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
+from refdesk.ask.resolution import said_of_short
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import TablesRead, asks_for_figure, figure_answer, likelier_answer, read_tables
@@ -432,6 +433,9 @@ async def _assembled(
     )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
+    if retrieved.others:
+        seen = await in_thread(said_of_short, fitted.context, retrieved, desk.library)
+        fitted = replace(fitted, cuts={**fitted.cuts, "survey": seen})
     if wanted(query) == "several" and not plan.use_llm:
         fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
     return fitted

@@ -391,7 +391,7 @@ QUOTE = 200  # characters of a passage shown before the answer is written
 def previews(context: Context) -> tuple[Citation, ...]:
     """What the answer will be written from, before any sentence of it is chosen."""
     found = []
-    for passage in context.passages:
+    for passage in (one for one in context.passages if one.resolution != "summary"):
         hit, chunk = passage.hit, passage.hit.chunk
         citation = Citation(
             marker=passage.number,

@@ -104,7 +104,7 @@ logger = logging.getLogger("refdesk.ask")
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
 SUGGESTED = 3
-BESIDE = ("rewrite_model", "classify_model", "plan_model", "summarise")  # calls that no draft counts
+BESIDE = ("rewrite_model", "classify_model", "survey", "plan_model", "summarise")  # calls that no draft counts
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
 

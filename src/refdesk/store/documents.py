@@ -35,9 +35,10 @@ from refdesk.records import (
     readable_tables,
 )
 from refdesk.store import rows as codec
+from refdesk.store.cells import PLAIN, unpack_column, unpack_texts
 from refdesk.store.database import TABLES_MISSING, file_of, reads_of
 from refdesk.store.postgres import is_server
-from refdesk.store.rows import PLAIN, unpack_column, unpack_texts, within
+from refdesk.store.rows import within
 from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
 from refdesk.types import EVERYTHING, Access, Chunk, Document, Everything, Page, Range, Scope

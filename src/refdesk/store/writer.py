@@ -30,6 +30,7 @@ from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, 
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
+from refdesk.store.cells import insert_tables, replace_tables
 from refdesk.store.database import SqlStatement, explained_error, writing
 from refdesk.store.documents import SqlDocuments
 from refdesk.store.postgres import ServerLock, is_server
@@ -39,16 +40,15 @@ from refdesk.store.rows import (
     by_key,
     document_values,
     drop_chunks,
+    drop_clusters,
     family,
     find,
     in_place,
-    insert_tables,
     keep_children,
     kept_files,
     lexical_entries,
     now,
     remove_family,
-    replace_tables,
     row_of,
     set_state,
     state_number,
@@ -150,6 +150,7 @@ def _is_taken(collection: str, name: str) -> UsageError:
 def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
     """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
     # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
+    drop_clusters(connection, row)
     added_to = row.added_to or row.collection
     values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
     if row.last_chunk >= row.first_chunk:
