@@ -23,6 +23,7 @@ from refdesk.config import (
     DATABASE,
     close_to_others,
     explain,
+    initial_settings,
     is_closed,
     is_open_to_others,
     load_config,
@@ -95,9 +96,9 @@ class Refdesk(CallerDesk):
     ) -> None:
         self.config = config = load_config(library, database=database)
         own = dict(settings or {})
-        base, gone = Settings().changed_leniently(config.settings)
+        base, gone = initial_settings(config)
         for note in gone:
-            logger.warning("%s: %s", config.library / "refdesk.toml", note)
+            logger.warning("%s: %s", config.library, note)
         self._made_settings = (base, base.changed(own))  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
