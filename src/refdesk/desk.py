@@ -27,14 +27,19 @@ from refdesk.config import (
     make_folder,
     open_to_others,
 )
-from refdesk.errors import RefdeskError, UsageError
+from refdesk.errors import LibraryBusy, LibraryError, NotFound, RefdeskError, UsageError
 from refdesk.files import backup as backups
 from refdesk.files.local import LocalFiles, RenderCache, page_image
 from refdesk.index.local import LocalIndex
 from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.airtable import AirtableSource
+from refdesk.ingest.background import Background, BackgroundPorts, cost_of, new_job
+from refdesk.ingest.imported import ImportedDocument, Importer, by_document, checked_chunk, read_lines
+from refdesk.ingest.summarise import SummaryCost
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
+from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
 from refdesk.providers.shipped import OnnxReader
@@ -58,7 +63,7 @@ from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, Sql
 from refdesk.store.redis_cache import RedisCache
 from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
-from refdesk.types import Added, Document, Finding, Job, Progress
+from refdesk.types import BACKGROUND, UNFINISHED, Added, Document, Finding, Job, JobKind, Progress, Scope
 
 logger = logging.getLogger("refdesk")
 
@@ -99,6 +104,9 @@ class Refdesk(CallerDesk):
         summaries = SqlSummaries(engine)
         reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex, summaries)
         models = ModelDirectory(config)
+        self._background_ports = BackgroundPorts(
+            documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
+        )
         self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)
         cache = in_sql if self.redis is None else RedisCache(self.redis, self._reads, in_sql, current)
@@ -250,6 +258,122 @@ class Refdesk(CallerDesk):
         if intake.work(choose):
             self._maintenance.compact()
         return intake.results
+
+    # chunks that were made elsewhere
+
+    def import_chunks(
+        self,
+        source: str | Path | Iterable[Mapping[str, Any]],
+        *,
+        collection: str = DEFAULT_COLLECTION,
+        metadata: Mapping[str, str] | None = None,
+    ) -> list[Added]:
+        """Adds chunks as another program made them: a JSONL file, or mappings with the same names (docs/import.md).
+
+        >>> desk.import_chunks([{"doc_id": "d1", "sequence_number": 1, "content_raw": "The anchor weighs 350 kg."}])
+        """
+        if isinstance(source, str | Path):
+            path = Path(source).expanduser()
+            try:
+                chunks = read_lines(path.read_text(encoding="utf-8-sig").splitlines())
+            except OSError as error:
+                raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+            except UnicodeDecodeError:
+                raise UsageError(f"{path} is not UTF-8", hint="write it as UTF-8") from None
+        else:
+            chunks = [checked_chunk(row, f"chunk {number}", number) for number, row in enumerate(source, 1)]
+        return self._imported(by_document(chunks, checked_metadata(metadata)), checked_collection(collection))
+
+    def add_airtable(
+        self,
+        base: str,
+        table: str,
+        *,
+        fields: Mapping[str, str] | None = None,
+        collection: str = DEFAULT_COLLECTION,
+        formula: str = "",
+        full: bool = False,
+    ) -> list[Added]:
+        """Adds the records of an Airtable table, each a chunk; `fields` maps our names to those of the table.
+
+        After the first time only documents with changed records are read; `full` reads all, and removes documents of
+        which the table has none any more. The key is AIRTABLE_API_KEY.
+        """
+        place = checked_collection(collection)
+        source = AirtableSource(Airtable.from_environment(), base, table, dict(fields or {}), formula)
+        before = self._documents.documents(Scope(collections=(place,), metadata=(source.mark,)))
+        found = source.documents("" if full else source.read_until(before))
+        results = self._imported(found, place)
+        if full:
+            kept = {one.id for one in found}
+            results += Importer(self._documents, self._writer, self.parts.embedder).remove_missing(
+                source.mark, place, kept
+            )
+        return results
+
+    def _imported(self, found: Sequence[ImportedDocument], collection: str) -> list[Added]:
+        self.parts.reader.heal()
+        results: list[Added] = []
+        Importer(self._documents, self._writer, self.parts.embedder).store(found, collection, results.append)
+        self._maintenance.compact()
+        return results
+
+    # in the background: summaries by a model, and the tree above the chunks
+
+    def summary_cost(self, collection: str = "") -> SummaryCost:
+        """How many chunks have no summary by a model yet, and what one for each would take and cost."""
+        place = checked_collection(collection) if collection else ""
+        return cost_of(self._background_ports, self.scope(place or None))
+
+    def submit_background(self, kind: JobKind, collection: str = "") -> Job:
+        """A job that a server takes up, or `work_in_background`: `summaries` or `tree`."""
+        place = checked_collection(collection) if collection else ""
+        running = list(self.jobs.all(BACKGROUND).values())
+        return self.jobs.submit([new_job(kind, place, self.caller.id, running)])[0]
+
+    def background_jobs(self) -> list[Job]:
+        """Those that wait, run, or have ended."""
+        return list(self.jobs.all(BACKGROUND).values())
+
+    def cancel_background(self, job_id: str) -> None:
+        """Ends a job, or takes an ended one off the list; what it has made stays."""
+        found = self.jobs.all(BACKGROUND).get(job_id)
+        if found is None:
+            raise NotFound(f"there is no job '{job_id}'")
+        if found.status in UNFINISHED and found.worker:
+            self.jobs.cancel([job_id])
+        else:
+            self.jobs.remove([job_id])
+
+    def work_in_background(
+        self,
+        run: Run,
+        *,
+        job_id: str = "",
+        on_progress: Callable[[Job], None] = lambda job: None,
+        check: Callable[[], None] = lambda: None,
+    ) -> Job | None:
+        """Does one job that waits; gives it as it ended, None where none does. `check` may raise to put it down."""
+        return Background(self._background_ports, run.worker, on_progress, check).work(job_id)
+
+    def summarise(self, collection: str = "", *, on_progress: Callable[[Job], None] = lambda job: None) -> Job:
+        """Lets the model of the role `summariser` sum up every chunk that it has not yet; see `summary_cost` first."""
+        return self._at_once("summaries", collection, on_progress)
+
+    def build_tree(self, collection: str = "", *, on_progress: Callable[[Job], None] = lambda job: None) -> Job:
+        """Sums up sections, documents and groups of documents; what has not changed is left as it is."""
+        return self._at_once("tree", collection, on_progress)
+
+    def _at_once(self, kind: JobKind, collection: str, on_progress: Callable[[Job], None]) -> Job:
+        job = self.submit_background(kind, collection)
+        with self.at_work() as run:
+            done = self.work_in_background(run, job_id=job.id, on_progress=on_progress)
+        self.jobs.remove([job.id])
+        if done is None:
+            raise LibraryBusy("another process is doing this job")
+        if done.status == "failed":
+            raise LibraryError(done.reason)
+        return done
 
     def document_from(self, source: str) -> Document | None:
         """The document that was made of a file or an upload (`upload:…`)."""

@@ -322,7 +322,7 @@ def specs() -> tuple[Spec, ...]:
 REMOVED_SETTINGS = frozenset(
     {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
 )
-REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"hierarchical"})}
+REMOVED_VALUES: Mapping[str, frozenset[str]] = {}  # values of settings
 
 
 def _unknown(name: str) -> UsageError:

@@ -34,7 +34,7 @@ from refdesk.ports import Embedder
 from refdesk.records import NewText
 from refdesk.settings import Settings
 from refdesk.store_ports import DocumentStore, Files, Jobs, LibraryWriter, Ready
-from refdesk.types import EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
+from refdesk.types import BACKGROUND, EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
 
 # Who is at work? A run holds a lease for as long as it is heard of, and a folder for what it has read.
 
@@ -136,7 +136,9 @@ class Intake:
         mine = self._jobs.submit([self._file_job(source.document, password) for source in sources])
         self._taken = {job.id: job for job in mine}
         prepared = [self._prepare(source, job) for source, job in zip(sources, mine, strict=True)]
-        left = self._jobs.take(self._worker, lambda free: [job for job in free if job.attempts])
+        left = self._jobs.take(
+            self._worker, lambda free: [job for job in free if job.attempts and job.kind not in BACKGROUND]
+        )
         places = {(job.collection, job.source) for job in mine}
         again = [job.id for job in left if (job.collection, job.source) in places]
         self._jobs.remove(again)

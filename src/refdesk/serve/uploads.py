@@ -27,7 +27,7 @@ from refdesk.arguments import valid_utf8
 from refdesk.desk import Refdesk
 from refdesk.errors import DiskFull, LibraryError, NotFound, RefdeskError, TooLarge, UsageError
 from refdesk.records import Caller
-from refdesk.types import UNFINISHED, Document, Job, Progress
+from refdesk.types import BACKGROUND, UNFINISHED, Document, Job, Progress
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"
 IDLE_S = 2.0  # how often an idle worker looks for what another, perhaps killed, process has left
@@ -58,6 +58,10 @@ logger = logging.getLogger("refdesk.uploads")
 
 class Stopped(BaseException):
     """Ends an add when the server stops; the next one starts it again."""
+
+
+class PutDown(BaseException):
+    """Ends a job in the background for a while: an upload waits."""
 
 
 class Uploads:
@@ -294,12 +298,24 @@ class Uploads:
                 self._desk.remove_found([begun])
             self._remove([job.id])
         if not (is_first or self._waiting()):
-            return False
-        return bool(self._desk.work(run, _batch, on_progress=self._check_stopping))
+            return self._in_background(run)
+        return bool(self._desk.work(run, _batch, on_progress=self._check_stopping)) or self._in_background(run)
 
-    def _check_stopping(self, _: Progress) -> None:
+    def _in_background(self, run: Any) -> bool:
+        """A job over documents that are there; it is put down, and resumed, when an upload comes."""
+        try:
+            return self._desk.work_in_background(run, check=self._check_waiting) is not None
+        except PutDown:
+            return True
+
+    def _check_stopping(self, _: Progress | None = None) -> None:
         if self._stopping.is_set():
             raise Stopped
+
+    def _check_waiting(self) -> None:
+        self._check_stopping()
+        if self._waiting():
+            raise PutDown
 
 
 @contextmanager
@@ -352,7 +368,7 @@ def _batch(waiting: Iterable[Job]) -> list[Job]:
     turns: dict[str, int] = {}
     order: list[tuple[int, Job]] = []
     oldest: dict[tuple[str, str], Job] = {}
-    for upload in waiting:
+    for upload in (job for job in waiting if job.kind not in BACKGROUND):
         turns[upload.owner] = turns.get(upload.owner, 0) + 1
         order.append((turns[upload.owner], oldest.setdefault((upload.collection, upload.name), upload)))
     chosen: dict[str, Job] = {}
