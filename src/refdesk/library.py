@@ -326,6 +326,12 @@ class LibraryReader:
                     raise other_embedder(space, self._embedder.name) from None
                 self._rebuild()
 
+    def rebuild(self) -> None:
+        """Builds the search index anew, from what the store has."""
+        with self._healing:
+            self._rebuild()
+            self._index.refresh()
+
 
 def _last_origin(span: Span) -> int:
     return span.origin + span.end - span.start

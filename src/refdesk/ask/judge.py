@@ -382,8 +382,6 @@ def _count(number: int, noun: str) -> str:
 
 # --- what comes back? The answer put together from what the stages gave; also when there is none ---------------------
 
-# What goes into the answer beside its text: sources, related documents, questions to go on with.
-
 RELATED = 5  # documents that were found and not cited
 QUOTE = 200  # characters of a passage shown before the answer is written
 
@@ -459,6 +457,7 @@ def begin(question: Question, query: Query, settings: Settings, trace: Trace) ->
         standalone_question=query.standalone,
         route=query.route,
         intent=query.intent,
+        intent_confidence=query.confidence,
         level=question.level,
         mode=question.mode,
         response_mode=question.response_mode,

@@ -202,7 +202,7 @@ def make_request(
 
 def with_sampling(request: Request, info: ModelInfo, settings: Settings) -> Request:
     temperature = info.temperature if settings.temperature < 0 else settings.temperature
-    return replace(request, temperature=temperature, top_p=info.top_p)
+    return replace(request, temperature=temperature, top_p=info.top_p, top_k=settings.sampling_top_k)
 
 
 def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
