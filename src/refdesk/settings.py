@@ -168,7 +168,9 @@ class Settings:
     llm_router: str = _setting("llm.router", "", "Model that rewrites and classifies (REFDESK_LLM_ROUTER)")
     llm_verifier: str = _setting("llm.verifier", "", "Model that checks answers (REFDESK_LLM_VERIFIER)")
     llm_reconciler: str = _setting("llm.reconciler", "", "Model that settles disputes (REFDESK_LLM_RECONCILER)")
-    llm_summariser: str = _setting("llm.summariser", "", "Model that shortens history and sums up chunks (REFDESK_LLM_SUMMARISER)")
+    llm_summariser: str = _setting(
+        "llm.summariser", "", "Model that shortens history and sums up chunks (REFDESK_LLM_SUMMARISER)"
+    )
     llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
     llm_allowed: str = _setting(
         "llm.allowed",
