@@ -6,12 +6,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Engine
 
 from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
@@ -28,20 +30,20 @@ from refdesk.config import (
     make_folder,
     open_to_others,
 )
-from refdesk.errors import LibraryBusy, LibraryError, NotFound, RefdeskError, UsageError
+from refdesk.errors import LibraryDamaged, RefdeskError, UsageError
 from refdesk.files import backup as backups
 from refdesk.files.local import LocalFiles, page_image
 from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
+from refdesk.index.postgres import SESSION, PostgresIndex
 from refdesk.ingest.add import Intake
-from refdesk.ingest.airtable import AirtableSource
-from refdesk.ingest.background import Background, BackgroundPorts, cost_of, new_job
-from refdesk.ingest.imported import ImportedDocument, Importer, by_document, checked_chunk, read_lines
+from refdesk.ingest.background import BackgroundPorts
 from refdesk.ingest.runs import Run, at_work
-from refdesk.ingest.summarise import SummaryCost
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
+from refdesk.library_desk import LibraryDesk
+from refdesk.ports import Embedder
 from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
@@ -50,7 +52,16 @@ from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
-from refdesk.store.database import BackgroundWriter, PreparedReader, copy_database, open_database, opened_copy
+from refdesk.store.copying import check_copied, copy_database_into
+from refdesk.store.database import (
+    BackgroundWriter,
+    PreparedReader,
+    changes,
+    copy_database,
+    open_database,
+    open_server,
+    opened_copy,
+)
 from refdesk.store.documents import SqlDocuments, SqlTables
 from refdesk.store.jobs import (
     Maintenance,
@@ -62,16 +73,18 @@ from refdesk.store.jobs import (
     is_anyone_at_work,
 )
 from refdesk.store.keys import SqlKeys, SqlSessions
+from refdesk.store.postgres import PooledReads, Server, connect_server, describe_server, is_server
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
 from refdesk.store.redis_cache import RedisCache
 from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
-from refdesk.types import BACKGROUND, UNFINISHED, Added, Document, Finding, Job, JobKind, Progress, Scope
+from refdesk.store_ports import IndexWriter
+from refdesk.types import UNFINISHED, Added, Document, Finding, Job, Progress
 
 logger = logging.getLogger("refdesk")
 
 
-class Refdesk(CallerDesk):
+class Refdesk(LibraryDesk):
     """A library of documents, opened by who may do everything with it.
 
     >>> with Refdesk("~/library") as desk:
@@ -79,8 +92,14 @@ class Refdesk(CallerDesk):
     ...     desk.search("When is the price list revised?")[0].page
     """
 
-    def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
-        self.config = config = load_config(library)
+    def __init__(
+        self,
+        library: str | Path | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        database: str | None = None,  # postgresql://… or "", SQLite in the folder; None: as REFDESK_DATABASE_URL says
+    ) -> None:
+        self.config = config = load_config(library, database=database)
         own = dict(settings or {})
         base, gone = initial_settings(config)
         for note in gone:
@@ -89,27 +108,31 @@ class Refdesk(CallerDesk):
         self.folder = config.library
         files = self._open_folder()
         embedder = make_embedder(config)
-        engine = self._engine = open_database(self.folder / DATABASE)
+        engine, follower = self._open_database()
+        self._engine, self._follower = engine, follower
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
         stored = SqlSettings(self._reads, base, gone)
         current: Callable[[], Settings] = lambda: self._current(stored, own)  # noqa: E731
         self._documents = documents = SqlDocuments(engine)
-        tables = SqlTables(documents)
+        searched = documents if follower is engine else SqlDocuments(follower)
+        tables = SqlTables(searched)
         self.files, self.jobs = files, SqlJobs(self._reads)
         if (self.folder / "uploads").is_dir() and not is_closed(self.folder):
             with backups.writer_lock(self.folder):
                 for earlier in files.earlier_uploads(self.jobs.all()):
                     self.jobs.submit([earlier])
-        index = LocalIndex(self.folder / "index", documents, embedder)
+        index = self._index_of(documents, embedder)
+        seen = index if follower is engine else self._index_of(searched, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
         summaries = SqlSummaries(engine)
-        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex, summaries)
+        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, summaries)
         models = ModelDirectory(config)
-        self._background_ports = BackgroundPorts(
+        self.background_ports = BackgroundPorts(
             documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
         )
+        self.open_airtable = Airtable.from_environment
         self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)
         cache = in_sql if self.redis is None else RedisCache(self.redis, self._reads, in_sql, current)
@@ -146,6 +169,20 @@ class Refdesk(CallerDesk):
             self._made_settings = (now, made)
         return made
 
+    def _open_database(self) -> tuple[Engine, Engine]:
+        """The database, and the one that is searched: a follower of it where one is named, else itself."""
+        config = self.config
+        server = Server(config.database_url, config.database_pool, config.database_timeout_s, SESSION)
+        engine = open_server(server) if server.url else open_database(self.folder / DATABASE)
+        check_copied(engine)
+        return engine, connect_server(replace(server, url=config.replica_url)) if config.replica_url else engine
+
+    def _index_of(self, documents: SqlDocuments, embedder: Embedder) -> IndexWriter:
+        if is_server(self._engine):
+            reads = PooledReads(documents.engine)
+            return PostgresIndex(documents, embedder, reads.rows, partial(changes, self._engine, "library"))
+        return LocalIndex(self.folder / "index", documents, embedder)
+
     def _open_folder(self) -> LocalFiles | RemoteFiles:
         try:
             make_folder(self.folder)
@@ -177,6 +214,7 @@ class Refdesk(CallerDesk):
         self._documents.close()
         self._reads.close()
         self._engine.dispose()
+        self._follower.dispose()
 
     def for_caller(self, caller: Caller) -> CallerDesk:
         """The library as this caller sees it: his collections, conversations and answers.
@@ -263,122 +301,6 @@ class Refdesk(CallerDesk):
             self._maintenance.compact()
         return intake.results
 
-    # chunks that were made elsewhere
-
-    def import_chunks(
-        self,
-        source: str | Path | Iterable[Mapping[str, Any]],
-        *,
-        collection: str = DEFAULT_COLLECTION,
-        metadata: Mapping[str, str] | None = None,
-    ) -> list[Added]:
-        """Adds chunks as another program made them: a JSONL file, or mappings with the same names (docs/import.md).
-
-        >>> desk.import_chunks([{"doc_id": "d1", "sequence_number": 1, "content_raw": "The anchor weighs 350 kg."}])
-        """
-        if isinstance(source, str | Path):
-            path = Path(source).expanduser()
-            try:
-                chunks = read_lines(path.read_text(encoding="utf-8-sig").splitlines())
-            except OSError as error:
-                raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-            except UnicodeDecodeError:
-                raise UsageError(f"{path} is not UTF-8", hint="write it as UTF-8") from None
-        else:
-            chunks = [checked_chunk(row, f"chunk {number}", number) for number, row in enumerate(source, 1)]
-        return self._imported(by_document(chunks, checked_metadata(metadata)), checked_collection(collection))
-
-    def add_airtable(
-        self,
-        base: str,
-        table: str,
-        *,
-        fields: Mapping[str, str] | None = None,
-        collection: str = DEFAULT_COLLECTION,
-        formula: str = "",
-        full: bool = False,
-    ) -> list[Added]:
-        """Adds the records of an Airtable table, each a chunk; `fields` maps our names to those of the table.
-
-        After the first time only documents with changed records are read; `full` reads all, and removes documents of
-        which the table has none any more. The key is AIRTABLE_API_KEY.
-        """
-        place = checked_collection(collection)
-        source = AirtableSource(Airtable.from_environment(), base, table, dict(fields or {}), formula)
-        before = self._documents.documents(Scope(collections=(place,), metadata=(source.mark,)))
-        found = source.documents("" if full else source.read_until(before))
-        results = self._imported(found, place)
-        if full:
-            kept = {one.id for one in found}
-            results += Importer(self._documents, self._writer, self.parts.embedder).remove_missing(
-                source.mark, place, kept
-            )
-        return results
-
-    def _imported(self, found: Sequence[ImportedDocument], collection: str) -> list[Added]:
-        self.parts.reader.heal()
-        results: list[Added] = []
-        Importer(self._documents, self._writer, self.parts.embedder).store(found, collection, results.append)
-        self._maintenance.compact()
-        return results
-
-    # in the background: summaries by a model, and the tree above the chunks
-
-    def summary_cost(self, collection: str = "") -> SummaryCost:
-        """How many chunks have no summary by a model yet, and what one for each would take and cost."""
-        place = checked_collection(collection) if collection else ""
-        return cost_of(self._background_ports, self.scope(place or None))
-
-    def submit_background(self, kind: JobKind, collection: str = "") -> Job:
-        """A job that a server takes up, or `work_in_background`: `summaries` or `tree`."""
-        place = checked_collection(collection) if collection else ""
-        running = list(self.jobs.all(BACKGROUND).values())
-        return self.jobs.submit([new_job(kind, place, self.caller.id, running)])[0]
-
-    def background_jobs(self) -> list[Job]:
-        """Those that wait, run, or have ended."""
-        return list(self.jobs.all(BACKGROUND).values())
-
-    def cancel_background(self, job_id: str) -> None:
-        """Ends a job, or takes an ended one off the list; what it has made stays."""
-        found = self.jobs.all(BACKGROUND).get(job_id)
-        if found is None:
-            raise NotFound(f"there is no job '{job_id}'")
-        if found.status in UNFINISHED and found.worker:
-            self.jobs.cancel([job_id])
-        else:
-            self.jobs.remove([job_id])
-
-    def work_in_background(
-        self,
-        run: Run,
-        *,
-        job_id: str = "",
-        on_progress: Callable[[Job], None] = lambda job: None,
-        check: Callable[[], None] = lambda: None,
-    ) -> Job | None:
-        """Does one job that waits; gives it as it ended, None where none does. `check` may raise to put it down."""
-        return Background(self._background_ports, run.worker, on_progress, check).work(job_id)
-
-    def summarise(self, collection: str = "", *, on_progress: Callable[[Job], None] = lambda job: None) -> Job:
-        """Lets the model of the role `summariser` sum up every chunk that it has not yet; see `summary_cost` first."""
-        return self._at_once("summaries", collection, on_progress)
-
-    def build_tree(self, collection: str = "", *, on_progress: Callable[[Job], None] = lambda job: None) -> Job:
-        """Sums up sections, documents and groups of documents; what has not changed is left as it is."""
-        return self._at_once("tree", collection, on_progress)
-
-    def _at_once(self, kind: JobKind, collection: str, on_progress: Callable[[Job], None]) -> Job:
-        job = self.submit_background(kind, collection)
-        with self.at_work() as run:
-            done = self.work_in_background(run, job_id=job.id, on_progress=on_progress)
-        self.jobs.remove([job.id])
-        if done is None:
-            raise LibraryBusy("another process is doing this job")
-        if done.status == "failed":
-            raise LibraryError(done.reason)
-        return done
-
     def document_from(self, source: str) -> Document | None:
         """The document that was made of a file or an upload (`upload:…`)."""
         return self._documents.from_source(source)
@@ -393,7 +315,7 @@ class Refdesk(CallerDesk):
         yield self.add(*paths, sync=True, **options)
         outside = DefaultFilter(ignore_paths=[self.folder])  # an add changes the library, and must not cause another
         caught_up = False
-        for changes in watch(
+        for seen in watch(
             *folders,
             watch_filter=outside,
             stop_event=stop,
@@ -401,7 +323,7 @@ class Refdesk(CallerDesk):
             rust_timeout=1000,
             yield_on_timeout=True,
         ):
-            if caught_up and not changes:
+            if caught_up and not seen:
                 continue
             caught_up = True  # the first time also without a change: one may have come before the watching began
             results = [added for added in self.add(*paths, sync=True, **options) if added.outcome != "unchanged"]
@@ -468,6 +390,14 @@ class Refdesk(CallerDesk):
         """Compares the indexes with the database."""
         return self._maintenance.check()
 
+    def check_database(self) -> Finding:
+        """Where the truth is kept and how it is searched."""
+        if not is_server(self._engine):
+            return Finding("storage", True, f"SQLite in {self.folder}; BM25 by tantivy, vectors by usearch")
+        said = describe_server(self._engine)
+        searched = "" if self._follower is self._engine else "; searches go to its replica"
+        return Finding("storage", True, f"{said}; BM25 by our own postings{searched}")
+
     def check_embedder(self) -> Finding:
         """Whether it embeds, and is the one that the library was made with."""
         embedder, space = self.parts.embedder, self.state().space
@@ -508,16 +438,56 @@ class Refdesk(CallerDesk):
                 on_damage(f"{damage.name} is {damage.what}")
 
         def copy_to(copy: Path) -> None:
-            copy_database(self._engine, copy)
+            if is_server(self._engine):
+                target = open_database(copy, is_new=True)
+                copy_database_into(self._engine, target)
+                target.dispose()
+            else:
+                copy_database(self._engine, copy)
             with opened_copy(copy) as engine:
                 clear_copy(engine)
 
         return backups.backup(self.folder, Path(file).expanduser(), copy_to, look)
 
+    def migrate(self, to: str, report: Report = lambda done, total: None) -> dict[str, int]:
+        """Copies the library into a PostgreSQL (`postgresql://…`) or a folder; gives the rows of each table.
+
+        Nothing is embedded again. What is interrupted goes on where it was when it is called again. This library stays
+        as it is; until the copy is whole and found to be the same, nobody can open it.
+        """
+        is_folder = "://" not in to
+        folder = Path(to).expanduser().absolute() if is_folder else self.folder
+        if is_folder and folder == self.folder and not is_server(self._engine):
+            raise UsageError(f"the library is in {folder} already", hint="name a PostgreSQL, or another folder")
+        if folder != self.folder and any(job.status in UNFINISHED for job in self.jobs.all().values()):
+            raise UsageError("files wait to be added to this library", hint="let them be added first")
+        make_folder(folder)
+        with self._writer.locked():
+            target = open_database(folder / DATABASE, is_new=True) if is_folder else open_server(Server(to))
+            try:
+                found = copy_database_into(self._engine, target, report)
+            finally:
+                target.dispose()
+            if folder != self.folder:
+                there = LocalFiles(folder)
+                for content_hash in self.files.hashes() - there.hashes():
+                    there.put(self.files.path(content_hash).read_bytes())
+        with Refdesk(folder, database="" if is_folder else to) as desk:
+            desk.reindex()
+            if wrong := [one for one in desk.check() if not one.well]:
+                raise LibraryDamaged(f"the copy is not whole: {wrong[0].text}", hint=wrong[0].advice)
+        return found.rows
+
     @staticmethod
     def restore(file: str | Path, library: str | Path | None = None, *, replace: bool = False) -> Path:
         """Makes a library from a backup; an existing one is only replaced when asked to."""
-        folder = load_config(library).library
+        config = load_config(library)
+        folder = config.library
+        if config.database_url:
+            raise UsageError(
+                "a backup is restored into a folder, and REFDESK_DATABASE_URL is set",
+                hint="unset it, restore, and then `refdesk migrate --to postgresql://…`",
+            )
         backups.restore(Path(file).expanduser(), folder, is_anyone_at_work, replace=replace)
         with Refdesk(folder) as desk:
             desk.reindex()
