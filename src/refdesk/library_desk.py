@@ -1,4 +1,4 @@
-"""What comes into a library from elsewhere, and what is made of its documents: imports, Airtable, summaries, the tree."""
+"""What comes into a library from elsewhere, and what is made of its documents: imports, summaries, the tree."""
 
 from __future__ import annotations
 
