@@ -521,6 +521,18 @@ def restore(
 
 
 @app.command()
+def migrate(
+    context: typer.Context,
+    to: Annotated[str, option("TARGET", "postgresql://user:password@host/database, or a folder.")],
+) -> None:
+    """Copy the library into PostgreSQL, or out of it. Nothing is embedded again; run it again to go on."""
+    with desk_of(context) as desk, CountProgress(messages, "copying", "rows") as progress:
+        rows = desk.migrate(to, progress.update)
+    counted = f"{rows['documents']} documents, {rows['chunks']} chunks, {rows['vectors']} vectors"
+    messages.print(f"Copied and compared: {counted}.")
+
+
+@app.command()
 def demo(
     context: typer.Context,
     documents: Annotated[Path | None, option("DIR", "Use the documents of this folder instead.")] = None,

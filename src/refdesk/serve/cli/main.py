@@ -37,6 +37,7 @@ LISTED = {
     "reindex": "Rebuild the search indexes.",
     "backup": "Write the whole library to one file.",
     "restore": "Restore a library from a backup.",
+    "migrate": "Copy the library into PostgreSQL, or out of it.",
     "demo": "Add the example documents and ask three questions about them.",
     "settings": "Show the settings of this library, or change them.",
     "keys": "Manage the keys to the library over the network.",
