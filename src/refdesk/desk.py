@@ -133,7 +133,8 @@ class Refdesk(LibraryDesk):
             documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
         )
         self.open_airtable = Airtable.from_environment
-        self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
+        place = config.database_url or str(self.folder)
+        self.redis = RedisLink(config.redis_url, place) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)
         cache = in_sql if self.redis is None else RedisCache(self.redis, self._reads, in_sql, current)
         answers = SqlAnswers(engine, self._background, current)
