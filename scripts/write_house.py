@@ -23,6 +23,7 @@ HELPERS = {
     "terms",
     "tables",
     "document_names",
+    "entities",
     "settings",
     "config",
     "prompts",

@@ -23,6 +23,7 @@ from refdesk.ports import NoModels
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
+from refdesk.store.graph import MemoryGraph
 from refdesk.store.jobs import Maintenance, MemoryJobs
 from refdesk.store.keys import MemoryKeys
 from refdesk.store.memory import MemoryDocuments, MemoryTables, MemoryWriter
@@ -58,7 +59,7 @@ class MemoryDesk(CallerDesk):
         index = MemoryIndex(documents, EMBEDDER)
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex)
+        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents))
         answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
         parts: Any = {

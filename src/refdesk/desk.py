@@ -44,6 +44,7 @@ from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
 from refdesk.store.database import BackgroundWriter, PreparedReader, copy_database, open_database, opened_copy
 from refdesk.store.documents import SqlDocuments, SqlTables
+from refdesk.store.graph import SqlGraph
 from refdesk.store.jobs import (
     Maintenance,
     Report,
@@ -95,7 +96,7 @@ class Refdesk(CallerDesk):
         index = LocalIndex(self.folder / "index", documents, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
+        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex, SqlGraph(documents))
         models = ModelDirectory(config)
         self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)

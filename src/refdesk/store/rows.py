@@ -15,6 +15,7 @@ import orjson
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, select, update
 
+from refdesk.entities import entity_key, key_of, stated
 from refdesk.errors import NotFound
 from refdesk.records import Column, LexicalEntry, Measure, Prepared, StoredTable
 from refdesk.store.database import SqlStatement
@@ -55,7 +56,17 @@ def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]
 
 def pack_entities(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
     return [
-        {"chunk_id": chunk_id, "place": place, "name": name, "kind": ""} for place, name in enumerate(chunk.entities)
+        {"chunk_id": chunk_id, "place": place, "name": name, "kind": "", "key": key_of(name)}
+        for place, name in enumerate(chunk.entities)
+    ]
+
+
+def pack_relations(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
+    return [
+        one._asdict()
+        | {"chunk_id": chunk_id, "place": place}
+        | {"subject_key": entity_key(one.subject), "object_key": entity_key(one.object)}
+        for place, one in enumerate(stated(chunk))
     ]
 
 
