@@ -24,6 +24,7 @@ HELPERS = {
     "tables",
     "document_names",
     "entities",
+    "key_sentences",
     "settings",
     "config",
     "prompts",
@@ -32,7 +33,7 @@ HELPERS = {
     "arguments",
     "redis_link",
 }
-PORTS = {"ports", "store_ports", "library"}  # `library`: what reads a library through them
+PORTS = {"ports", "store_ports", "summaries", "library"}  # `library`: what reads a library through them
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}
 # `desk` makes a library's parts; `worker` those of a worker process, which must start without the database.
 COMPOSITION_ROOTS = {"desk", "worker"}

@@ -16,7 +16,8 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.local import MemoryFiles, RenderCache, page_image
 from refdesk.index.lexical import MemoryIndex
-from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.add import Intake
+from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
@@ -35,6 +36,7 @@ from refdesk.store.memory_records import (
     MemorySessions,
 )
 from refdesk.store.records import MemorySettings
+from refdesk.store.summaries import MemorySummaries
 from refdesk.types import Added, Finding
 
 KINDS = ("sql", "memory")
@@ -59,7 +61,10 @@ class MemoryDesk(CallerDesk):
         index = MemoryIndex(documents, EMBEDDER)
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents))
+        summaries = MemorySummaries(documents)
+        reader = LibraryReader(
+            documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents), summaries
+        )
         answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
         parts: Any = {

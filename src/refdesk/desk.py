@@ -21,6 +21,7 @@ from refdesk.config import (
     DATABASE,
     close_to_others,
     explain,
+    initial_settings,
     is_closed,
     is_open_to_others,
     load_config,
@@ -29,9 +30,11 @@ from refdesk.config import (
 )
 from refdesk.errors import RefdeskError, UsageError
 from refdesk.files import backup as backups
-from refdesk.files.local import LocalFiles, RenderCache, page_image
+from refdesk.files.local import LocalFiles, page_image
+from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
-from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.add import Intake
+from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
@@ -57,6 +60,7 @@ from refdesk.store.jobs import (
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
 from refdesk.store.redis_cache import RedisCache
+from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 
@@ -74,9 +78,9 @@ class Refdesk(CallerDesk):
     def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
         self.config = config = load_config(library)
         own = dict(settings or {})
-        base, gone = Settings().changed_leniently(config.settings)
+        base, gone = initial_settings(config)
         for note in gone:
-            logger.warning("%s: %s", config.library / "refdesk.toml", note)
+            logger.warning("%s: %s", config.library, note)
         self._made_settings = (base, base.changed(own))  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
@@ -96,7 +100,10 @@ class Refdesk(CallerDesk):
         index = LocalIndex(self.folder / "index", documents, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex, SqlGraph(documents))
+        summaries = SqlSummaries(engine)
+        reader = LibraryReader(
+            documents, documents, tables, index, embedder, self.reindex, SqlGraph(documents), summaries
+        )
         models = ModelDirectory(config)
         self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)
@@ -111,7 +118,7 @@ class Refdesk(CallerDesk):
             writer=writer,
             index=index,
             files=files,
-            render=partial(page_image, files, RenderCache(files.renders)),
+            render=partial(page_image, files, files.render_cache()),
             embedder=embedder,
             reader=reader,
             asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
@@ -134,7 +141,7 @@ class Refdesk(CallerDesk):
             self._made_settings = (now, made)
         return made
 
-    def _open_folder(self) -> LocalFiles:
+    def _open_folder(self) -> LocalFiles | RemoteFiles:
         try:
             make_folder(self.folder)
             backups.finish_restore(self.folder)
@@ -142,7 +149,7 @@ class Refdesk(CallerDesk):
             looked_at = (self.folder, self.folder / DATABASE)
             is_open = any(is_open_to_others(path) for path in looked_at if path.exists())
             self.closed_to_others = close_to_others(self.folder) if is_open else 0
-            return LocalFiles(self.folder)
+            return _files(self.folder, self.config.files_url)
         except OSError as error:
             raise explain(error, self.folder) from error
 
@@ -239,14 +246,15 @@ class Refdesk(CallerDesk):
         run: Run,
         choose: Callable[[list[Job]], Sequence[Job]],
         *,
+        alone: bool = True,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> list[Added]:
-        """Works off the jobs that are chosen of those that wait, unless another run is at it.
+        """Works off the jobs that are chosen of those that wait, unless, `alone`, another run is at it.
 
         Those that are cancelled meanwhile are put down.
         """
         intake = self._intake(on_progress, None, run)
-        if intake.work(choose):
+        if intake.work(choose, alone=alone):
             self._maintenance.compact()
         return intake.results
 
@@ -357,12 +365,22 @@ class Refdesk(CallerDesk):
         """Compares originals and uploads with their hashes; reads all of them."""
         return self._maintenance.check_files(self.jobs)
 
+    def files_problem(self) -> str:
+        """Why originals and uploads that are kept elsewhere cannot be reached, in a sentence; "" where they can."""
+        return self.files.problem() if isinstance(self.files, RemoteFiles) else ""
+
     def at_work(self) -> AbstractContextManager[Run]:
         """For as long as the block lasts nobody replaces the library by a backup, and jobs can be taken."""
         return at_work(self.jobs, self.files)
 
     def backup(self, file: str | Path, *, on_damage: Callable[[str], None] = lambda problem: None) -> Path:
         """Writes the whole library into one file while others work; `on_damage` is told of missing or altered files."""
+
+        if self.config.files_url:
+            raise UsageError(
+                f"the files of this library are at {self.config.files_url}, and a backup holds those of its folder",
+                hint="back up the database and that place with their own tools",
+            )
 
         def look(place: Path) -> None:
             for damage in _damaged(place):
@@ -383,6 +401,16 @@ class Refdesk(CallerDesk):
         with Refdesk(folder) as desk:
             desk.reindex()
         return folder
+
+
+def _files(folder: Path, url: str) -> LocalFiles | RemoteFiles:
+    """In the library's folder, in another one that several machines may share, or behind an address."""
+    if not url:
+        return LocalFiles(folder)
+    scheme, is_address, rest = url.partition("://")
+    if is_address and scheme != "file":
+        return RemoteFiles(folder, url)
+    return LocalFiles(Path(rest if is_address else url).expanduser().absolute())
 
 
 def _damaged(place: Path) -> list[Damage]:

@@ -131,6 +131,9 @@ class Settings:
     temperature: float = _per_question(
         "answer.temperature", -1.0, "Sampling temperature; -1: what suits the model", -1.0, 2.0
     )
+    sampling_top_k: int = _per_question(
+        "answer.sampling_top_k", 0, "Likeliest words a model chooses among; 0: what the model does by itself", 0, 1000
+    )
     reasoning: bool = _per_question("answer.reasoning", False, "Let the model think step by step first (not shown)")
     answer_format: str = _per_question(
         "answer.format",
@@ -199,6 +202,23 @@ class Settings:
         "Cosine two questions need: precision .95, recall .85, adaptive by their length",
         choices=("precision", "recall", "adaptive"),
     )
+    cache_recent_entries: int = _setting(
+        "cache.recent_entries",
+        128,
+        "Answers a process holds in memory; the others are read from the library",
+        1,
+        100_000,
+    )
+    cache_hits_entries: int = _setting(
+        "cache.hits_entries",
+        128,
+        "Questions whose hits a process keeps, for another answer from them; 0: none",
+        0,
+        10_000,
+    )
+    cache_context_entries: int = _setting(
+        "cache.context_entries", 128, "Questions whose assembled context a process keeps; 0: none", 0, 10_000
+    )
     # conversation
     query_rewriting_enabled: bool = _per_question(
         "conversation.query_rewriting_enabled", True, "Make follow-ups stand alone"
@@ -239,11 +259,22 @@ class Settings:
         "Private networks that documents may be fetched from, with commas between (10.1.0.0/16); empty: none",
     )
     # serving
+    labels: str = _setting(
+        "serve.labels",
+        "",
+        "Names that clients show for collections, with commas between (finance/2024=Finance 2024); empty: their paths",
+    )
     requests_per_hour: int = _setting(
         "serve.requests_per_hour", 10_000, "Requests a key may make in an hour; 0: any number", 0, 10_000_000
     )
     concurrent_asks: int = _setting(
         "serve.concurrent_asks", 20, "Questions of one key answered at the same time; 0: any number", 0, 10_000
+    )
+    adds: bool = _setting(
+        "serve.adds", True, "Whether a server adds what is uploaded itself; false: only `refdesk worker` does"
+    )
+    max_waiting: int = _setting(
+        "serve.max_waiting", 10_000, "Uploads that may wait to be added; more are refused for a while; 0: any number", 0
     )
     session_days: int = _setting("serve.session_days", 14, "Days a sign-in of the page holds", 1, 365)
 
@@ -323,7 +354,7 @@ def specs() -> tuple[Spec, ...]:
 REMOVED_SETTINGS = frozenset(
     {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
 )
-REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"hierarchical", "survey"})}
+REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"hierarchical"})}
 
 
 def _unknown(name: str) -> UsageError:
@@ -391,7 +422,26 @@ def _checked(name: str, value: Any, spec: Any) -> Any:
         raise UsageError(gone, hint=f"use {_either(spec.metadata['choices'])}")
     if (choices := spec.metadata["choices"]) and value not in choices:
         raise UsageError(f"{name} must be {_either(choices)}, not {value!r}")
+    if name == LABELS:
+        labels_by_collection(value)
     return value
+
+
+LABELS = "serve.labels"
+
+
+@lru_cache(maxsize=8)
+def labels_by_collection(text: str) -> Mapping[str, str]:
+    """`"finance/2024=Finance 2024, hr=People"` -> the name that is shown for each of these collections."""
+    found = {}
+    for pair in filter(None, (one.strip() for one in text.split(","))):
+        path, _, label = (one.strip() for one in pair.partition("="))
+        if not path or not label:
+            raise UsageError(
+                f"{LABELS} has '{pair}', which is not COLLECTION=LABEL", hint="write finance=Finance, hr=Staff"
+            )
+        found[path.strip("/")] = label
+    return found
 
 
 RULES = ("prompt.rules", "prompt.collection_rules")

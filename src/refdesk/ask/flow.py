@@ -43,12 +43,13 @@ from refdesk.ask.extract import extract, with_quotes
 from refdesk.ask.formulas import formula_answer, formula_in, names_ratio
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
-from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named, with_house_rules
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
+from refdesk.ask.resolution import said_of_short
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import TablesRead, asks_for_figure, figure_answer, likelier_answer, read_tables
@@ -126,9 +127,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
-    with trace.stage("retrieve", **plan.sizes) as stage:
-        retrieved = await retrieve(query, plan, question.scope, *ports)
-        stage.gave(**retrieved.sizes)
+    retrieved = await keeper.hits(query, plan, lambda: retrieve(query, plan, question.scope, *ports))
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
@@ -423,7 +422,8 @@ async def _assembled(
     prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
 
     def again(plan: Plan, budget: Budget) -> Context:
-        return assemble(query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
+        asked = (query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
+        return keeper.context(plan, budget, lambda: assemble(*asked))
 
     context = await run(trace, "assemble", again, plan, budget)
     cost = trace.usage(*BESIDE).cost_usd or 0.0
@@ -432,6 +432,9 @@ async def _assembled(
     )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
+    if retrieved.others:
+        seen = await in_thread(said_of_short, fitted.context, retrieved, desk.library)
+        fitted = replace(fitted, cuts={**fitted.cuts, "survey": seen})
     if wanted(query) == "several" and not plan.use_llm:
         fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
     return fitted
@@ -460,6 +463,7 @@ class Asking:
         self._reranker = reranker
         self.passage_reader = passage_reader
         self._sentences = SentenceReranker()
+        self.recent_hits, self.recent_contexts = Recent(), Recent()
         self.cache = cache
         self.conversations = conversations
         self.answers = answers
@@ -507,6 +511,8 @@ class Asking:
             record_failure=record_failure,
             reader=self.passage_reader,
             spent=self.answers.spent,
+            recent_hits=self.recent_hits,
+            recent_contexts=self.recent_contexts,
         )
 
 

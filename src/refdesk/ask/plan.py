@@ -87,6 +87,9 @@ class Budget:
 BASIC_K = 5  # seed 001 step 5: dense only, five chunks
 DEEP = 50  # candidates of the first of two stages
 DEEPEST = 100
+# Chunks that a survey reads in full: it reads none of their neighbours, which it has in short. The page that answers is
+# among the passages of .538 of financebench's questions with ten chunks and their neighbours, of .712 with twenty.
+SURVEYED = 20
 USUAL_TOP_K = 10  # what the hints of an intent are given for; rag.top_k scales them
 
 
@@ -106,8 +109,8 @@ def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm
     """The plan; it holds no model and no clock, so the same question gives the same plan."""
     strategy = _strategy(question, query, settings)
     skipped: list[tuple[str, str]] = []
-    is_deep = strategy == "two_stage"
-    k = question.k or _top_k(question, query, settings)
+    is_deep = strategy in ("two_stage", "survey")
+    k = question.k or max(_top_k(question, query, settings), SURVEYED if strategy == "survey" else 1)
     verify = question.response_mode != "quick" and question.level != "basic"
     reconcile = question.response_mode == "thorough" or question.level == "maximum"
     if verify and has_llm and not has_verifier:
@@ -160,6 +163,7 @@ def system_message(plan: Plan, budget: Budget, settings: Settings, most: int | N
         reasoning=plan.reasoning,
         quote_first=budget.tier == "tiny",
         suggest=settings.suggest_questions,
+        in_short=plan.strategy == "survey",
         in_parts=settings.answer_format == "three_part",
         house_rules=plan.house_rules,
         room=most,
@@ -198,7 +202,7 @@ def make_request(
 
 def with_sampling(request: Request, info: ModelInfo, settings: Settings) -> Request:
     temperature = info.temperature if settings.temperature < 0 else settings.temperature
-    return replace(request, temperature=temperature, top_p=info.top_p)
+    return replace(request, temperature=temperature, top_p=info.top_p, top_k=settings.sampling_top_k)
 
 
 def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:

@@ -38,7 +38,6 @@ BEFORE_CREDIT, AFTER_CREDIT = 0.45, 0.25  # of a word's weight when only the sen
 HEADING_CREDIT = 0.5  # when only the heading path, the document's title or the header of the table does
 ALIKE_CREDIT = 0.7  # when the sentence holds a word with the same beginning: Gaul, Gaulish
 SHARED_LETTERS = 4  # that words alike have in common, at least
-ENDS = frozenset(".!?…:;\"'”’»)]。！？」』")
 
 _DIGITS = {
     term: str(number) for number, term in enumerate(terms(" ".join(word_list("words", "number words")[1:13])), 1)

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 from sqlalchemy import func, select
 
-from refdesk.entities import Mention, Relation, entity_key, names_of, stated
+from refdesk.entities import Mention, Relation, entity_key, key_of, names_of, stated
 from refdesk.store.documents import SqlDocuments, document_conditions
 from refdesk.store.memory import MemoryDocuments
 from refdesk.store.schema import chunks, documents, entities, relations
 from refdesk.types import Chunk, Scope
 
 _SOME = 500  # values in one condition
+
+
+def pack_entities(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
+    return [
+        {"chunk_id": chunk_id, "place": place, "name": name, "kind": "", "key": key_of(name)}
+        for place, name in enumerate(chunk.entities)
+    ]
+
+
+def pack_relations(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
+    return [
+        one._asdict()
+        | {"chunk_id": chunk_id, "place": place}
+        | {"subject_key": entity_key(one.subject), "object_key": entity_key(one.object)}
+        for place, one in enumerate(stated(chunk))
+    ]
 
 
 class SqlGraph:

@@ -30,12 +30,14 @@ from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
 from refdesk.store.database import SqlStatement, explain_sql, writing
 from refdesk.store.documents import SqlDocuments
+from refdesk.store.graph import pack_entities, pack_relations
 from refdesk.store.rows import (
     Kept,
     bump,
     by_key,
     document_values,
     drop_chunks,
+    drop_clusters,
     family,
     find,
     in_place,
@@ -147,6 +149,7 @@ def _is_taken(collection: str, name: str) -> UsageError:
 def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
     """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
     # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
+    drop_clusters(connection, row)
     added_to = row.added_to or row.collection
     values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
     if row.last_chunk >= row.first_chunk:
@@ -497,8 +500,8 @@ class SqlWriter:
             ]
             for chunk_id, chunk in enumerate(prepared.chunks, start):
                 chunk_rows.append(codec.pack_chunk(chunk, chunk_id, key))
-                entity_rows += codec.pack_entities(chunk, chunk_id)
-                relation_rows += codec.pack_relations(chunk, chunk_id)
+                entity_rows += pack_entities(chunk, chunk_id)
+                relation_rows += pack_relations(chunk, chunk_id)
                 image_rows += codec.pack_image(chunk, chunk_id, key)
             vector_rows += [_vector_row(self._space, start + i, one) for i, one in enumerate(ready.embedded)]
         _PAGES.run_many(connection, page_rows)

@@ -38,7 +38,7 @@ from refdesk import errors
 from refdesk.answer import Answer
 from refdesk.errors import AskError, DiskFull, NotSignedIn, ProviderError, RefdeskError, UsageError
 from refdesk.serve import is_alive
-from refdesk.serve.http.requests import UNKNOWN_FIELD
+from refdesk.serve.http.requests import ASK_NAMES, UNKNOWN_FIELD
 
 # How does a value become the bytes of a response? Straight through orjson; FastAPI would walk through it twice.
 
@@ -104,6 +104,7 @@ STATUS: Mapping[type[RefdeskError], int] = {
     errors.ProviderError: 502,
     errors.ProviderUnavailable: 503,
     errors.LibraryBusy: 503,
+    errors.FilesAway: 503,
     ServerStopping: 503,
     DiskFull: 507,
 }
@@ -255,6 +256,8 @@ def _place(error: Any, body: Any) -> tuple[Any, ...]:
         return place
     found, value = ["body"], body
     for part in place[1:]:
+        if isinstance(value, dict):  # as the caller calls it
+            part = next((name for name, own in ASK_NAMES.items() if own == part and name in value), part)
         is_there = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
         if is_there:
             found.append(part)
@@ -389,6 +392,9 @@ class Figures:
         )
         self._tokens = Counter("refdesk_tokens", "Tokens that models read and wrote", ["kind"], **own)
         self._cost = Counter("refdesk_cost_usd", "What models cost, where a price is known", **own)
+        self.waiting = Gauge(
+            "refdesk_jobs_waiting", "Uploads that are not finished", multiprocess_mode="mostrecent", **own
+        )
         self.asking = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
