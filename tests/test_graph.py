@@ -220,9 +220,9 @@ def test_every_edge_carries_the_sentence_that_proves_it(desk: Any) -> None:
     assert found["entity"]["name"] == "Ada Lund" and found["entity"]["chunks"] == 3
     assert {"Tide Mill", "Hestvik", "Bo Krag"} <= set(edges)
     for edge in found["edges"]:
-        assert "Ada Lund" in edge["citation"]["quote"] and edge["name"] in edge["citation"]["quote"]
+        assert "Ada Lund" in edge["citation"].quote and edge["name"] in edge["citation"].quote
     assert edges["Hestvik"]["says"] == "was born in"
-    assert [edge["citation"]["marker"] for edge in found["edges"]] == list(range(1, len(edges) + 1))
+    assert [edge["citation"].marker for edge in found["edges"]] == list(range(1, len(edges) + 1))
 
 
 def test_the_two_forms_of_an_acronym_are_one(desk: Any) -> None:

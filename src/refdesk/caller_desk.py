@@ -324,7 +324,7 @@ class CallerDesk(AdminDesk):
         """What the documents name beside an entity, each with the sentence that proves it; without one, what is named
         most.
 
-        >>> desk.graph("Ada Lund")["edges"][0]["citation"]["quote"]
+        >>> desk.graph("Ada Lund")["edges"][0]["citation"].quote
         """
         self.require("search")
         scope, reader = self.scope(collection), self.parts.reader
@@ -347,7 +347,7 @@ class CallerDesk(AdminDesk):
             "entity": {"key": key, "name": names[0], "names": names, "chunks": len(read)},
             "edges": [
                 {"key": one.key, "name": one.name, "says": one.says, "count": one.count}
-                | {"citation": self._proof(number, one, read[one.chunk.id][1]).to_dict()}
+                | {"citation": self._proof(number, one, read[one.chunk.id][1])}
                 for number, one in enumerate(edges, 1)
             ],
             "entities": entities,

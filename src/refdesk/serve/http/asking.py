@@ -431,7 +431,8 @@ async def graph(
 ) -> Response:
     """Names that stand in one sentence with it, each with a sentence that proves it."""
     found = await asyncio.to_thread(desk.graph, entity, collection=collection, most=limit)
-    return reply(found)
+    edges = [edge | {"citation": citation_shape(edge["citation"])} for edge in found["edges"]]
+    return reply(found | {"edges": edges})
 
 
 def hit_shape(hit: Hit) -> dict[str, Any]:
