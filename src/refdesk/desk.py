@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from refdesk.ask.flow import Asking
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.config import (
     DATABASE,
+    GIVEN_EMBEDDER,
     close_to_others,
     explain,
     initial_settings,
@@ -36,8 +38,10 @@ from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
+from refdesk.ports import LLM, Embedder, Reranker
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
+from refdesk.providers.given import TextEmbedder, checked_llm, given_embedder
 from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.redis_link import RedisLink
@@ -72,8 +76,19 @@ class Refdesk(CallerDesk):
     ...     desk.search("When is the price list revised?")[0].page
     """
 
-    def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        library: str | Path | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        llm: LLM | None = None,
+        embedder: Embedder | TextEmbedder | None = None,
+        reranker: Reranker | None = None,
+    ) -> None:
+        """`llm`, `embedder` and `reranker` are objects of the program's own, used in place of those that are named."""
         self.config = config = load_config(library)
+        if embedder is not None:
+            self.config = config = replace(config, embedder=GIVEN_EMBEDDER)
         own = dict(settings or {})
         base, gone = initial_settings(config)
         for note in gone:
@@ -81,7 +96,7 @@ class Refdesk(CallerDesk):
         self._made_settings = (base, base.changed(own))  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
-        embedder = make_embedder(config)
+        embedder = make_embedder(config) if embedder is None else given_embedder(embedder)
         engine = self._engine = open_database(self.folder / DATABASE)
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
@@ -99,7 +114,7 @@ class Refdesk(CallerDesk):
         self._maintenance = Maintenance(documents, index, writer, files)
         summaries = SqlSummaries(engine)
         reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex, summaries)
-        models = ModelDirectory(config)
+        models = ModelDirectory(config, checked_llm(llm) if llm is not None else None, reranker)
         self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)
         cache = in_sql if self.redis is None else RedisCache(self.redis, self._reads, in_sql, current)
@@ -293,13 +308,20 @@ class Refdesk(CallerDesk):
             self._writer,
             self.jobs,
             self.files,
-            Setup(self.config, self.settings),
+            Setup(self.config, self._ingest_settings()),
             self.parts.embedder,
             on_progress or (lambda progress: None),
             on_added or (lambda added: None),
             self._maintenance.compact,  # also during a long add, or searches would scan ever more
             run,
         )
+
+    def _ingest_settings(self) -> Settings:
+        """No chunk is longer than the window of an embedder that workers do not know."""
+        settings, window = self.settings, self.parts.embedder.max_tokens
+        if self.config.embedder != GIVEN_EMBEDDER or settings.chunk_maximum <= window:
+            return settings
+        return replace(settings, chunk_maximum=window, chunk_target=min(settings.chunk_target, window))
 
     # looking after it
 

@@ -104,10 +104,28 @@ async def retrieve(
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
     job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader, models, turns)
+    return await choose(await find(query, job))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidates of a question and of each side of a comparison, before any of them is chosen."""
+
+    job: Retrieval
+    query: Query
+    sides: Sequence[Query]
+    ranked: Sequence[list[Hit]]
+
+
+async def find(query: Query, job: Retrieval) -> Found:
     has_sides = len(query.parts) > 1 and not job.has_router
     sides = [query, *(await in_thread(_sides, job, query) if has_sides else ())]
-    ranked = [await _ranked(job, side) for side in sides]
-    return await in_thread(_chosen, job, query, sides, ranked)
+    return Found(job, query, sides, [await _ranked(job, side) for side in sides])
+
+
+async def choose(found: Found) -> Retrieved:
+    """Checked, without repeats, in the order that a reader gives them."""
+    return await in_thread(_chosen, found.job, found.query, found.sides, found.ranked)
 
 
 def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequence[list[Hit]]) -> Retrieved:
