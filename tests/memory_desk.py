@@ -16,7 +16,8 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.local import MemoryFiles, RenderCache, page_image
 from refdesk.index.lexical import MemoryIndex
-from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.add import Intake
+from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels

@@ -16,6 +16,7 @@ from library_samples import seen_by, write_mail, write_note
 from memory_desk import KINDS, open_either
 from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.files.local import LocalFiles, MemoryFiles
+from refdesk.files.remote import RemoteFiles
 from refdesk.index.lexical import _rounded
 from refdesk.records import Caller
 from refdesk.store.database import PreparedReader, open_database
@@ -24,6 +25,7 @@ from refdesk.store.jobs import time as clock
 from refdesk.store_ports import Files, Jobs
 from refdesk.terms import query_terms
 from refdesk.types import Job, Scope
+from s3_server import S3Server, running_s3
 from upload_samples import work_off
 
 TEXTS = {
@@ -201,8 +203,19 @@ def test_pages_and_neighbours(desk: Any) -> None:
 # files and jobs
 
 
-@pytest.fixture(params=[LocalFiles, MemoryFiles])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with running_s3() as found:
+        yield found
+
+
+@pytest.fixture(params=[LocalFiles, MemoryFiles, RemoteFiles])
+def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    if request.param is RemoteFiles:
+        server = request.getfixturevalue("s3")
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        return RemoteFiles(tmp_path / "library", f"s3://{server.bucket}/{tmp_path.name}")
     made: Files = request.param(tmp_path / "library") if request.param is LocalFiles else request.param()
     return made
 

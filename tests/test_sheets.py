@@ -213,6 +213,16 @@ def test_the_plans_are_those_of_a_small_table(question: str, monkeypatch: pytest
     assert np.allclose(np.sort(by_small), np.sort(by_sheet), atol=1e-3)
 
 
+def test_groups_are_those_of_a_small_table() -> None:
+    """Every value is one, the first of them too; an empty cell is none."""
+    stored = table(MADE[:60])
+    view, small = SheetView(stored), TableViews(grid_of(stored)).views[0]
+    for column in range(4):
+        own = [(name, tuple(rows)) for name, rows in view.groups(view.rows, column)]
+        assert own == [(name, tuple(rows)) for name, rows in small.groups(small.rows, column)]
+        assert len(own) == len({text for (text, *_) in own}) > 1
+
+
 def test_a_merged_cell_stands_in_every_row_that_it_covers() -> None:
     stored = table(MADE[:60])
     places = stored.columns[2].places.copy()

@@ -32,9 +32,11 @@ from refdesk.config import (
 )
 from refdesk.errors import RefdeskError, UsageError
 from refdesk.files import backup as backups
-from refdesk.files.local import LocalFiles, RenderCache, page_image
+from refdesk.files.local import LocalFiles, page_image
+from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
-from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.add import Intake
+from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
@@ -128,7 +130,7 @@ class Refdesk(CallerDesk):
             writer=writer,
             index=index,
             files=files,
-            render=partial(page_image, files, RenderCache(files.renders)),
+            render=partial(page_image, files, files.render_cache()),
             embedder=embedder,
             reader=reader,
             asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
@@ -151,7 +153,7 @@ class Refdesk(CallerDesk):
             self._made_settings = (now, made)
         return made
 
-    def _open_folder(self) -> LocalFiles:
+    def _open_folder(self) -> LocalFiles | RemoteFiles:
         try:
             make_folder(self.folder)
             backups.finish_restore(self.folder)
@@ -159,7 +161,7 @@ class Refdesk(CallerDesk):
             looked_at = (self.folder, self.folder / DATABASE)
             is_open = any(is_open_to_others(path) for path in looked_at if path.exists())
             self.closed_to_others = close_to_others(self.folder) if is_open else 0
-            return LocalFiles(self.folder)
+            return _files(self.folder, self.config.files_url)
         except OSError as error:
             raise explain(error, self.folder) from error
 
@@ -256,14 +258,15 @@ class Refdesk(CallerDesk):
         run: Run,
         choose: Callable[[list[Job]], Sequence[Job]],
         *,
+        alone: bool = True,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> list[Added]:
-        """Works off the jobs that are chosen of those that wait, unless another run is at it.
+        """Works off the jobs that are chosen of those that wait, unless, `alone`, another run is at it.
 
         Those that are cancelled meanwhile are put down.
         """
         intake = self._intake(on_progress, None, run)
-        if intake.work(choose):
+        if intake.work(choose, alone=alone):
             self._maintenance.compact()
         return intake.results
 
@@ -381,12 +384,22 @@ class Refdesk(CallerDesk):
         """Compares originals and uploads with their hashes; reads all of them."""
         return self._maintenance.check_files(self.jobs)
 
+    def files_problem(self) -> str:
+        """Why originals and uploads that are kept elsewhere cannot be reached, in a sentence; "" where they can."""
+        return self.files.problem() if isinstance(self.files, RemoteFiles) else ""
+
     def at_work(self) -> AbstractContextManager[Run]:
         """For as long as the block lasts nobody replaces the library by a backup, and jobs can be taken."""
         return at_work(self.jobs, self.files)
 
     def backup(self, file: str | Path, *, on_damage: Callable[[str], None] = lambda problem: None) -> Path:
         """Writes the whole library into one file while others work; `on_damage` is told of missing or altered files."""
+
+        if self.config.files_url:
+            raise UsageError(
+                f"the files of this library are at {self.config.files_url}, and a backup holds those of its folder",
+                hint="back up the database and that place with their own tools",
+            )
 
         def look(place: Path) -> None:
             for damage in _damaged(place):
@@ -407,6 +420,16 @@ class Refdesk(CallerDesk):
         with Refdesk(folder) as desk:
             desk.reindex()
         return folder
+
+
+def _files(folder: Path, url: str) -> LocalFiles | RemoteFiles:
+    """In the library's folder, in another one that several machines may share, or behind an address."""
+    if not url:
+        return LocalFiles(folder)
+    scheme, is_address, rest = url.partition("://")
+    if is_address and scheme != "file":
+        return RemoteFiles(folder, url)
+    return LocalFiles(Path(rest if is_address else url).expanduser().absolute())
 
 
 def _damaged(place: Path) -> list[Damage]:

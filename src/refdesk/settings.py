@@ -269,6 +269,12 @@ class Settings:
     concurrent_asks: int = _setting(
         "serve.concurrent_asks", 20, "Questions of one key answered at the same time; 0: any number", 0, 10_000
     )
+    adds: bool = _setting(
+        "serve.adds", True, "Whether a server adds what is uploaded itself; false: only `refdesk worker` does"
+    )
+    max_waiting: int = _setting(
+        "serve.max_waiting", 10_000, "Uploads that may wait to be added; more are refused for a while; 0: any number", 0
+    )
     session_days: int = _setting("serve.session_days", 14, "Days a sign-in of the page holds", 1, 365)
 
     def changed(self, values: Mapping[str, Any]) -> Settings:

@@ -526,6 +526,9 @@ class Jobs(Protocol):
     def version(self) -> int:
         """Another number after every change: a look, and no more."""
 
+    def waiting(self) -> int:
+        """How many uploads are not finished."""
+
     def start(self) -> str:
         """Begins a run; gives its id, which is what `worker` says."""
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import DatabaseError
 
 from refdesk.config import DATABASE, damage
@@ -119,6 +119,9 @@ class SqlJobs:
         self._clock = _Clock()
         self._find_version = SqlStatement(select(state.c.value).where(state.c.name == "jobs"))
         self._insert = SqlStatement(insert(table))
+        waits = (table.c.kind == QUEUED[0]) | (table.c.kind == QUEUED[1])
+        unfinished = (table.c.status == UNFINISHED[0]) | (table.c.status == UNFINISHED[1])
+        self._count = SqlStatement(select(func.count()).select_from(table).where(waits, unfinished))
         self._seen: dict[tuple[JobKind, ...], tuple[int, dict[str, Job]]] = {}
 
     @contextmanager
@@ -143,6 +146,9 @@ class SqlJobs:
     def version(self) -> int:
         rows = self._reader.rows(self._find_version)
         return int(rows[0][0]) if rows else 0
+
+    def waiting(self) -> int:
+        return int(self._reader.rows(self._count)[0][0])
 
     def all(self, kinds: Collection[JobKind] = QUEUED) -> dict[str, Job]:
         key = tuple(kinds)
@@ -308,6 +314,9 @@ class MemoryJobs:
 
     def version(self) -> int:
         return self._version
+
+    def waiting(self) -> int:
+        return sum(job.status in UNFINISHED for job in self.all().values())
 
     def all(self, kinds: Collection[JobKind] = QUEUED) -> dict[str, Job]:
         return {job.id: job for job in self._jobs.values() if job.kind in kinds and job.status != "cancelled"}

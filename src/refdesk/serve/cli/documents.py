@@ -23,7 +23,7 @@ from refdesk.errors import LibraryError, UsageError
 from refdesk.models import PROVIDERS, Provider
 from refdesk.ports import ModelRole
 from refdesk.serve.cli import show
-from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app
+from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app, worker
 from refdesk.serve.cli.ask import ask, chat, run_demo
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
 from refdesk.serve.cli.show import (
@@ -309,6 +309,7 @@ __all__ = ["app", "main"]
 app.command()(ask)
 app.command()(chat)
 app.command()(serve)
+app.command()(worker)
 app.command()(mcp)
 app.add_typer(settings_app, name="settings")
 app.add_typer(keys_app, name="keys")

@@ -24,6 +24,7 @@ LISTED = {
     "ask": "Answer a question, with page and lines for every sentence.",
     "chat": "Ask one question after another.",
     "serve": "Serve the library over HTTP.",
+    "worker": "Add what is uploaded to the servers of this library, as one of any number of workers on any machine.",
     "mcp": "Offer the library to models as tools (Model Context Protocol), over stdio.",
     "add": "Add files and folders.",
     "search": "Find the passages that match best, with page and lines.",
