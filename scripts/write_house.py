@@ -43,7 +43,7 @@ LAYERS: dict[str, set[str]] = {
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
     "the desk": {"access", "caller_desk", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
-    "doors": {"serve"},
+    "doors": {"serve", "langgraph"},
     "the program": {"__main__"},
 }
 

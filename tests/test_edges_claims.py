@@ -30,7 +30,16 @@ from refdesk.ask.support import (
     weights,
     words,
 )
-from refdesk.ask.verify import MOST_CLAIMS, checkable, read_verdicts, settle, verify, verify_request, with_fragment
+from refdesk.ask.verify import (
+    MOST_CLAIMS,
+    check,
+    checkable,
+    correct,
+    read_verdicts,
+    verify,
+    verify_request,
+    with_fragment,
+)
 from refdesk.terms import terms
 from refdesk.trace import Trace
 from refdesk.types import Box, Span
@@ -304,6 +313,13 @@ def test_what_a_verifier_is_asked_and_says() -> None:
     assert found == [["verified", 1, 12, 1], ["disputed", 10, 12, 1], ["disputed", 1, 12, 1]]
 
 
+async def settle(
+    asked: Any, plan: Plan, made: Any, held: Any, vectors: Any, embed: Any, models: Any, trace: Trace
+) -> Any:
+    checked = await check(asked, plan, made, held, models, trace)
+    return await correct(asked, plan, checked, held, vectors, embed, models, trace)
+
+
 @pytest.mark.parametrize("reconcile", [True, False])
 @pytest.mark.parametrize("written", ["", "The harbour has nine pilots [1].", "The harbour has ten pilots [1]."])
 def test_what_stands_after_the_checks(reconcile: bool, written: str) -> None:
@@ -323,7 +339,7 @@ def test_what_stands_after_the_checks(reconcile: bool, written: str) -> None:
             answers = said(*([verdict] * len(made.claims))) if verdict != "nonsense" else "I do not know"  # type: ignore[list-item]
             models = Named(verifier=Says(answers), reconciler=Says(written))
             plan = Plan("hybrid", 5, 10, verify=True, reconcile=reconcile)
-            done = asyncio.run(settle(query(), plan, made, held, vectors, embed, models, Trace()))  # type: ignore[arg-type]
+            done = asyncio.run(settle(query(), plan, made, held, vectors, embed, models, Trace()))
             asked = [request.max_tokens for request in models.models["reconciler"].asked]
             found.append([
                 done.attested.content, [one.verdict for one in done.attested.claims], done.verification.status,
@@ -331,7 +347,7 @@ def test_what_stands_after_the_checks(reconcile: bool, written: str) -> None:
             ])  # fmt: skip
         quiet = asyncio.run(
             settle(query(), Plan("hybrid", 5, 10, verify=True), made, held, vectors, embed, Named(), Trace())
-        )  # type: ignore[arg-type]
+        )
         found.append([quiet.verification.status, len(quiet.verification.notes)])
     freeze(f"settled {reconcile} {written}", found)
 

@@ -151,22 +151,6 @@ class Settled:
     usage: Usage
 
 
-async def settle(
-    query: Query,
-    plan: Plan,
-    attested: Attested,
-    context: Context,
-    vectors: Mapping[int, Any],
-    embed: Callable[[str], Any],
-    models: Models,
-    trace: Trace,
-    tables: Tables | None = None,
-) -> Settled:
-    """What stands after the checks of the plan; a check that fails is written down and changes nothing."""
-    checked = await check(query, plan, attested, context, models, trace)
-    return await correct(query, plan, checked, context, vectors, embed, models, trace, tables)
-
-
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What was attested with what the verifier says of it; `review` is None where none was asked."""

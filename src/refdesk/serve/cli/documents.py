@@ -25,6 +25,7 @@ from refdesk.ports import ModelRole
 from refdesk.serve.cli import show
 from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app, worker
 from refdesk.serve.cli.ask import ask, chat, run_demo
+from refdesk.serve.cli.evaluation import eval_command
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
 from refdesk.serve.cli.show import (
     AddProgress,
@@ -308,6 +309,7 @@ __all__ = ["app", "main"]
 
 app.command()(ask)
 app.command()(chat)
+app.command("eval")(eval_command)
 app.command()(serve)
 app.command()(worker)
 app.command()(mcp)
