@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -255,10 +256,10 @@ def test_attested_answers(stored: str) -> None:
         for order in ((1, 2, 3, 4), (4, 3, 2, 1), (2, 1)):
             made = attest(query("Which gauge hums?"), content, order, held, vectors, embed)
             claims = [[one.verdict, one.score, one.note, one.markers, one.citations] for one in made.claims]
-            shown = [*(one.score for one in made.claims), *(one.relevance_score for one in made.citations)]
+            shown = [*(one.score for one in made.claims), *(one.support_score for one in made.citations)]
             assert all(score == round(score, 4) for score in shown)
             cited = [
-                [one.marker, one.chunk_id, one.page, one.located, one.quote[:16], one.relevance_score, one.origin]
+                [one.marker, one.chunk_id, one.page, one.located, one.quote[:16], one.support_score, one.origin]
                 for one in made.citations
             ]
             found.append([made.content, claims, cited, [*made.sizes.values()]])

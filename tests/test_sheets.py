@@ -223,6 +223,13 @@ def test_groups_are_those_of_a_small_table() -> None:
         assert len(own) == len({text for (text, *_) in own}) > 1
 
 
+def test_the_first_value_of_a_sheet_without_heads_is_a_group() -> None:
+    builder = Builder()
+    builder.table([["North", "5"], ["South", "6"], ["North", "7"]], header_rows=0)
+    view = SheetView(tables_of(builder.build("csv"))[0])
+    assert [(name, tuple(rows)) for name, rows in view.groups(view.rows, 0)] == [("North", (0, 2)), ("South", (1,))]
+
+
 def test_a_merged_cell_stands_in_every_row_that_it_covers() -> None:
     stored = table(MADE[:60])
     places = stored.columns[2].places.copy()

@@ -69,7 +69,7 @@ def extract(
 ) -> list[Quote]:
     """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
     if retrieved.key_sentences:
-        return _keys(context, retrieved.key_sentences)
+        return _keys(context, retrieved.key_sentences, retrieved.key_titles)
     ranked = ranked_sentences(query, context, retrieved)
     if not ranked:
         return []
@@ -364,12 +364,19 @@ def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
     return quotes
 
 
-def _keys(context: Context, keys: Sequence[tuple[int, int]]) -> list[Quote]:
-    """The key sentences of the document that is summed up, as they stand in its passages."""
+def _keys(context: Context, keys: Sequence[tuple[int, int]], titles: Sequence[str]) -> list[Quote]:
+    """The key sentences of the document that is summed up, as they stand in its passages; by section, if it is told."""
     placed = {chunk.id: (passage.number, chunk) for passage in context.passages for chunk in passage.chunks}
     found = [(*placed[chunk_id], place) for chunk_id, place in keys if chunk_id in placed]
     chosen = [ScoredSentence(number, chunk, at, sentence_text(chunk, at), 0.0) for number, chunk, at in found]
-    return [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
+    quotes = [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
+    if not titles or len(quotes) != len(keys):
+        return quotes
+    starts = [f"- {title.rstrip(' .:')}: " if title else "- " for title in titles]
+    return [
+        replace(quote, before=f"\n{start}" if place else start)
+        for place, (quote, start) in enumerate(zip(quotes, starts, strict=True))
+    ]
 
 
 def _listed(found: ChosenList, question: str) -> list[Quote]:

@@ -238,6 +238,7 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     """Every finding, the most general first; changes nothing."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
+    yield desk.check_database()
     yield desk.check_embedder()
     yield from _models(desk)
     if desk.redis is not None:

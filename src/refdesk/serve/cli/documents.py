@@ -45,6 +45,7 @@ from refdesk.serve.cli.show import (
     table,
     tell,
 )
+from refdesk.serve.cli.sources import airtable, import_chunks, summarise, tree
 from refdesk.types import Document
 
 # --- `refdesk model`: which models are connected, and how is one? -----------------------------------------------------
@@ -469,6 +470,10 @@ def show_document(
             show.document(out, document)
 
 
+app.command("import")(import_chunks)
+app.command()(airtable)
+app.command()(summarise)
+app.command()(tree)
 app.command()(rename)
 app.command()(move)
 app.command()(remove)
@@ -520,6 +525,18 @@ def restore(
     """Restore a library from a backup."""
     folder = Refdesk.restore(file, context.obj["library"], replace=replace)
     messages.print(f"Restored to {escape(str(folder))}.")
+
+
+@app.command()
+def migrate(
+    context: typer.Context,
+    to: Annotated[str, option("TARGET", "postgresql://user:password@host/database, or a folder.")],
+) -> None:
+    """Copy the library into PostgreSQL, or out of it. Nothing is embedded again; run it again to go on."""
+    with desk_of(context) as desk, CountProgress(messages, "copying", "rows") as progress:
+        rows = desk.migrate(to, progress.update)
+    counted = f"{rows['documents']} documents, {rows['chunks']} chunks, {rows['vectors']} vectors"
+    messages.print(f"Copied and compared: {counted}.")
 
 
 @app.command()
