@@ -22,7 +22,7 @@ from refdesk.ask.flow import answer_from, assembled, for_lists, unsearched, with
 from refdesk.ask.judge import begin, previews
 from refdesk.ask.keep import AskPorts, Keeper
 from refdesk.ask.plan import Budget, make_plan
-from refdesk.ask.retrieve import Found, Retrieval, choose, find
+from refdesk.ask.retrieve import Retrieval, choose, find
 from refdesk.ask.understand import understand
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Hit
@@ -42,7 +42,7 @@ class StagedQuestion:
         self._begun: Answer
         self._plan: Plan
         self._budget: Budget
-        self._found: Found
+        self._found: tuple[Retrieval, Query, list[Query], list[list[Hit]]]
         self._retrieved: Retrieved
         self._events: AsyncGenerator[Event, None] | None = None
 
@@ -84,14 +84,15 @@ class StagedQuestion:
         ports = (desk.library, desk.embedder, desk.reranker, desk.settings, self.trace, desk.reader, desk.models)
         with self.trace.stage("retrieve", **self._plan.sizes) as stage:
             job = Retrieval(self._plan, self.question.scope, *ports, keeper.turns)
-            self._found = await find(self._query, job)
-            hits = {hit.chunk.id: hit for ranked in self._found.ranked for hit in ranked}
+            sides, ranked = await find(self._query, job)
+            self._found = (job, self._query, sides, ranked)
+            hits = {hit.chunk.id: hit for candidates in ranked for hit in candidates}
             stage.gave(hits=len(hits))
         return tuple(hits.values())
 
     async def rerank(self) -> tuple[Hit, ...]:
         """Those that will be read: checked, without repeats, in the order that the reader gives them."""
-        self._retrieved = await choose(self._found)
+        self._retrieved = await in_thread(choose, *self._found)
         return self._retrieved.hits
 
     def keep_only(self, chunk_ids: Sequence[int]) -> None:

@@ -371,6 +371,12 @@ def add(
     raise typer.Exit(FAILED if any(result.outcome == "failed" for result in results) else DONE)
 
 
+app.command("import")(import_chunks)
+app.command()(airtable)
+app.command()(summarise)
+app.command()(tree)
+
+
 @app.command()
 def search(
     context: typer.Context,
@@ -470,10 +476,6 @@ def show_document(
             show.document(out, document)
 
 
-app.command("import")(import_chunks)
-app.command()(airtable)
-app.command()(summarise)
-app.command()(tree)
 app.command()(rename)
 app.command()(move)
 app.command()(remove)
