@@ -42,18 +42,7 @@ from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract, is_fit_figure, with_quotes
 from refdesk.ask.formulas import formula_answer, formula_in, names_ratio
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
-from refdesk.ask.judge import (
-    Doubt,
-    Relevance,
-    begin,
-    candidates,
-    conclude,
-    doubted,
-    judge,
-    previews,
-    refuse,
-    say,
-)
+from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
