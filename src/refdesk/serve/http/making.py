@@ -34,7 +34,11 @@ def jobs(desk: Desk, service: Serving) -> Response:
 
 
 @router.get("/background/cost", **about("Tell what summaries by a model would cost", shapes.SummaryCost))
-def cost(desk: Desk, service: Serving, collection: Annotated[str, Query(max_length=1000)] = "") -> Response:
+def cost(
+    desk: Desk,
+    service: Serving,
+    collection: Annotated[str, Query(max_length=1000, description="Only of this collection")] = "",
+) -> Response:
     """Of the chunks that have none yet; nothing is begun."""
     desk.require("settings")
     return reply(service.desk.summary_cost(collection).to_dict())
