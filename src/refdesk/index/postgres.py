@@ -31,7 +31,7 @@ from refdesk.types import Range, Scope
 
 EXACT_BELOW = 10_000  # chunks; a scan of so many takes as long as the graph
 SCANNED_AT_MOST = 20_000  # chunks that a filter leaves; of more the graph finds them sooner
-CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 64, 100  # recall in benchmarks/results/postgres.json
+CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 64, 160  # recall in benchmarks/results/postgres.json
 # What a session is told when it begins; iterative scans go on until a filter has left enough.
 SESSION = f"-c hnsw.ef_search={EXPANSION_SEARCH} -c hnsw.iterative_scan=relaxed_order -c hnsw.max_scan_tuples=100000"
 MERGED_AT = 8  # segments of a size
