@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
+import postgres_server
 import upload_samples
 from conftest import REFDESK
 from http_server import served
@@ -52,7 +53,16 @@ def finished(desk: Refdesk, seconds: float = 120.0) -> dict[str, Job]:
     return {one.name: one for one in desk.jobs.all().values()}
 
 
-def test_two_workers_do_every_job_once(desk: Refdesk) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def either(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Refdesk]:
+    with ExitStack() as stack:
+        if request.param == "postgres":
+            monkeypatch.setenv("REFDESK_DATABASE_URL", stack.enter_context(postgres_server.database()))
+        yield stack.enter_context(open_desk(tmp_path / "library"))
+
+
+def test_two_workers_do_every_job_once(either: Refdesk) -> None:
+    desk = either
     for number in range(12):
         hand_in(desk, f"{number}.md", f"The gauge of berth {number} was read at noon.".encode())
     hand_in(desk, "plan.md", b"The first plan.")

@@ -188,6 +188,7 @@ class Retrieved:
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
     readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
     key_sentences: tuple[tuple[int, int], ...] = ()  # (chunk id, sentence) that sum up the document that is named
+    key_titles: tuple[str, ...] = ()  # of the section of each key sentence, where they are given section by section
     others: tuple[Any, ...] = ()  # `ChunkSummary` of what a survey does not read in full, nearest first
 
     @property

@@ -37,11 +37,14 @@ from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
 from refdesk.ingest.add import Intake
+from refdesk.ingest.background import BackgroundPorts
 from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
+from refdesk.library_desk import LibraryDesk
 from refdesk.ports import Embedder
+from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
 from refdesk.providers.shipped import OnnxReader
@@ -60,6 +63,7 @@ from refdesk.store.database import (
     opened_copy,
 )
 from refdesk.store.documents import SqlDocuments, SqlTables
+from refdesk.store.graph import SqlGraph
 from refdesk.store.jobs import (
     Maintenance,
     Report,
@@ -81,7 +85,7 @@ from refdesk.types import UNFINISHED, Added, Document, Finding, Job, Progress
 logger = logging.getLogger("refdesk")
 
 
-class Refdesk(CallerDesk):
+class Refdesk(LibraryDesk):
     """A library of documents, opened by who may do everything with it.
 
     >>> with Refdesk("~/library") as desk:
@@ -124,9 +128,15 @@ class Refdesk(CallerDesk):
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
         summaries = SqlSummaries(engine)
-        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, summaries)
+        graph = SqlGraph(searched)
+        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, graph, summaries)
         models = ModelDirectory(config)
-        self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
+        self.background_ports = BackgroundPorts(
+            documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
+        )
+        self.open_airtable = Airtable.from_environment
+        place = config.database_url or str(self.folder)
+        self.redis = RedisLink(config.redis_url, place) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)
         cache = in_sql if self.redis is None else RedisCache(self.redis, self._reads, in_sql, current)
         answers = SqlAnswers(engine, self._background, current)

@@ -44,6 +44,7 @@ from refdesk.serve.cli.show import (
     table,
     tell,
 )
+from refdesk.serve.cli.sources import airtable, import_chunks, summarise, tree
 from refdesk.types import Document
 
 # --- `refdesk model`: which models are connected, and how is one? -----------------------------------------------------
@@ -467,6 +468,10 @@ def show_document(
             show.document(out, document)
 
 
+app.command("import")(import_chunks)
+app.command()(airtable)
+app.command()(summarise)
+app.command()(tree)
 app.command()(rename)
 app.command()(move)
 app.command()(remove)
