@@ -162,11 +162,15 @@ class Plan:
     ask_verifier: bool = True  # False: a second model costs too much; the built-in check costs nothing and stays
     ask_reconciler: bool = True
     house_rules: str = ""  # of the library and of the collections that are read
+    engines: tuple[Strategy, ...] = ()  # searched beside `strategy`; what all of them find is joined by rank
+    drafts: int = 1  # written by the model; of several, what two say stays
+    thinking: int = 0  # tokens that a model may think before it writes, where it can be told so
     skipped: tuple[tuple[str, str], ...] = ()  # (what, why)
 
     @property
     def sizes(self) -> dict[str, Any]:
-        return {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
+        own = {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
+        return own | ({"engines": list(self.engines)} if self.engines else {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

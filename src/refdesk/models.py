@@ -20,6 +20,7 @@ from refdesk.errors import UsageError
 
 Tier = Literal["tiny", "small", "medium", "large"]
 Wire = Literal["openai", "anthropic", "gguf"]
+Thinking = Literal["", "effort", "budget", "adaptive"]  # how a model is told to think longer; "": it cannot be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class ModelInfo:
     is_local: bool
     keeps_sampling: bool = False
     thinks: bool = False
+    thinking: Thinking = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,16 @@ def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
         is_local=provider.is_local and not is_cloud,
         keeps_sampling=family.keeps_sampling,
         thinks=family.thinks,
+        thinking=_thinking(provider, family, low),
     )
+
+
+def _thinking(provider: Provider, family: Family, model: str) -> Thinking:
+    """Anthropic's take a number of tokens from 3.7 on, and since Opus 4.7 an effort, and think as long as they like."""
+    if provider.wire == "anthropic":
+        by_family: Mapping[str, Thinking] = {"claude-4": "budget", "claude": "adaptive"}
+        return "budget" if "claude-3-7" in model else by_family.get(family.name, "")
+    return "effort" if family.thinks and provider.wire == "openai" else ""
 
 
 def size_in_billions(model: str) -> float | None:

@@ -129,6 +129,12 @@ class Settings:
         "answer.temperature", -1.0, "Sampling temperature; -1: what suits the model", -1.0, 2.0
     )
     reasoning: bool = _per_question("answer.reasoning", False, "Let the model think step by step first (not shown)")
+    drafts: int = _per_question(
+        "answer.drafts", 0, "Drafts a model writes, of which what two say is kept; 0: 3 at level maximum, else 1", 0, 5
+    )
+    thinking_tokens: int = _per_question(
+        "answer.thinking_tokens", 8000, "Tokens a model may think at level maximum, if it can be told so", 1024, 64_000
+    )
     answer_format: str = _per_question(
         "answer.format",
         "plain",

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from refdesk.answer import (
@@ -47,7 +48,7 @@ from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
-from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named, with_house_rules
+from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, left_out, make_plan, named, with_house_rules
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
@@ -123,6 +124,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
     settings = (desk := _for_lists(desk, query)).settings
     plan, budget = make_plan(question, query, models, settings, trace)
+    keeper.notes += left_out(question.level, plan)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
@@ -158,8 +160,13 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
                 yield event
         stage.gave(**draft.sizes)
 
-    yield Thinking("attest", "Checking every sentence")
     proofs = (context, retrieved.sentence_vectors, desk.embedder.embed_query)
+    if plan.drafts > 1 and not draft.quotes:
+        yield Thinking("vote", f"Comparing {plan.drafts} drafts")
+        voted: Any = import_module("refdesk.ask.voting").voted
+        async for event in voted(draft, *asked[:9], proofs, question.max_context_chars):
+            yield event
+    yield Thinking("attest", "Checking every sentence")
     plan, attested, cells, said = await _checked(query, plan, budget, draft, proofs, retrieved, desk, doubt, trace)
     for event in said:
         yield event

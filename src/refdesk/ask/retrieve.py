@@ -175,7 +175,14 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
 async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[EngineHits]:
     strategy = STRATEGIES.get(job.plan.strategy, STRATEGIES["hybrid"])
     ports = SearchPorts(job.library, job.embedder, job.settings, scope, k, job.models, job.trace, job.turns)
-    return await strategy(query, ports)
+    found = await strategy(query, ports)
+    for name in job.plan.engines:  # one after the other: two cores, and each is a few milliseconds
+        with job.trace.optional(name, k=k) as stage:
+            beside = await STRATEGIES[name](query, ports)
+            known = {one.engine for one in found}
+            found += [one for one in beside if one.engine not in known]  # what both search counts once
+            stage.gave(hits=sum(len(one.hits) for one in beside))
+    return found
 
 
 async def _found(job: Retrieval, query: Query) -> list[EngineHits]:
