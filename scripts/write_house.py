@@ -29,6 +29,7 @@ HELPERS = {
     "trace",
     "models",
     "arguments",
+    "redis_link",
 }
 PORTS = {"ports", "store_ports", "library"}  # `library`: what reads a library through them
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}

@@ -441,14 +441,14 @@ class Answer:
         # Written out: `dataclasses.asdict` copies every value, and takes as long as the rest of a cached answer.
         own = _fields(self)
         for name in ("claims", "sources", "related_documents", "failed_models"):
-            own[name] = [_fields(one) for one in own[name]]
+            own[name] = [_fields(entry) for entry in own[name]]
         own["figures"] = [
             _fields(figure) | {"cells": [_fields(cell) for cell in figure.cells]} for figure in self.figures
         ]
         for name in ("confidence", "verification", "usage"):
             own[name] = _fields(own[name])
         own["sufficiency"] = _fields(self.sufficiency) | {"conflicts": [_fields(o) for o in self.sufficiency.conflicts]}
-        return own | {"citations": [one.to_dict() for one in self.citations], "metrics": dict(self.metrics)}
+        return own | {"citations": [citation.to_dict() for citation in self.citations], "metrics": dict(self.metrics)}
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -494,7 +494,7 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
         return _same
     made: Any = kind
     hints = get_type_hints(kind)
-    makers = [(one.name, _maker(hints[one.name])) for one in fields(kind)]
+    makers = [(field.name, _maker(hints[field.name])) for field in fields(kind)]
     return lambda packed: made(**{name: make(packed[name]) for name, make in makers if name in packed})
 
 
@@ -518,7 +518,7 @@ def _sound(value: Any) -> Any:
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
         return {_sound(name): _sound(one) for name, one in value.items()}
-    return [_sound(one) for one in value] if isinstance(value, list | tuple) else value
+    return [_sound(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 # --- events: what a streamed answer is made of ------------------------------------------------------------------------
@@ -542,7 +542,7 @@ class Sources:
     citations: tuple[Citation, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": "sources", "data": {"citations": [one.to_dict() for one in self.citations]}}
+        return {"type": "sources", "data": {"citations": [citation.to_dict() for citation in self.citations]}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,12 +126,12 @@ class CallerDesk(AdminDesk):
 
         One that was moved since stays.
         """
-        self.require("delete", *(one.collection for one in found))
+        self.require("delete", *(document.collection for document in found))
         self.parts.reader.heal()
         gone = self.parts.writer.remove(found)
-        went = {one.id for one in gone}
-        left = (one for one in found if one.id not in went)
-        return gone + [one for one in left if self.parts.documents.visible(one.id, EVERYTHING) is None]
+        went = {document.id for document in gone}
+        left = (document for document in found if document.id not in went)
+        return gone + [document for document in left if self.parts.documents.visible(document.id, EVERYTHING) is None]
 
     def rename(self, document: str, name: str) -> Document:
         """Gives a document another name; gives it as it is now. A changed file that is added again brings its own."""
@@ -155,8 +155,8 @@ class CallerDesk(AdminDesk):
     def move_all(self, documents: Iterable[str], collection: str) -> list[Document]:
         """Puts documents into another collection; when one cannot go, none does."""
         place = arguments.checked_collection(collection)
-        found = [self.document(one) for one in dict.fromkeys(documents)]
-        return self._moved([Move(one.id, one.collection, place) for one in found])
+        found = [self.document(fromkey) for fromkey in dict.fromkeys(documents)]
+        return self._moved([Move(document.id, document.collection, place) for document in found])
 
     def rename_collection(self, collection: str, name: str) -> list[Document]:
         """Gives a collection, with those inside it, another name or place; gives its documents as they are now.
@@ -167,8 +167,8 @@ class CallerDesk(AdminDesk):
         old, new = arguments.checked_collection(collection), arguments.checked_collection(name)
         found = self._top_documents(old)
         # Many go in several steps. Who stands where another goes must be gone by then, also after a kill in between.
-        found.sort(key=lambda one: len(one.collection), reverse=len(new) > len(old))
-        moves = [Move(one.id, one.collection, new + one.collection[len(old) :]) for one in found]
+        found.sort(key=lambda document: len(document.collection), reverse=len(new) > len(old))
+        moves = [Move(document.id, document.collection, new + document.collection[len(old) :]) for document in found]
         for one in moves:
             arguments.checked_collection(one.collection)  # the longest of them may have become too long
         return self._moved(moves)
@@ -179,13 +179,13 @@ class CallerDesk(AdminDesk):
 
     def _top_documents(self, collection: str) -> list[Document]:
         """What lies in a collection, without what is attached to it."""
-        found = [one for one in self.documents(collection=collection) if one.parent_id is None]
+        found = [document for document in self.documents(collection=collection) if document.parent_id is None]
         if not found:
             raise NotFound(f"there is no collection '{collection}'", hint="`refdesk list` shows what there is")
         return found
 
     def _moved(self, moves: list[Move]) -> list[Document]:
-        self.require("move", *(place for one in moves for place in (one.origin, one.collection)))
+        self.require("move", *(place for move in moves for place in (move.origin, move.collection)))
         self.parts.reader.heal()
         moved = self.parts.writer.move(moves)
         self.parts.compact()
@@ -412,8 +412,8 @@ class CallerDesk(AdminDesk):
         trace, access = self._kept(answer_id)[1], self.caller.access
         passages = trace.get("passages", [])  # answers from before they were noted have none
         if access is not EVERYTHING:
-            seen = self.parts.documents.among({one["document_id"] for one in passages}, access)
-            passages = [one for one in passages if one["document_id"] in seen]
+            seen = self.parts.documents.among({passage["document_id"] for passage in passages}, access)
+            passages = [passage for passage in passages if passage["document_id"] in seen]
         return trace | {"passages": passages}
 
     def _kept(self, answer_id: str) -> tuple[dict[str, Any], dict[str, Any]]:

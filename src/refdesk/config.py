@@ -84,6 +84,8 @@ class Config:
     llm_reconciler: str = ""
     llm_summariser: str = ""
     llm_fallbacks: str = ""
+    redis_url: str = field(default="", repr=False)  # cache, limits and streams of many machines; "": of this one
+    files_url: str = field(default="", repr=False)  # originals and uploads: s3://bucket/folder; "": in the library
     settings: Mapping[str, Any] = field(default_factory=dict)
     # None: the process's own, looked at when a provider is used and never kept, so that keys do not travel to workers
     environment: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
@@ -96,7 +98,9 @@ class Config:
         """
         env = os.environ if self.environment is None else self.environment
         named = entered.base_url or env.get(provider.base_url_variable, "").strip()
-        variable = next((one for one in provider.key_variables if env.get(one, "").strip()), "")
+        variable = next(
+            (key_variable for key_variable in provider.key_variables if env.get(key_variable, "").strip()), ""
+        )
         key = env.get(variable, "").strip()
         if entered.api_key or entered.base_url:
             variable, key = IN_SETTINGS, entered.api_key
@@ -140,6 +144,8 @@ def load_config(library: str | Path | None = None, environment: Mapping[str, str
         embedder_base_url=env.get("OPENAI_BASE_URL", "") if is_remote else "",
         embedder_api_key=env.get("OPENAI_API_KEY", "") if is_remote else "",
         embedder_dimensions=table.get("embedder_dimensions", 0),
+        redis_url=env.get("REFDESK_REDIS_URL", "").strip(),
+        files_url=env.get("REFDESK_FILES_URL", "").strip(),
         settings=table.get("settings", {}),
         environment=environment,
         **{name: _model_names(name, env.get(variable) or table.get(name, "")) for name, variable in _MODELS.items()},

@@ -39,6 +39,7 @@ from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
 from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
+from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
 from refdesk.store.database import BackgroundWriter, PreparedReader, copy_database, open_database, opened_copy
@@ -54,6 +55,7 @@ from refdesk.store.jobs import (
 )
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
+from refdesk.store.redis_cache import RedisCache
 from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 
@@ -95,7 +97,9 @@ class Refdesk(CallerDesk):
         self._maintenance = Maintenance(documents, index, writer, files)
         reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
         models = ModelDirectory(config)
-        cache = SqlCache(self._reads, self._background, current)
+        self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
+        in_sql = SqlCache(self._reads, self._background, current)
+        cache = in_sql if self.redis is None else RedisCache(self.redis, self._reads, in_sql, current)
         answers = SqlAnswers(engine, self._background, current)
         conversations = SqlConversations(engine)
         parts = Parts(
@@ -155,6 +159,8 @@ class Refdesk(CallerDesk):
 
     def close(self) -> None:
         self._background.close()
+        if self.redis is not None:
+            self.redis.close()
         self._documents.close()
         self._reads.close()
         self._engine.dispose()
@@ -219,13 +225,13 @@ class Refdesk(CallerDesk):
 
         A name that comes twice is added once, with its last text.
         """
-        checked = [checked_text(one, collection) for one in texts]
+        checked = [checked_text(text, collection) for text in texts]
         wanted = list({(text.collection, text.name): text for text in checked}.values())
         intake = self._intake(on_progress, None)
         intake.add_texts(wanted)
         self._maintenance.compact()
         order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
-        return sorted(intake.results, key=lambda one: order.get(one.place, len(order)))
+        return sorted(intake.results, key=lambda result: order.get(result.place, len(order)))
 
     def work(
         self,
@@ -268,7 +274,7 @@ class Refdesk(CallerDesk):
             if caught_up and not changes:
                 continue
             caught_up = True  # the first time also without a change: one may have come before the watching began
-            results = [one for one in self.add(*paths, sync=True, **options) if one.outcome != "unchanged"]
+            results = [added for added in self.add(*paths, sync=True, **options) if added.outcome != "unchanged"]
             if results:
                 yield results
 
@@ -303,7 +309,7 @@ class Refdesk(CallerDesk):
             ready = self._documents.documents(status="ready")
             for number, document in enumerate(ready, 1):
                 pages, chunks = self._documents.pages(document.id), self._documents.chunks_of(document.id)
-                found = kept_tables("".join(page.text for page in pages), [one.page for one in pages], chunks)
+                found = kept_tables("".join(page.text for page in pages), [page.page for page in pages], chunks)
                 self._writer.put_tables({document.id: found}, is_all=number == len(ready))
         return self._maintenance.rebuild(self.parts.embedder, report)
 
@@ -358,8 +364,8 @@ class Refdesk(CallerDesk):
         """Writes the whole library into one file while others work; `on_damage` is told of missing or altered files."""
 
         def look(place: Path) -> None:
-            for one in _damaged(place):
-                on_damage(f"{one.name} is {one.what}")
+            for damage in _damaged(place):
+                on_damage(f"{damage.name} is {damage.what}")
 
         def copy_to(copy: Path) -> None:
             copy_database(self._engine, copy)

@@ -106,11 +106,16 @@ class LibraryReader:
         return hits[:k]
 
     def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
-        rows = self._chunks.hydrate([one.chunk_id for one in found], generation)
+        rows = self._chunks.hydrate([candidate.chunk_id for candidate in found], generation)
         return [
-            Hit(*rows[one.chunk_id], lexical_score=one.lexical_score, cosine=one.cosine, score=one.score)
-            for one in found
-            if one.chunk_id in rows
+            Hit(
+                *rows[candidate.chunk_id],
+                lexical_score=candidate.lexical_score,
+                cosine=candidate.cosine,
+                score=candidate.score,
+            )
+            for candidate in found
+            if candidate.chunk_id in rows
         ]
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
@@ -229,7 +234,7 @@ class LibraryReader:
             read: dict[str, str] = {}
             for chunk, document in self._chunks.hydrate(ids, generation).values():
                 read.update(dict.fromkeys(words(chunk.text), document.language or "en"))
-            found |= {one: read[one] for one in _within(word, read, distance)}
+            found |= {known: read[known] for known in _within(word, read, distance)}
             new = {term for one, language in read.items() for term in terms(one, language)} - met
             near = {term for stem in stems for term in _within(stem, new, reach)}
             if not near or len(ids) < SIMILAR_CHUNKS:
@@ -365,7 +370,7 @@ def search(
 
 def _within(word: str, others: Iterable[str], distance: int) -> list[str]:
     """Of these words those that lie within an edit distance."""
-    likely = [one for one in others if abs(len(one) - len(word)) <= distance]
+    likely = [other for other in others if abs(len(other) - len(word)) <= distance]
     return [one for one, needed in zip(likely, edit_distances(word, likely), strict=True) if needed <= distance]
 
 

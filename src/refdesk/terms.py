@@ -311,7 +311,7 @@ def _quarter(match: re.Match[str]) -> str:
 
 
 def _quarter_words(match: re.Match[str]) -> str:
-    return " ".join(f"q{ORDINALS[one]}" for one in _EACH_ORDINAL.findall(match[1])) + " quarter"
+    return " ".join(f"q{ORDINALS[ordinal]}" for ordinal in _EACH_ORDINAL.findall(match[1])) + " quarter"
 
 
 def _three_months(match: re.Match[str]) -> str:

@@ -45,7 +45,7 @@ def patterns(name: str, section: str, flags: int = 0) -> dict[str, re.Pattern[st
     for line in _sections(name)[section]:
         label, _, expression = line.partition(" = ")
         found.setdefault(label, []).append(expression)
-    return {label: re.compile("|".join(f"(?:{one})" for one in lines), flags) for label, lines in found.items()}
+    return {label: re.compile("|".join(f"(?:{line})" for line in lines), flags) for label, lines in found.items()}
 
 
 STOP_WORDS = word_set("words", "stop words")
@@ -282,9 +282,9 @@ def edit_distances(word: str, others: Sequence[str]) -> list[int]:
 
     if not others:
         return []
-    lengths = [len(one) for one in others]
+    lengths = [len(other) for other in others]
     width = max(lengths)
-    padded = "".join(one.ljust(width, "\0") for one in others).encode("utf-32-le")
+    padded = "".join(other.ljust(width, "\0") for other in others).encode("utf-32-le")
     letters = np.frombuffer(padded, dtype=np.uint32).reshape(len(others), width)
     columns = np.arange(width + 1, dtype=np.int32)
     before, last = columns, np.tile(columns, (len(others), 1))

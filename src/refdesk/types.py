@@ -256,7 +256,9 @@ class Chunk:
         return own | {
             "page": self.page,
             "spans": [span._asdict() | {"box": span.box and span.box.to_dict()} for span in self.spans],
-            "sentences": [one._asdict() | {"boxes": [box.to_dict() for box in one.boxes]} for one in self.sentences],
+            "sentences": [
+                sentence._asdict() | {"boxes": [box.to_dict() for box in sentence.boxes]} for sentence in self.sentences
+            ],
         }
 
 

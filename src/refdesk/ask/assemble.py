@@ -83,10 +83,10 @@ def with_neighbours(retrieved: Retrieved, context: Context, library: LibraryRead
 
 def with_whole_tables(context: Context, library: LibraryReader) -> Context:
     """The same passages, those of tables with the other parts of their table: a list of its rows is to be whole."""
-    tables = [one for one in context.passages if one.chunks[0].kind == "table"][:MOST_TABLES]
-    around = library.neighbours([one.chunks[0] for one in tables], TABLE_REACH) if tables else {}
-    whole = {one.number: _whole_table(one.chunks[0], around[one.chunks[0].id]) for one in tables}
-    passages = [replace(one, chunks=whole.get(one.number, one.chunks)) for one in context.passages]
+    tables = [passage for passage in context.passages if passage.chunks[0].kind == "table"][:MOST_TABLES]
+    around = library.neighbours([table.chunks[0] for table in tables], TABLE_REACH) if tables else {}
+    whole = {table.number: _whole_table(table.chunks[0], around[table.chunks[0].id]) for table in tables}
+    passages = [replace(passage, chunks=whole.get(passage.number, passage.chunks)) for passage in context.passages]
     return replace(context, passages=tuple(passages))
 
 
@@ -161,7 +161,7 @@ def _home(runs: Sequence[tuple[Hit, list[Chunk]]], chunk: Chunk) -> tuple[Hit, l
 def _insert(run: list[Chunk], chunk: Chunk) -> None:
     if all(one.id != chunk.id for one in run):
         run.append(chunk)
-        run.sort(key=lambda one: one.sequence)
+        run.sort(key=lambda chunk: chunk.sequence)
 
 
 def _around(retrieved: Retrieved, library: LibraryReader, reach: int) -> Mapping[int, Sequence[Chunk]]:
@@ -173,7 +173,10 @@ def _around(retrieved: Retrieved, library: LibraryReader, reach: int) -> Mapping
 
 def _nearest_first(chunk: Chunk, neighbours: Sequence[Chunk]) -> list[Chunk]:
     """What follows before what precedes."""
-    return sorted(neighbours, key=lambda one: (abs(one.sequence - chunk.sequence), one.sequence < chunk.sequence))
+    return sorted(
+        neighbours,
+        key=lambda neighbour: (abs(neighbour.sequence - chunk.sequence), neighbour.sequence < chunk.sequence),
+    )
 
 
 def _passage(chunks: tuple[Chunk, ...], hit: Hit) -> Passage:
@@ -205,7 +208,7 @@ def _fit(
         kept.pop()
     while kept and not fits(kept):
         for share in SHORTENED:
-            short = [shortened(one, query, retrieved.sentence_vectors, retrieved.idf, share) for one in kept]
+            short = [shortened(passage, query, retrieved.sentence_vectors, retrieved.idf, share) for passage in kept]
             if fits(short):
                 return short
         if len(kept) == 1:

@@ -109,7 +109,7 @@ def attest(
                 judged.note,
             )
         )
-    for marker in dict.fromkeys(int(one) for one in MARKER.findall(outside_code(content))):
+    for marker in dict.fromkeys(int(marker) for marker in MARKER.findall(outside_code(content))):
         if all(citation.marker != marker for citation in sheet.citations):
             sheet.cite_best(marker, query.standalone)
     return Attested(content, tuple(claims), tuple(sheet.citations), tuple(order))
@@ -243,7 +243,9 @@ class Sheet:
         key = (passage.number, place)
         if key not in self._stems:
             chunk, language = passage.chunks[place], passage.document.language or "en"
-            self._stems[key] = [frozenset(terms(chunk.text[one.start : one.end], language)) for one in chunk.sentences]
+            self._stems[key] = [
+                frozenset(terms(chunk.text[sentence.start : sentence.end], language)) for sentence in chunk.sentences
+            ]
         return self._stems[key]
 
     def numbers(self, text: str, passages: Sequence[int]) -> NumberCheck:
@@ -359,7 +361,9 @@ def _against(
         return Judged("unsupported", 0.0, "carries no citation", ())
     language = sheet.passages[passages[0]].document.language or "en"
     claim = read_claim(text, language)
-    claim = replace(claim, figures=tuple(one for one in claim.figures if (one.start, one.end) not in proved))
+    claim = replace(
+        claim, figures=tuple(figure for figure in claim.figures if (figure.start, figure.end) not in proved)
+    )
     found = support(claim, sheet.lines(passages, vector), sheet.surroundings(passages), language)
     return judge_claim(found)
 

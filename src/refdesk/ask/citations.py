@@ -157,7 +157,7 @@ class CitationResolver:
         for passages, keys in ((by_id, ("id", "sequence")), (by_name, ("sequence", "id"))):
             for key in keys:
                 for passage in passages:
-                    if not chunk or chunk in {str(getattr(one, key)) for one in passage.chunks}:
+                    if not chunk or chunk in {str(getattr(chunk, key)) for chunk in passage.chunks}:
                         return passage.number
         return None
 
@@ -215,9 +215,9 @@ def _once(passages: list[Passage]) -> list[Passage]:
     return list({passage.number: passage for passage in passages}.values())
 
 
-def dice(one: str, other: str) -> float:
+def dice(text: str, other: str) -> float:
     """Shared pairs of letters: `dice("night", "nacht")` is 0.25."""
-    first, second = {one[i : i + 2] for i in range(len(one) - 1)}, {other[i : i + 2] for i in range(len(other) - 1)}
+    first, second = {text[i : i + 2] for i in range(len(text) - 1)}, {other[i : i + 2] for i in range(len(other) - 1)}
     return 2 * len(first & second) / (len(first) + len(second)) if first and second else 0.0
 
 
@@ -416,13 +416,13 @@ def stands_alone(chunk: Chunk) -> bool:
     return chunk.kind in _ALONE
 
 
-def may_join(one: Chunk, other: Chunk) -> bool:
+def may_join(chunk: Chunk, other: Chunk) -> bool:
     """Do these follow one another under one heading, as prose? Tables, figures and code stand alone."""
     return (
-        one.document_id == other.document_id
-        and abs(one.sequence - other.sequence) == 1
-        and one.heading_path == other.heading_path
-        and not stands_alone(one)
+        chunk.document_id == other.document_id
+        and abs(chunk.sequence - other.sequence) == 1
+        and chunk.heading_path == other.heading_path
+        and not stands_alone(chunk)
         and not stands_alone(other)
     )
 
@@ -475,7 +475,9 @@ def render(passages: Sequence[Passage], question: str, context_format: str, *, f
 
 def _numbered(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     order = sandwich(len(passages)) if for_model else range(len(passages))
-    blocks = [f"[{one.number}] {_label(one)}\n{_body(one)}" for one in (passages[place] for place in order)]
+    blocks = [
+        f"[{passage.number}] {_label(passage)}\n{_body(passage)}" for passage in (passages[place] for place in order)
+    ]
     return "\n\n".join([FENCE_OPENS, *blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
@@ -483,10 +485,10 @@ def _tagged(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     """Seed 003 orders by similarity, best first, whoever reads."""
     rules = "Use only the information provided below.\nCite evidence using [DOC:doc_id | CHUNK:chunk_id]."
     lines = [f"[SYSTEM CONTEXT RULES]\n{rules}", "[CONTEXT SOURCES]"]
-    for one in passages:
-        chunk = one.hit.chunk
-        tag = f"[DOC: {_plain(one.document.id)} | CHUNK: {chunk.id} | PAGE: {one.hit.page}]"
-        lines.append(f"--- SOURCE {one.number} ---\n{tag}\n\n{_body(one)}")
+    for passage in passages:
+        chunk = passage.hit.chunk
+        tag = f"[DOC: {_plain(passage.document.id)} | CHUNK: {chunk.id} | PAGE: {passage.hit.page}]"
+        lines.append(f"--- SOURCE {passage.number} ---\n{tag}\n\n{_body(passage)}")
     sources = "\n\n".join(lines[2:])
     return f"{lines[0]}\n\n{lines[1]}\n{sources}\n\n[USER QUESTION]\n{question}"
 
@@ -499,7 +501,7 @@ def _documents(passages: Sequence[Passage], question: str, for_model: bool) -> s
     blocks = [FENCE_OPENS]
     for own in grouped.values():
         blocks.append(f"=== DOCUMENT: {_plain(own[0].document.name)} ===")
-        blocks += [_chunk_block(*one) for passage in _by_sequence(own) for one in _chunk_texts(passage)]
+        blocks += [_chunk_block(*chunk_text) for passage in _by_sequence(own) for chunk_text in _chunk_texts(passage)]
     return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
@@ -526,7 +528,7 @@ FORMATS: Mapping[str, Renderer] = {
 
 
 def _by_sequence(passages: Sequence[Passage]) -> list[Passage]:
-    return sorted(passages, key=lambda one: one.chunks[0].sequence)
+    return sorted(passages, key=lambda passage: passage.chunks[0].sequence)
 
 
 def _chunk_texts(passage: Passage) -> list[tuple[Passage, Chunk, str]]:

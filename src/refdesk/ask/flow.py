@@ -394,7 +394,7 @@ async def _checked(
     if budget.tier != "tiny" or draft.quotes or not attested.claims:
         return plan, attested, tables, []
     plan, said = replace(plan, reconcile=True), list[Event]()
-    if any(one.verdict == "supported" or (doubt and one.verdict == "partly") for one in attested.claims):
+    if any(claim.verdict == "supported" or (doubt and claim.verdict == "partly") for claim in attested.claims):
         attested = await in_thread(_with_quotes, query, attested, proofs, retrieved, desk.settings, tables)
     else:
         draft.notes.append(NOT_PROVED.format(model=draft.model))
@@ -484,7 +484,7 @@ class Asking:
                 trace=trace.to_dict(),
                 conversation_id=question.conversation_id,
                 owner=question.owner,
-                collections=sorted({one.collection for one in touched}),
+                collections=sorted({source.collection for source in touched}),
                 measured=_measured(answer, trace),
             )
 
@@ -530,7 +530,7 @@ def _measured(answer: Answer, trace: Trace) -> Measured:
         confidence=answer.confidence.level,
         model=answer.model,
         level=answer.level,
-        failed_models=[(one.model, one.code) for one in answer.failed_models],
+        failed_models=[(failed_model.model, failed_model.code) for failed_model in answer.failed_models],
     )
 
 

@@ -102,11 +102,14 @@ def notify(draft: Draft, trace: Trace) -> None:
 
 def given_up(failures: Sequence[ProviderError], writer: str) -> list[ProviderError]:
     """The last failure of each model, without the writer's: one that broke off and began anew has answered."""
-    return list({one.model: one for one in failures if one.model != writer}.values())
+    return list({failure.model: failure for failure in failures if failure.model != writer}.values())
 
 
 def failed_models(draft: Draft) -> tuple[FailedModel, ...]:
-    return tuple(FailedModel(one.model, one.code) for one in given_up(draft.failures, draft.model))
+    return tuple(
+        FailedModel(provider_error.model, provider_error.code)
+        for provider_error in given_up(draft.failures, draft.model)
+    )
 
 
 def sentence(failed: Sequence[ProviderError], writer: str, *, is_quoting: bool) -> str:
@@ -126,9 +129,15 @@ def warn(failed: Sequence[ProviderError], trace: Trace) -> None:
 
     Not in the provider's words: some say the whole request again, and questions are not logged.
     """
-    for one in failed:
-        said = {"model": one.model, "code": one.code, "status": one.status, "hint": one.hint, "answer_id": trace.id}
-        logger.warning("%s did not answer: %s", one.model, reason(one), extra=said)
+    for failure in failed:
+        said = {
+            "model": failure.model,
+            "code": failure.code,
+            "status": failure.status,
+            "hint": failure.hint,
+            "answer_id": trace.id,
+        }
+        logger.warning("%s did not answer: %s", failure.model, reason(failure), extra=said)
 
 
 def reason(error: ProviderError) -> str:

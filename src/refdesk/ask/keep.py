@@ -318,7 +318,7 @@ async def keep_stopped(question: Question, desk: AskPorts, trace: Trace, shown: 
         id=trace.id,
         question=question.text,
         content=content,
-        citations=tuple(one for one in shown.citations if f"[{one.marker}]" in content),
+        citations=tuple(citation for citation in shown.citations if f"[{citation.marker}]" in content),
         confidence=Confidence(0.0, "low", REASON),
         standalone_question=question.text,
         level=question.level,

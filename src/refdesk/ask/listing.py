@@ -143,7 +143,7 @@ def _items(lines: Sequence[_ListLine], at: int, first: Mark) -> tuple[list[tuple
         elif not line.begins_block and items and (mark is None or mark.sort != first.sort):
             items[-1].append(line.place)  # the item goes on, perhaps with a list of its own
         elif stop := _resumes(lines, at, first, number + len(items)):
-            items[-1] += [one.place for one in lines[at:stop]]
+            items[-1] += [line.place for line in lines[at:stop]]
             at = stop
             continue
         else:
@@ -206,7 +206,7 @@ def chosen_list(
     `best` is the sentence that answers best: what it says in prose is not given up for a list that fits less.
     """
     found: list[tuple[float, ChosenList]] = []
-    answered = max((one.answered for one in retrieved.readings.values()), default=-math.inf)
+    answered = max((reading.answered for reading in retrieved.readings.values()), default=-math.inf)
     for passage in context.passages:
         chunks = passage.chunks
         table = _tabulated(query, passage, retrieved)
@@ -252,9 +252,9 @@ def _asked_for(chunks: Sequence[Chunk], rows: Sequence[Place], query: Query) -> 
     return [place for place in rows if worth[place] == best]
 
 
-def _read(one: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> Reading | None:
+def _read(listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> Reading | None:
     """What was read of the part that introduces it, else of its items."""
-    places = [one.lead or one.heading or one.items[0][0], *(item[0] for item in one.items)]
+    places = [listing.lead or listing.heading or listing.items[0][0], *(item[0] for item in listing.items)]
     own = [readings[chunks[place.chunk].id] for place in places if chunks[place.chunk].id in readings]
     return max(own, key=lambda reading: reading.answered, default=None)
 
@@ -268,9 +268,11 @@ def _tabulated(query: Query, passage: Passage, retrieved: Retrieved) -> Sentence
     return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
 
 
-def _fit(one: Listing, table: SentenceTable, chunks: Sequence[Chunk]) -> float:
+def _fit(listing: Listing, table: SentenceTable, chunks: Sequence[Chunk]) -> float:
     """The share of the question's words that it and its introduction hold, and how near its nearest sentence is."""
-    places = [place for place in (one.heading, one.lead, *(item[0] for item in one.items)) if place is not None]
+    places = [
+        place for place in (listing.heading, listing.lead, *(item[0] for item in listing.items)) if place is not None
+    ]
     rows = [_row(place, chunks) for place in places]
     return _worth(table, rows)
 
@@ -285,13 +287,13 @@ def _row(place: Place, chunks: Sequence[Chunk]) -> int:
 
 
 def _is_less(
-    one: Listing, fit: float, best: ScoredSentence | None, table: SentenceTable, chunks: Sequence[Chunk]
+    listing: Listing, fit: float, best: ScoredSentence | None, table: SentenceTable, chunks: Sequence[Chunk]
 ) -> bool:
     """Does a sentence beside the list, which it does not introduce, say it better?"""
     if best is None or best.chunk.id not in {chunk.id for chunk in chunks}:
         return False
     place = Place(next(at for at, chunk in enumerate(chunks) if chunk.id == best.chunk.id), best.sentence)
-    own = {one.heading, one.lead, *(place for item in one.items for place in item)}
+    own = {listing.heading, listing.lead, *(place for item in listing.items for place in item)}
     return place not in own and fit < _worth(table, [_row(place, chunks)])
 
 
@@ -327,8 +329,12 @@ def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, s
         worth[hit.document.id] = worth.get(hit.document.id, 0.0) + hit.score
     subject = frozenset(query_terms(without_frame(query.fullest, "summary"))) - _ORDERS
     found = match_names(query.fullest, documents, long=1)
-    shares = {one.id: len(subject & _label(one)) / max(1, len(subject)) for one in documents}
-    likely = [one for one in documents if one.id in found or (one.id in worth and shares[one.id] >= NAMED)]
+    shares = {document.id: len(subject & _label(document)) / max(1, len(subject)) for document in documents}
+    likely = [
+        document
+        for document in documents
+        if document.id in found or (document.id in worth and shares[document.id] >= NAMED)
+    ]
     # Of several that are named alike, as the reports of one company, the newest.
     return max(
         likely,

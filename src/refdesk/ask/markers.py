@@ -507,7 +507,7 @@ def statements(content: str) -> list[ClaimText]:
         ranges = [(start, end)] if is_row else _sentences(content, start, end)
         for low, high in ranges:
             text = _bare(content[low:high], visible[low:high])
-            markers = tuple(dict.fromkeys(int(one) for one in MARKER.findall(visible[low:high])))
+            markers = tuple(dict.fromkeys(int(marker) for marker in MARKER.findall(visible[low:high])))
             if _claims_something(text, bool(markers)):
                 found.append(ClaimText(text, low, high, markers))
     return found

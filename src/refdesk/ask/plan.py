@@ -496,11 +496,11 @@ class Cutter:
         self,
         fitted: Fitted,
         what: str,
-        said: str,
+        text: str,
         plan: Plan | None = None,
         budget: Budget | None = None,
         context: Context | None = None,
     ) -> Fitted:
         plan, budget, context = plan or fitted.plan, budget or fitted.budget, context or fitted.context
-        cuts = {**fitted.cuts, what: f"{said}: {self.why}."}
+        cuts = {**fitted.cuts, what: f"{text}: {self.why}."}
         return Fitted(plan, budget, context, cuts, self.prices.expected(plan, budget, context))

@@ -202,7 +202,7 @@ def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings, dense
     """Two lists as one; their scores are made anew, because each was made relative to its own best hit."""
     every = {hit.chunk.id: hit for hit in (*others, *hits)}
     if settings.fusion == "rrf":
-        ranked = reciprocal_rank([[hit.chunk.id for hit in one] for one in (hits, others)], settings.rrf_k)
+        ranked = reciprocal_rank([[hit.chunk.id for hit in ranking] for ranking in (hits, others)], settings.rrf_k)
     else:
         lexical = {chunk_id: hit.lexical_score for chunk_id, hit in every.items() if hit.lexical_score}
         cosines = {chunk_id: hit.cosine for chunk_id, hit in every.items()}
@@ -243,7 +243,7 @@ def _neighbours(job: Retrieval, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
     """The chunks that may be joined to a hit; their sentence vectors too: they are quoted and checked like its own."""
     growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)] if job.settings.neighbours else []
     found = job.library.neighbours(growing, job.settings.neighbours) if growing else {}
-    _load(job, dict.fromkeys(one.id for around in found.values() for one in around))
+    _load(job, dict.fromkeys(chunk.id for around in found.values() for chunk in around))
     return found
 
 
@@ -308,7 +308,7 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
     else:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
             job.readings.update(read_hits(query.fullest, hits, job.reader))
-            stage.gave(passages=len(job.readings), tokens=sum(one.tokens for one in job.readings.values()))
+            stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)
 
 
@@ -391,7 +391,7 @@ def chunk_vectors(hits: Sequence[Hit], rows: Rows) -> NDArray[np.float32]:
     own = [rows[hits[place].chunk.id] for place in known]
     found = np.zeros((len(hits), own[0].shape[1] if own else 1), dtype=np.float32)
     if own:
-        starts = np.cumsum([0, *(len(one) for one in own[:-1])])
+        starts = np.cumsum([0, *(len(vectors) for vectors in own[:-1])])
         sums = np.add.reduceat(np.concatenate(own), starts, axis=0, dtype=np.float32)
         with np.errstate(invalid="ignore"):
             found[known] = np.nan_to_num(sums / np.linalg.norm(sums, axis=1, keepdims=True))

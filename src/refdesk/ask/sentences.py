@@ -166,7 +166,7 @@ def _take_apart(
 ) -> list[ChunkSentences]:
     """Chunks of one language; every sentence and every heading is read in one pass."""
     stems = _stems(question_words(query.fullest).words, language)
-    texts = [[chunk.text[one.start : one.end] for one in chunk.sentences] for chunk in chunks]
+    texts = [[chunk.text[sentence.start : sentence.end] for sentence in chunk.sentences] for chunk in chunks]
     above = [_above(chunk, documents.get(chunk.document_id)) for chunk in chunks]
     known = read_all([*above, *(text for own in texts for text in own)], language)
     credits = _credits(stems, known.values())
@@ -208,7 +208,7 @@ def _credits(stems: Sequence[str], sentences: Iterable[SentenceWords]) -> dict[s
             found.setdefault(term, []).append((column, 1.0))
         if len(stem) >= SHARED_LETTERS:
             by_head.setdefault(stem[:SHARED_LETTERS], []).append((column, stem))
-    every = frozenset().union(*[one.terms for one in sentences]) - STOP_TERMS
+    every = frozenset().union(*[sentence.terms for sentence in sentences]) - STOP_TERMS
     for term in [term for term in every if term[:SHARED_LETTERS] in by_head]:
         for column, stem in by_head[term[:SHARED_LETTERS]]:
             if term != stem and _are_alike(stem, term):
@@ -237,12 +237,12 @@ def _held(sentences: Sequence[SentenceWords], credits: Mapping[str, Sequence[tup
     return found
 
 
-def _credit(held: Floats, heading: Floats, *, is_table: bool) -> Floats:
+def _credit(floats: Floats, heading: Floats, *, is_table: bool) -> Floats:
     """What the sentence holds itself, and part of what stands around it; the row before is no context of a row."""
-    found: Floats = np.maximum(held, HEADING_CREDIT * heading)
-    if len(held) > 1 and not is_table:
-        found[1:] = np.maximum(found[1:], BEFORE_CREDIT * held[:-1])
-        found[:-1] = np.maximum(found[:-1], AFTER_CREDIT * held[1:])
+    found: Floats = np.maximum(floats, HEADING_CREDIT * heading)
+    if len(floats) > 1 and not is_table:
+        found[1:] = np.maximum(found[1:], BEFORE_CREDIT * floats[:-1])
+        found[:-1] = np.maximum(found[:-1], AFTER_CREDIT * floats[1:])
     return found
 
 
@@ -281,20 +281,20 @@ class SentenceTable:
         self._readings = [readings.get(chunk.id) for _, chunk, _ in placed]
         self.has_readings = any(self._readings)
         self._question = question_words(query.fullest)
-        counts = [len(one.sentences) for one in chunks]
+        counts = [len(chunk.sentences) for chunk in chunks]
         self.weights = weights  # of the question's words, summing to 1
         self.chunk = np.repeat(np.arange(len(placed), dtype=np.int32), counts)  # place in `placed`
-        self.sentences = [sentence for one in chunks for sentence in one.sentences]
+        self.sentences = [sentence for chunk in chunks for sentence in chunk.sentences]
         self.place = [place for count in counts for place in range(count)]  # of the sentence in its chunk
         width = len(weights)
         nothing = [np.zeros((0, width), dtype=np.float32)]
-        self.credit = np.concatenate([one.credit for one in chunks] or nothing)
-        self.cosine = _filled(np.concatenate([one.cosine for one in chunks] or [np.zeros(0, dtype=np.float32)]))
+        self.credit = np.concatenate([chunk.credit for chunk in chunks] or nothing)
+        self.cosine = _filled(np.concatenate([chunk.cosine for chunk in chunks] or [np.zeros(0, dtype=np.float32)]))
         self.coverage = (self.credit * weights).sum(axis=1)
 
     @cached_property
     def proximity(self) -> Floats:
-        found: Floats = np.concatenate([one.proximity for one in self._chunks] or [np.zeros(0, dtype=np.float32)])
+        found: Floats = np.concatenate([chunk.proximity for chunk in self._chunks] or [np.zeros(0, dtype=np.float32)])
         return found
 
     @cached_property
@@ -312,7 +312,7 @@ class SentenceTable:
 
     @cached_property
     def _passage_credit(self) -> Floats:
-        found: Floats = np.array([one.credit.max(axis=0, initial=0.0) for one in self._chunks], dtype=np.float32)
+        found: Floats = np.array([chunk.credit.max(axis=0, initial=0.0) for chunk in self._chunks], dtype=np.float32)
         return found.reshape(len(self._chunks), len(self.weights))
 
     @cached_property
@@ -333,7 +333,7 @@ class SentenceTable:
         asked = _years(question.named)
         if asked:
             weight = self.weights @ np.array([stem in asked for stem in stems], dtype=np.float32)
-            own = [_years(one.numbers) for one in self.sentences]
+            own = [_years(sentence.numbers) for sentence in self.sentences]
             is_other = np.array([bool(years) and not years & asked for years in own], dtype=np.float32)
             found = np.maximum(found, weight * is_other * (1.0 - self.row))  # the years of a row stand in its header
         return found
@@ -341,7 +341,7 @@ class SentenceTable:
     @cached_property
     def row(self) -> Floats:
         """1 for a row of a table."""
-        return np.array([one.is_table for one in self._chunks], dtype=np.float32)[self.chunk]
+        return np.array([chunk.is_table for chunk in self._chunks], dtype=np.float32)[self.chunk]
 
     @cached_property
     def label(self) -> Floats:
@@ -361,16 +361,16 @@ class SentenceTable:
 
     @cached_property
     def span(self) -> Floats:
-        return np.array([one.score if one else 0.0 for one in self.spans], dtype=np.float32)
+        return np.array([span.score if span else 0.0 for span in self.spans], dtype=np.float32)
 
     @cached_property
     def unread(self) -> Floats:
-        return np.array([one is None for one in self.spans], dtype=np.float32)
+        return np.array([span is None for span in self.spans], dtype=np.float32)
 
     @cached_property
     def answered(self) -> Floats:
         """Whether its passage says what is asked; 0 where that was not read."""
-        found = np.array([one.answered if one else 0.0 for one in self._readings], dtype=np.float32)
+        found = np.array([reading.answered if reading else 0.0 for reading in self._readings], dtype=np.float32)
         return found[self.chunk] * (1.0 - self.unread)
 
     @cached_property
@@ -380,7 +380,7 @@ class SentenceTable:
 
 
 def _years(numbers: Iterable[str]) -> frozenset[str]:
-    return frozenset(one for one in numbers if len(one) == 4 and one.isdigit())
+    return frozenset(number for number in numbers if len(number) == 4 and number.isdigit())
 
 
 def tabulate(
@@ -477,7 +477,7 @@ def score_sentences(
     shares = np.exp(scores - scores.max()) if len(scores) else scores
     shares = shares / max(float(shares.sum()), 1e-9)
     support = table.passage_cosine + table.passage_coverage
-    columns = [one.tolist() for one in (scores, shares, table.unnamed, support)]
+    columns = [values.tolist() for values in (scores, shares, table.unnamed, support)]
     rows = zip(table.chunk.tolist(), table.place, table.sentences, *columns, table.spans, strict=True)
     found = [
         ScoredSentence(placed[place][0], placed[place][1], sentence, words.text, *features)

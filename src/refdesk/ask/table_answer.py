@@ -160,8 +160,8 @@ def _label(found: TablePlan) -> str:
     return said[:1].upper() + said[1:]
 
 
-def _same_name(grid: Grid, one: int, other: int) -> bool:
-    return one == other or (min(one, other) >= 0 and grid.rows[one][-1:] == grid.rows[other][-1:])
+def _same_name(grid: Grid, number: int, other: int) -> bool:
+    return number == other or (min(number, other) >= 0 and grid.rows[number][-1:] == grid.rows[other][-1:])
 
 
 def _row_name(found: TablePlan, row: int) -> Path:

@@ -264,8 +264,8 @@ def unknown_words(text: str, library: LibraryReader) -> int:
 async def _settled(text: str, model: LLM, reading: Classification, stage: Stage) -> Classification:
     """The reading with what the model says of route and intent, where that makes sense."""
     found = await json_reply(model, CLASSIFY_SYSTEM, text, CLASSIFY_SCHEMA, CLASSIFY_TOKENS, stage)
-    route = next((one for one in ROUTES if one == found.get("route")), None)
-    intent = next((one for one in INTENTS if one == found.get("intent")), None)
+    route = next((route for route in ROUTES if route == found.get("route")), None)
+    intent = next((intent for intent in INTENTS if intent == found.get("intent")), None)
     if route is None or intent is None:
         stage.gave(fell_back="the model gave no route or intent")
         return reading
@@ -393,7 +393,7 @@ def correct(
     changes: list[tuple[int, str, str]] = []
     for start, word in unknown:
         lowered = word.lower()
-        if any(lowered in one for one in lists.values()):
+        if any(lowered in list_ for list_ in lists.values()):
             continue
         is_name = word[0].isupper() and bool(text[:start].strip(_EDGES + " "))
         if meant := best(lowered, meanings(lowered, similar, own, chunks, names()), is_name=is_name):
@@ -462,7 +462,7 @@ def best(word: str, near: Mapping[str, tuple[float, float, bool]], *, is_name: b
     if not scores:
         return ""
     total = 1.0 + sum(math.exp(min(score, 50.0)) for score in scores.values())  # 1: the word itself
-    meant = min(scores, key=lambda one: (-scores[one], one))
+    meant = min(scores, key=lambda score: (-scores[score], score))
     return meant if math.exp(min(scores[meant], 50.0)) > 0.5 * total else ""
 
 

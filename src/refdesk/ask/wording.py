@@ -178,9 +178,9 @@ def threshold(mode: str, question: str) -> float:
     return next((cosine for most, cosine in ADAPTIVE if count <= most), LONG)
 
 
-def same_question(one: str, other: str) -> bool:
+def same_question(text: str, other: str) -> bool:
     """Whether an answer to one is an answer to the other."""
-    return bool(one.strip()) and meaning(one) == meaning(other)
+    return bool(text.strip()) and meaning(text) == meaning(other)
 
 
 Placed = tuple[int, str]  # (content words before it, word)

@@ -133,7 +133,7 @@ class LocalFiles:
         """Uploads of a library from before jobs were rows, which lie in a folder of their own, as jobs to be submitted;
         the next is asked for when one is."""
         folder = self.files.parent / "uploads"
-        names = {one.name for one in fields(Job)}
+        names = {field.name for field in fields(Job)}
         for record in sorted(folder.glob("*.json")):
             data = record.with_suffix(".data")
             with suppress(OSError, ValueError, TypeError, AttributeError):  # damaged; the others are not

@@ -284,7 +284,7 @@ class LexicalIndex:
         self, terms: Sequence[str], distance: int, k: int, scope: Scope, without: Collection[str] = ()
     ) -> list[int]:
         alike = [Query.fuzzy_term_query(self._schema, "body", term, distance=distance) for term in terms]
-        query = Query.boolean_query([(Occur.Should, one) for one in alike])
+        query = Query.boolean_query([(Occur.Should, term) for term in alike])
         if without:
             left_out = [(Occur.MustNot, Query.term_query(self._schema, "body", term)) for term in without]
             query = Query.boolean_query([(Occur.Must, query), *left_out])
@@ -389,7 +389,7 @@ def _document(entry: LexicalEntry) -> Any:
 def _filtered(query: Query, filters: Sequence[Query]) -> Query:
     if not filters:
         return query
-    unscored = [(Occur.Must, Query.const_score_query(one, 0.0)) for one in filters]
+    unscored = [(Occur.Must, Query.const_score_query(filter_, 0.0)) for filter_ in filters]
     return Query.boolean_query([(Occur.Must, query), *unscored])
 
 

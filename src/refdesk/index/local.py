@@ -86,7 +86,7 @@ class VectorIndex:
         both = (self._ids, self._tail_ids[: self._tail_length])
         firsts, lasts = self._dropped[:, 0], self._dropped[:, 1]
         gone = [np.searchsorted(ids, lasts, "right") - np.searchsorted(ids, firsts, "left") for ids in both]
-        return sum(map(len, both)) - int(sum(one.sum() for one in gone))
+        return sum(map(len, both)) - int(sum(ids.sum() for ids in gone))
 
     def append(self, ids: Ids, vectors: Matrix) -> None:
         """Adds vectors whose ids are greater than all before."""

@@ -128,8 +128,8 @@ class Intake:
     ) -> None:
         self._clear_up()
         # Once each, though a file may be named itself and lie in a folder that is named too.
-        wanted = (one for path in paths for one in discover(path.absolute(), follow_links=follow_links))
-        found = list({one.path: one for one in wanted}.values())
+        wanted = (found_file for path in paths for found_file in discover(path.absolute(), follow_links=follow_links))
+        found = list({file.path: file for file in wanted}.values())
         if sync:
             self._remove_missing([path.absolute() for path in paths], found)
         sources = self._sources(found, collection, metadata)
@@ -275,11 +275,13 @@ class Intake:
         """What has to be taken in; of new files with the same content, one."""
         changed: list[NewDocument] = []
         new: dict[str, NewDocument] = {}
-        for one in found:
-            if one.skipped:
-                self._say(Added(_text(one.name), "skipped", None, one.skipped, _text(str(one.path))))
+        for found_file in found:
+            if found_file.skipped:
+                self._say(
+                    Added(_text(found_file.name), "skipped", None, found_file.skipped, _text(str(found_file.path)))
+                )
                 continue
-            source = self._source(one, collection, metadata) if self._is_nameable(one) else None
+            source = self._source(found_file, collection, metadata) if self._is_nameable(found_file) else None
             if source is None:
                 continue
             content_hash = source.document.content_hash
@@ -347,8 +349,10 @@ class Intake:
         return NewDocument(document, None, found.modified, found.size)
 
     def _remove_missing(self, roots: Sequence[Path], found: Sequence[FoundFile]) -> None:
-        present = {str(one.path) for one in found}
-        closed = [one.path for one in found if one.error and one.path.exists()]  # nobody knows what lies in there
+        present = {str(found_file.path) for found_file in found}
+        closed = [
+            found_file.path for found_file in found if found_file.error and found_file.path.exists()
+        ]  # nobody knows what lies in there
         for document in self._documents.documents(Scope()):
             if document.source in present or not document.source or document.parent_id is not None:
                 continue
@@ -415,10 +419,10 @@ class Intake:
     def _write_progress(self, progress: Progress) -> None:
         changed = []
         left = None if progress.seconds_left is None else round(progress.seconds_left, 1)
-        for one in progress.files:
-            before = self._taken.get(one.job)
+        for file in progress.files:
+            before = self._taken.get(file.job)
             if before is not None:
-                counts: Any = {name: getattr(one, name) for name in COUNTS}
+                counts: Any = {name: getattr(file, name) for name in COUNTS}
                 now = replace(before, status="processing", seconds_left=left, **counts)
                 changed += [now] if now != before else []
         self._taken |= {job.id: job for job in self._jobs.change(changed, self._worker)}
@@ -496,7 +500,9 @@ class Intake:
 
     def _write_ended(self) -> None:
         """The jobs whose documents are all finished; files of failed uploads are kept for another try."""
-        ended = [self._taken.pop(one) for one in self._became if one in self._taken and self._under_way[one] <= 0]
+        ended = [
+            self._taken.pop(added) for added in self._became if added in self._taken and self._under_way[added] <= 0
+        ]
         uploads = {job.id: _result(job, self._became[job.id]) for job in ended if job.kind in QUEUED}
         gone = [job.id for job in ended if job.id not in uploads or self._became[job.id].outcome == "removed"]
         if uploads:

@@ -424,8 +424,8 @@ def make_models(config: Config, settings: Settings) -> ChainedModels:
             tries = 1 if role == "router" else settings.llm_tries
             chains[role] = ChainedLLM(models, tries, settings.breaker_failures, settings.breaker_seconds)
     sentences = tuple(f"{name} cannot be used: {why}." for name, why in problems.items())
-    for one in sentences:
-        logger.warning("%s", one)
+    for sentence in sentences:
+        logger.warning("%s", sentence)
     return ChainedModels(chains, sentences)
 
 

@@ -114,7 +114,7 @@ class Uploads:
 
     def listed(self, caller: Caller) -> list[Job]:
         """Newest first."""
-        return [one for one in reversed(self._jobs.all().values()) if self._visible(one, caller)]
+        return [job for job in reversed(self._jobs.all().values()) if self._visible(job, caller)]
 
     def get(self, upload_id: str, caller: Caller) -> Job:
         found = self._jobs.all().get(upload_id)
@@ -176,8 +176,8 @@ class Uploads:
         """The uploads once all are finished, or at that time (of `time.monotonic`)."""
         while True:
             known = self._jobs.all()
-            now = [known.get(one.id, one) for one in uploads]
-            waits = any(one.id in known and one.status in UNFINISHED for one in now)
+            now = [known.get(upload.id, upload) for upload in uploads]
+            waits = any(job.id in known and job.status in UNFINISHED for job in now)
             if not waits or time.monotonic() >= until or self._stopping.wait(LOOK_S):
                 return now
 
@@ -198,26 +198,28 @@ class Uploads:
 
     def waiting_for(self, documents: Iterable[Document]) -> list[Job]:
         """Unfinished uploads of these documents, or of new versions of them."""
-        own = {one.source for one in documents}
-        places = {(one.collection, one.name) for one in documents if one.source.startswith("upload:")}
-        return [one for one in self._waiting() if one.source in own or (one.collection, one.name) in places]
+        own = {document.source for document in documents}
+        places = {
+            (document.collection, document.name) for document in documents if document.source.startswith("upload:")
+        }
+        return [job for job in self._waiting() if job.source in own or (job.collection, job.name) in places]
 
     def waiting_in(self, collection: str) -> list[Job]:
         """Unfinished uploads to a collection or to one inside it."""
-        return [one for one in self._waiting() if f"{one.collection}/".startswith(f"{collection}/")]
+        return [job for job in self._waiting() if f"{job.collection}/".startswith(f"{collection}/")]
 
     def _waiting(self) -> list[Job]:
-        return [one for one in self._jobs.all().values() if one.status in UNFINISHED]
+        return [job for job in self._jobs.all().values() if job.status in UNFINISHED]
 
     def cancel(self, uploads: Iterable[Job]) -> None:
         """Cancels these, waiting or running."""
-        self._jobs.cancel(one.id for one in uploads)
+        self._jobs.cancel(upload.id for upload in uploads)
         self.wake()
 
     def documents_removed(self, sources: Iterable[str]) -> None:
         """Forgets the uploads of removed documents."""
         known, gone = self._jobs.all(), {source.removeprefix("upload:") for source in sources}
-        self._remove(one for one in gone if one in known and known[one].status not in UNFINISHED)
+        self._remove(job_id for job_id in gone if job_id in known and known[job_id].status not in UNFINISHED)
 
     def _remove(self, ids: Iterable[str]) -> None:
         gone = list(ids)
@@ -238,9 +240,9 @@ class Uploads:
             changed: list[Job] = []
             if version != before:
                 known = await asyncio.to_thread(self._jobs.all)
-                mine = {one.id: one for one in known.values() if self._visible(one, caller)}
-                changed = [one for one in mine.values() if seen.get(one.id) != one]
-                changed += [replace(one, status="gone") for one in seen.values() if one.id not in mine]
+                mine = {job.id: job for job in known.values() if self._visible(job, caller)}
+                changed = [job for job in mine.values() if seen.get(job.id) != job]
+                changed += [replace(job, status="gone") for job in seen.values() if job.id not in mine]
                 seen, before = mine, version
             yield changed
             await asyncio.sleep(LOOK_S)
@@ -279,7 +281,7 @@ class Uploads:
             self._cleared = time.monotonic()
             oldest = {status: (datetime.now(UTC) - age).isoformat() for status, age in KEEP.items()}
             known = self._jobs.all()
-            self._remove(one.id for one in known.values() if one.updated_at < oldest.get(one.status, ""))
+            self._remove(job.id for job in known.values() if job.updated_at < oldest.get(job.status, ""))
             self._files.clear_staged(known)
 
     def _work(self, run: Any, *, is_first: bool) -> bool:
@@ -433,7 +435,7 @@ class Form:
         self._headers, self._file, self._value = {}, None, bytearray()
 
     def _end_header(self) -> None:
-        name, value = (bytes(one) for one in self._header)
+        name, value = (bytes(part) for part in self._header)
         self._headers[name.lower()] = value
         self._header = [bytearray(), bytearray()]
 

@@ -56,7 +56,7 @@ def check_database(path: Path, *, is_blank: bool = False) -> None:
     size = size_of(path)
     if size and not is_blank:
         return
-    beside = [one for one in library_files(path.parent) if one != DATABASE]
+    beside = [library_file for library_file in library_files(path.parent) if library_file != DATABASE]
     if beside and (is_blank or not size_of(path)):  # looked at twice: another process may be making it
         what = "has no tables" if size else "is empty" if path.exists() else "is missing"
         raise LibraryDamaged(f"the database {path} {what}, but the folder holds {', '.join(beside)}", hint=ADVICE)
@@ -356,7 +356,7 @@ class OwnConnections:
             closer = weakref.finalize(held, held.connection.close)
             closer.atexit = False
             with self._lock:
-                self._closers = [one for one in self._closers if one.alive] + [closer]
+                self._closers = [closer for closer in self._closers if closer.alive] + [closer]
         return held.connection
 
     def close(self) -> None:

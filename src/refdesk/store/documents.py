@@ -164,7 +164,7 @@ class SqlDocuments:
             query = query.where(*document_conditions(scope))
         if status is not None:
             query = query.where(documents.c.status == status)
-        return [one for one in self._select(query) if scope is None or _has_metadata(one, scope)]
+        return [document for document in self._select(query) if scope is None or _has_metadata(document, scope)]
 
     def document(self, document_id: str, scope: Scope = WHOLE_LIBRARY) -> Document | None:
         begins = documents.c.id.startswith(document_id, autoescape=True)
@@ -492,7 +492,9 @@ def _holding(text: str) -> Iterator[Any]:
     if text:
         spellings = {text, text.lower(), text.upper(), text.title(), text.capitalize()}
         columns = (documents.c.name, documents.c.title)
-        yield or_(*(column.icontains(one, autoescape=True) for column in columns for one in sorted(spellings)))
+        yield or_(
+            *(column.icontains(spelling, autoescape=True) for column in columns for spelling in sorted(spellings))
+        )
 
 
 REMEMBERED = 50_000  # cells of tables that were asked for: some 15 MB
@@ -556,7 +558,9 @@ class SqlTables:
             table_id: replace(missing[table_id], columns=tuple(own[number] for number in sorted(own)))
             for table_id, own in columns.items()
         }
-        known.update((one.id, one) for one in loaded.values() if one.cell_count <= MOST_CELLS)
+        known.update(
+            (stored_table.id, stored_table) for stored_table in loaded.values() if stored_table.cell_count <= MOST_CELLS
+        )
         return [loaded.get(table.id) or (known.get(table.id, table) if table in wanted else table) for table in found]
 
     def _with_sheets(self, wanted: Sequence[StoredTable]) -> dict[int, StoredTable]:

@@ -32,7 +32,7 @@ from refdesk.errors import LibraryError
 from refdesk.ports import Embedder
 from refdesk.records import Damage, LexicalEntry
 from refdesk.store.database import PreparedReader, SqlStatement, changes, opened_copy, storable
-from refdesk.store.rows import bump, now
+from refdesk.store.rows import SHARED, bump, now
 from refdesk.store.schema import jobs as table
 from refdesk.store.schema import state
 from refdesk.store_ports import ChunkStore, Files, IndexWriter, Jobs, LibraryWriter
@@ -203,7 +203,7 @@ class SqlJobs:
         with self._changing() as connection:
             own = select(table.c.id).where(table.c.worker == worker, table.c.status != "cancelled")
             ids = _portions([job.id for job in changed])
-            left = {one for some in ids for one in connection.execute(own.where(table.c.id.in_(some))).scalars()}
+            left = {scalar for some in ids for scalar in connection.execute(own.where(table.c.id.in_(some))).scalars()}
             changed = [job for job in changed if job.id in left]
             _write(connection, changed)
         return changed
@@ -233,6 +233,7 @@ def clear_copy(engine: Engine) -> None:
             connection.exec_driver_sql("PRAGMA secure_delete = ON").close()
         connection.execute(delete(table).where(table.c.kind == "run"))
         connection.execute(update(table).values(worker="", password=None))
+        connection.execute(delete(state).where(state.c.name == SHARED))
 
 
 def is_anyone_at_work(folder: Path) -> bool:
@@ -350,10 +351,10 @@ class MemoryJobs:
 
     def cancel(self, ids: Iterable[str]) -> None:
         with self._guard:
-            self._put(replace(self._jobs[one], status="cancelled") for one in ids if one in self._jobs)
+            self._put(replace(self._jobs[id_], status="cancelled") for id_ in ids if id_ in self._jobs)
 
     def cancelled(self, worker: str | None = None) -> list[Job]:
-        return [one for one in self._jobs.values() if one.status == "cancelled" and one.worker == (worker or "")]
+        return [job for job in self._jobs.values() if job.status == "cancelled" and job.worker == (worker or "")]
 
     def remove(self, ids: Iterable[str]) -> None:
         with self._guard:
@@ -491,7 +492,7 @@ def damaged_uploads(jobs: Jobs, files: Files) -> list[Damage]:
 
 
 def _finding(title: str, damaged: Sequence[Damage], advice: str) -> Finding:
-    sentences = [f"{one.name} is {one.what}" for one in damaged[:_NAMED]]
+    sentences = [f"{name.name} is {name.what}" for name in damaged[:_NAMED]]
     if len(damaged) > _NAMED:
         sentences.append(f"{len(damaged) - _NAMED} more")
     return Finding(title, not damaged, "; ".join(sentences) or "all there and unaltered", advice)

@@ -159,7 +159,7 @@ def _pack_box(box: Box) -> list[float]:
 
 
 _PACKED = ("metadata", "notes")  # JSON in a column
-_PLAIN = [one.name for one in fields(Document) if one.name not in _PACKED]
+_PLAIN = [field.name for field in fields(Document) if field.name not in _PACKED]
 
 
 def unpack_document(row: Any) -> Document:
@@ -431,6 +431,9 @@ def lexical_entry(
     )
 
 
+SHARED = "shared"  # under which name Redis keeps the answers of this library; a backup has none, see redis_cache.py
+
+
 def set_state(connection: Connection, name: str, value: str) -> None:
     if not _CHANGE_STATE.run(connection, of=name, value=value).rowcount:
         _NEW_STATE.run(connection, name=name, value=value)
@@ -491,7 +494,7 @@ def unpack_column(numbers: bytes, texts: bytes, places: bytes | None = None) -> 
     at = np.zeros((0, 4), np.int32)
     if places is not None:
         at = np.stack(_unpack(places, *["<i4"] * 4)[1], axis=1)
-    return Column(rows, values, codes, tuple(known), measured, tuple(Measure(*one) for one in measures), at)
+    return Column(rows, values, codes, tuple(known), measured, tuple(Measure(*measure) for measure in measures), at)
 
 
 def _pack(plain: Any, *arrays: NDArray[Any]) -> bytes:
@@ -539,7 +542,7 @@ def unpack_texts(texts: bytes) -> Sequence[str]:
 
 # --- writing the tables of a document ---------------------------------------------------------------------------------
 
-PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
+PLAIN = [field.name for field in fields(StoredTable) if field.name in tables.c and field.name not in ("id", "heads")]
 _TABLE = SqlStatement(insert(tables), [column.name for column in tables.c if column.name != "id"])
 _COLUMN = SqlStatement(insert(cells))
 

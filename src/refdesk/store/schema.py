@@ -30,7 +30,7 @@ state = Table(
     metadata,
     Column(
         "name", String(40), primary_key=True
-    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs, tables
+    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs, tables, shared
     Column("value", Text, nullable=False),
 )
 
@@ -311,14 +311,14 @@ answer_cache = Table(
     "answer_cache",
     metadata,
     Column("key", _Key, primary_key=True, autoincrement=True),
-    Column("realm", String(80), nullable=False),
+    Column("realm", String(80), nullable=False, key="namespace"),
     Column("digest", String(32), nullable=False),  # of the question, which may be too long for an index
     Column("generation", BigInteger, nullable=False),  # of the corpus
     Column("question", Text, nullable=False),
     Column("vector", LargeBinary),  # float16; None: found by the very same question only
     Column("answer", LargeBinary, nullable=False),
     Column("created_at", Float, nullable=False),  # seconds since 1970
-    Index("answer_cache_by_question", "realm", "digest", unique=True),
+    Index("answer_cache_by_question", "namespace", "digest", unique=True),
     Index("answer_cache_by_generation", "generation"),
     Index("answer_cache_by_time", "created_at"),
     sqlite_autoincrement=True,  # a key is never used twice, so "greater than the last one seen" is "new"

@@ -96,8 +96,8 @@ def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]
             if taken.setdefault((to.collection, mark), row.collection) != row.collection:
                 raise _is_taken(to.collection, name)
         relatives = family(connection, row.id)
-        for one in relatives[1:]:
-            check_finished(one)
+        for relative in relatives[1:]:
+            check_finished(relative)
         found.append(Departure(relatives, to))
     return found
 
@@ -317,9 +317,9 @@ class SqlWriter:
         """
         went: list[Document] = []
         with self.locked():
-            for some in _portions(found, lambda one: one.chunk_count, self.changed_at_once):
+            for some in _portions(found, lambda ready: ready.chunk_count, self.changed_at_once):
                 with self._engine.begin() as connection:
-                    ids = [one.id for one in some if _lies_there(connection, one)]
+                    ids = [document.id for document in some if _lies_there(connection, document)]
                     keys = [row.key for document_id in ids for row in family(connection, document_id)]
                     before = kept_files(connection, keys)
                     rows = [row for document_id in ids for row in remove_family(connection, document_id)]
@@ -348,15 +348,15 @@ class SqlWriter:
         with self.locked():
             with self._engine.begin() as connection:
                 going = departures(connection, moves)
-            for some in _portions(going, lambda one: one.chunk_count, self.changed_at_once):
+            for some in _portions(going, lambda departure: departure.chunk_count, self.changed_at_once):
                 self._move(some)
             if going:
                 self._purge()
             with self._engine.connect() as connection:
-                return [codec.unpack_document(row_of(connection, one.document_id)) for one in moves]
+                return [codec.unpack_document(row_of(connection, move.document_id)) for move in moves]
 
     def _move(self, going: Sequence[Departure]) -> None:
-        relatives = [(row, one.to.collection) for one in going for row in one.rows]
+        relatives = [(row, departure.to.collection) for departure in going for row in departure.rows]
         sizes = [row.last_chunk - row.first_chunk + 1 for row, _ in relatives]
         with self._engine.begin() as connection:
             first = self._number(connection, sum(sizes))
@@ -526,7 +526,7 @@ def _vector_row(space: str, chunk_id: int, embedded: Embedded) -> dict[str, Any]
 
 def _keys(connection: Connection, rows: Iterable[Any]) -> list[int]:
     """Of the rows that a batch will replace, and of what is attached to them."""
-    return [one.key for row in rows if row is not None for one in family(connection, row.id)]
+    return [member.key for row in rows if row is not None for member in family(connection, row.id)]
 
 
 def _still_wanted(numbered: Sequence[tuple[Ready, int]], rows: Sequence[Any]) -> dict[int, tuple[Ready, int]]:
@@ -544,8 +544,8 @@ def _still_wanted(numbered: Sequence[tuple[Ready, int]], rows: Sequence[Any]) ->
 def _brought(batch: Iterable[Ready]) -> Kept:
     """The files that these documents come with."""
     found = list(batch)
-    originals = frozenset(one.prepared.document.content_hash for one in found if one.original is not None)
-    return Kept(originals, frozenset(image for one in found for image in one.prepared.figures))
+    originals = frozenset(ready.prepared.document.content_hash for ready in found if ready.original is not None)
+    return Kept(originals, frozenset(image for ready in found for image in ready.prepared.figures))
 
 
 def _lies_there(connection: Connection, document: Document) -> bool:
@@ -557,9 +557,9 @@ def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int], most: int)
     """Each of about `most` chunks."""
     some: list[Item] = []
     held = 0
-    for one in many:
-        some.append(one)
-        held += 1 + chunks_of(one)
+    for item in many:
+        some.append(item)
+        held += 1 + chunks_of(item)
         if held >= most:
             yield some
             some, held = [], 0

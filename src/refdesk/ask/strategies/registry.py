@@ -35,7 +35,7 @@ def register(name: str) -> Callable[[SearchStrategy], SearchStrategy]:
 async def side_by_side(names: Iterable[str], query: Query, ports: SearchPorts) -> list[EngineHits]:
     """What these strategies find, searched at the same time; an engine that several of them ask counts once."""
     found = await asyncio.gather(*(STRATEGIES[name](query, ports) for name in names))
-    return list({one.engine: one for lists in reversed(found) for one in reversed(lists)}.values())[::-1]
+    return list({list_.engine: list_ for lists in reversed(found) for list_ in reversed(lists)}.values())[::-1]
 
 
 async def hybrid_hits(query: Query, ports: SearchPorts) -> list[Hit]:

@@ -239,6 +239,10 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
     yield desk.check_embedder()
     yield from _models(desk)
+    if desk.redis is not None:
+        is_there = desk.redis.is_there()
+        text = "answers" if is_there else desk.redis.problem
+        yield Finding("Redis", is_there, text, "start it, or unset REFDESK_REDIS_URL; until then all goes on without")
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
         "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"
@@ -434,8 +438,8 @@ def listen(host: str, port: int, workers: int = 1) -> list[socket.socket]:
                 listening = [_bound(found, address, is_shared=True) for _ in range(workers)]
             else:
                 listening *= workers
-        for one in listening:
-            one.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
+        for listener in listening:
+            listener.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
     except OSError as error:
         raise UsageError(
             f"{host}:{port} cannot be used: {error.strerror or error}", hint="choose another --host or --port"

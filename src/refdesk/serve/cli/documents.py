@@ -122,7 +122,7 @@ def list_models(
     elif not state["roles"]:
         messages.print("No model is connected. Connect one: refdesk model connect")
     else:
-        known = {one["name"]: one for one in state["providers"]}
+        known = {provider["name"]: provider for provider in state["providers"]}
         rows = table("role", "model", "address", "key")
         for role, names in state["roles"].items():
             for place, one in enumerate(names):
@@ -299,9 +299,9 @@ def _say(done: str, documents: list[Document], as_json: bool) -> None:
     if as_json:
         print_json(documents)
         return
-    for one in documents:
-        place = f" to {escape(one.collection)}" if done == "moved" else ""
-        out.print(f"{done} {escape(one.name)}{place}")
+    for document in documents:
+        place = f" to {escape(document.collection)}" if done == "moved" else ""
+        out.print(f"{done} {escape(document.name)}{place}")
 
 
 __all__ = ["app", "main"]
@@ -361,10 +361,10 @@ def add(
             messages.print("Stopped. Finished documents are in the library, the rest is not.")
             raise typer.Exit(130) from None
     if as_json:
-        print_json([one.to_dict() for one in results])
+        print_json([result.to_dict() for result in results])
     else:
         show.added(out, results)
-    raise typer.Exit(FAILED if any(one.outcome == "failed" for one in results) else DONE)
+    raise typer.Exit(FAILED if any(result.outcome == "failed" for result in results) else DONE)
 
 
 @app.command()
@@ -440,9 +440,9 @@ def show_document(
     with desk_of(context) as desk:
         document = desk.document(name)
         if tables:
-            understood = [one for one in desk.tables(document.id) if page in (None, one.page)]
+            understood = [table for table in desk.tables(document.id) if page in (None, table.page)]
             if as_json:
-                print_json([one.to_dict() for one in understood])
+                print_json([stored_table.to_dict() for stored_table in understood])
             else:
                 show.tables(out, understood)
         elif image is not None:
@@ -503,8 +503,8 @@ def backup(context: typer.Context, file: Annotated[Path, argument("FILE", "The f
     with desk_of(context) as desk:
         written = desk.backup(file, on_damage=damaged.append)
     messages.print(f"Saved to {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
-    for one in damaged:
-        messages.print(f"damaged  {escape(one)}: the backup does not have its original", soft_wrap=True)
+    for name in damaged:
+        messages.print(f"damaged  {escape(name)}: the backup does not have its original", soft_wrap=True)
     raise typer.Exit(FAILED if damaged else DONE)
 
 

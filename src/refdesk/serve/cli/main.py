@@ -61,7 +61,7 @@ class Commands(TyperGroup):
         limit = formatter.width - 6 - max(map(len, LISTED))  # as click counts it
         listed = [TyperCommand(name, help=text) for name, text in LISTED.items()]
         with formatter.section("Commands"):
-            formatter.write_dl([(str(one.name), one.get_short_help_str(limit)) for one in listed])
+            formatter.write_dl([(str(command.name), command.get_short_help_str(limit)) for command in listed])
 
 
 def _imported() -> dict[str, Any]:

@@ -191,7 +191,7 @@ async def healthz() -> Response:
     responses=returns(shapes.Readiness) | returns(shapes.Readiness, 503, "It cannot answer now"),
 )
 def readyz(service: Serving, caller: Perhaps) -> Response:
-    """Details are for admins of the whole library."""
+    """Details are for admins of the whole library. `degraded` names what is away and can be done without."""
     desk = service.desk
     try:
         if service.streams.is_stopping:
@@ -201,8 +201,13 @@ def readyz(service: Serving, caller: Perhaps) -> Response:
         reason = error.sentence if isinstance(error, RefdeskError) else f"the database does not answer: {error}"
         logger.warning("not ready: %s", reason)
         return reply({"status": "not ready"} | _details(caller, {"reason": reason}), 503)
-    found = {"version": __version__, "chunks": desk.chunk_count, "process": os.getpid(), "generation": state.generation}
-    return reply({"status": "ready"} | _details(caller, found))
+    found: dict[str, Any] = {"version": __version__, "chunks": desk.chunk_count, "process": os.getpid()}
+    found["generation"] = state.generation
+    ready: dict[str, Any] = {"status": "ready"}
+    if desk.redis is not None and not desk.redis.is_there():  # all is answered, more slowly
+        ready["degraded"] = ["redis"]
+        found["redis"] = desk.redis.problem
+    return reply(ready | _details(caller, found))
 
 
 def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ async def chat_stream(
     own_id = new_id()
     if not last_event_id:
         return await _stream(request, service, desk, body.text, in_conversation(body.options(), own_id), own_id)
-    if found := service.streams.find(last_event_id, desk.caller.id):
+    if found := await service.streams.find(last_event_id, desk.caller.id):
         return EventResponse(*found)
     lost = last_event_id.rpartition("-")[0]
     options = in_conversation(body.options(), lost)
@@ -164,7 +164,7 @@ async def begin_stream(
     service: Service, desk: CallerDesk, text: str, options: dict[str, Any]
 ) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
     """The same, and what to call after the last event: until then it counts as one of the caller's questions."""
-    end = service.limits.begin(desk.caller, await in_thread(lambda: desk.settings))
+    end = await in_thread(lambda: service.limits.begin(desk.caller, desk.settings))
     try:
         return await begin(service, desk, text, options), end
     except BaseException:
@@ -178,9 +178,12 @@ def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
 
 
 async def ask_once(request: Request, service: Service, desk: CallerDesk, text: str, options: dict[str, Any]) -> Answer:
-    with service.limits.asking(desk.caller, await in_thread(lambda: desk.settings)):
+    end = await in_thread(lambda: service.limits.begin(desk.caller, desk.settings))
+    try:
         events = await begin(service, desk, text, options)
         return await unless_disconnected(request, service.streams, collected(counted(request, service, events)))
+    finally:
+        end()
 
 
 async def unless_disconnected(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -237,7 +240,7 @@ async def named_events(
             if isinstance(event, Content):  # the one that comes a hundred times
                 yield "content", {"token": event.token}
             elif isinstance(event, Sources):
-                yield "sources", {"citations": [citation_shape(one) for one in event.citations]}
+                yield "sources", {"citations": [citation_shape(citation) for citation in event.citations]}
             elif isinstance(event, Done):
                 yield "done", _done(event.answer)
             elif isinstance(event, Failed):
@@ -263,7 +266,7 @@ CHUNK = ("doc_name", "chunk_id", "chunk_sequence", "page_number", "snippet", "re
 def answer_shape(answer: Answer) -> dict[str, Any]:
     """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001)."""
     own = answer.to_dict()
-    own["citations"] = [citation_shape(one) for one in answer.citations]
+    own["citations"] = [citation_shape(citation) for citation in answer.citations]
     own["sources"] = [_source(source, own["citations"]) for source in own["sources"]]
     own["metrics"] = _metrics(answer)
     own["confidence"]["label"] = answer.confidence.level.capitalize()
@@ -308,10 +311,14 @@ def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
 
 def _source(source: dict[str, Any], citations: list[dict[str, Any]]) -> dict[str, Any]:
     """A cited document with its first cited chunk as seeds 000 and 001 say it; `chunks` has all of them."""
-    cited = {one["chunk_id"]: one for one in reversed(citations) if one["document_id"] == source["document_id"]}
-    found = sorted(cited.values(), key=lambda one: int(one["marker"]))
-    chunks = [{name: one[name] for name in CHUNK} | {"heading_path": one["section"]} for one in found]
-    url = next((one["url"] for one in cited.values() if one["url"]), "")
+    cited = {
+        citation["chunk_id"]: citation
+        for citation in reversed(citations)
+        if citation["document_id"] == source["document_id"]
+    }
+    found = sorted(cited.values(), key=lambda citation: int(citation["marker"]))
+    chunks = [{name: match[name] for name in CHUNK} | {"heading_path": match["section"]} for match in found]
+    url = next((citation["url"] for citation in cited.values() if citation["url"]), "")
     return source | (chunks[0] if chunks else {}) | {"doc_id": source["document_id"], "url": url, "chunks": chunks}
 
 
@@ -321,13 +328,13 @@ def _related_docs(answer: Answer) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "docId": one.document_id,
-            "document_id": one.document_id,
-            "document_name": one.document_name,
-            "title": one.title or one.document_name,
-            "category": one.collection,
+            "docId": source.document_id,
+            "document_id": source.document_id,
+            "document_name": source.document_name,
+            "title": source.title or source.document_name,
+            "category": source.collection,
         }
-        for one in (*answer.sources, *answer.related_documents)
+        for source in (*answer.sources, *answer.related_documents)
     ]
 
 
@@ -353,7 +360,7 @@ def _metadata(answer: Answer) -> dict[str, Any]:
     usage = answer.usage
     return {
         "chunksRetrieved": 0 if answer.model == REFUSED else int(answer.metrics.get("chunks_retrieved", 0)),
-        "chunksUsed": len({one.chunk_id for one in answer.citations}),
+        "chunksUsed": len({citation.chunk_id for citation in answer.citations}),
         "model": None if answer.model in NO_MODEL else answer.model,
         "processingTimeMs": answer.metrics.get("total_ms", 0.0),
         "usage": {"promptTokens": usage.prompt_tokens, "completionTokens": usage.completion_tokens},
@@ -375,7 +382,7 @@ async def search(service: Serving, desk: Desk, body: requests.SearchRequest) -> 
     # A key's searches take turns, so that other keys do not wait.
     async with service.limits.turn(desk.caller) if desk.caller.id else nullcontext():
         hits = await asyncio.to_thread(desk.search, body.text, k=body.k, method=body.method, **body.scope())
-    return reply({"query": body.text, "method": body.method, "hits": [hit_shape(one) for one in hits]})
+    return reply({"query": body.text, "method": body.method, "hits": [hit_shape(hit) for hit in hits]})
 
 
 @ask_routes.get("/search", **about("Search, with a plain address", shapes.SearchResult, 404))
@@ -406,8 +413,8 @@ def hit_shape(hit: Hit) -> dict[str, Any]:
         "title": document.title,
         "date": document.date,
         "lines": [
-            {"start": one.start, "end": one.end, "page": one.page, "box": one.box and one.box.to_dict()}
-            for one in chunk.spans
+            {"start": span.start, "end": span.end, "page": span.page, "box": span.box and span.box.to_dict()}
+            for span in chunk.spans
         ],
         "page_text": f"{place}/text",
         "page_image": f"{place}/image{_marked(hit)}" if document.format in WITH_IMAGES else None,
@@ -417,7 +424,7 @@ def hit_shape(hit: Hit) -> dict[str, Any]:
 
 def _marked(hit: Hit) -> str:
     """`?boxes=…` that marks its lines on the page; empty if there are too many for an address."""
-    boxes = [[one.x, one.y, one.width, one.height] for one in hit.boxes if one.page == hit.page]
+    boxes = [[box.x, box.y, box.width, box.height] for box in hit.boxes if box.page == hit.page]
     text = orjson.dumps(boxes).decode()
     return f"?boxes={quote(text)}" if 0 < len(boxes) <= MOST_BOXES and len(text) <= LONGEST_BOXES else ""
 
@@ -440,7 +447,7 @@ def conversation(desk: Desk, conversation_id: str) -> Response:
 @talk_routes.get("/{conversation_id}/messages", **about("List the messages of a conversation", shapes.MessageList))
 async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Limit = 200) -> Response:
     """`running` is the question being answered; follow its stream with `Last-Event-ID: STREAM-0`."""
-    stream = service.streams.in_conversation(conversation_id, desk.caller.id)
+    stream = await service.streams.in_conversation(conversation_id, desk.caller.id)
 
     def read() -> list[Message]:
         if stream is None:
@@ -454,7 +461,7 @@ async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Li
 @talk_routes.post("/{conversation_id}/stop", **about("Stop the running answer", shapes.Stopped))
 async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
     """Returns once the text so far is stored; false if nothing was running."""
-    stream = service.streams.in_conversation(conversation_id, caller.id)
+    stream = await service.streams.in_conversation(conversation_id, caller.id)
     if stream is not None:
         await stream.stopped()
     return reply({"stopped": stream is not None})

@@ -208,7 +208,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     hint = "see /openapi.json and docs/http.md"
     failure = UsageError(in_words(error.errors(), error.body), hint=hint)
-    if unknown := [one["msg"] for one in error.errors() if one["type"] == UNKNOWN_FIELD]:
+    if unknown := [problem["msg"] for problem in error.errors() if problem["type"] == UNKNOWN_FIELD]:
         failure = UnknownField(unknown[0], hint=hint)
     kind = request.headers.get("content-type", "")
     if error.errors()[0]["loc"] == ("body",) and isinstance(error.body, bytes) and "json" not in kind:
@@ -268,16 +268,16 @@ def _expected(errors: Sequence[Any]) -> str:
     """What is wrong with one value: the first of what is said, or all that it might have been."""
     choices: list[str] = []
     types: list[str] = []
-    for one in errors:
-        if one["type"] == "literal_error":
-            choices += re.findall(r"'[^']*'", one["ctx"]["expected"])
-        elif one["type"] in TYPES:
-            types.append(TYPES[one["type"]])
+    for problem in errors:
+        if problem["type"] == "literal_error":
+            choices += re.findall(r"'[^']*'", problem["ctx"]["expected"])
+        elif problem["type"] in TYPES:
+            types.append(TYPES[problem["type"]])
         else:  # the type is right: its message about the value says more
-            message = str(one["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+            message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
             return message[:1].lower() + message[1:]
     if choices:
-        types = ["a list of them" if one == "a list" else one for one in types]
+        types = ["a list of them" if type_ == "a list" else type_ for type_ in types]
     allowed = list(dict.fromkeys(choices + types))
     return "should be " + ", ".join(allowed[:-1]) + " or " * (len(allowed) > 1) + allowed[-1]
 
@@ -321,17 +321,17 @@ class Spans:
         ended = time.time_ns()
         began = ended - int(trace["total_ms"] * 1e6)
         context = self._api.set_span_in_context(above)
-        for one in trace["stages"]:
-            if one["skipped"] and not one["error"]:
+        for stage in trace["stages"]:
+            if stage["skipped"] and not stage["error"]:
                 continue
-            first = began + int(one["started_ms"] * 1e6)
-            span = self._tracer.start_span(f"refdesk.{one['name']}", context=context, start_time=first)
-            for name, value in (one["input"] | one["output"]).items():
+            first = began + int(stage["started_ms"] * 1e6)
+            span = self._tracer.start_span(f"refdesk.{stage['name']}", context=context, start_time=first)
+            for name, value in (stage["input"] | stage["output"]).items():
                 if isinstance(value, str | bool | int | float):
                     span.set_attribute(f"refdesk.{name}", value)
-            if one["error"]:
+            if stage["error"]:
                 span.set_status(self._api.StatusCode.ERROR)
-            span.end(first + int(one["took_ms"] * 1e6))
+            span.end(first + int(stage["took_ms"] * 1e6))
 
     def failed(self, span: Any, code: str) -> None:
         """A question that ended in an error; in a stream the status of the response is 200 all the same."""
@@ -401,8 +401,8 @@ class Figures:
             for name, took_ms in answer.metrics.items():
                 if name.endswith("_ms"):
                     self._stages.labels(name.removesuffix("_ms")).observe(took_ms / 1000)
-        for one in answer.failed_models:
-            self._failed_models.labels(one.model, one.code).inc()
+        for failed_model in answer.failed_models:
+            self._failed_models.labels(failed_model.model, failed_model.code).inc()
         self._tokens.labels("prompt").inc(answer.usage.prompt_tokens)
         self._tokens.labels("completion").inc(answer.usage.completion_tokens)
         self._cost.inc(answer.usage.cost_usd or 0.0)
@@ -498,7 +498,7 @@ def _add_headers(message: MutableMapping[str, Any], own_id: str) -> None:
     headers = list(message["headers"])
     given = {name.lower() for name, _ in headers}
     headers.append((b"x-request-id", own_id.encode()))
-    headers += [one for one in SECURITY_HEADERS if one[0] not in given]
+    headers += [header for header in SECURITY_HEADERS if header[0] not in given]
     if b"cache-control" not in given:
         headers.append((b"cache-control", b"no-store"))
     message["headers"] = headers

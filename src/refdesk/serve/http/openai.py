@@ -80,7 +80,11 @@ def asked(body: CompletionRequest, desk: CallerDesk) -> tuple[str, dict[str, Any
     """The question and the options of `desk.ask`."""
     last = max(place for place, one in enumerate(body.messages) if one.role == "user")
     before = body.messages[:last]
-    history = [(one.role, one.text) for one in before if one.role in ("user", "assistant") and one.text]
+    history = [
+        (chat_message.role, chat_message.text)
+        for chat_message in before
+        if chat_message.role in ("user", "assistant") and chat_message.text
+    ]
     options = body.refdesk.options() if body.refdesk is not None else {}
     if history:
         options["history"] = history
@@ -115,7 +119,7 @@ def _completion(answer: Answer, name: str) -> dict[str, Any]:
 
 def _extension(answer: Answer) -> dict[str, Any]:
     """What OpenAI's shape has no place for."""
-    fields = answer.to_dict() | {"citations": [citation_shape(one) for one in answer.citations]}
+    fields = answer.to_dict() | {"citations": [citation_shape(citation) for citation in answer.citations]}
     return {name: fields[name] for name in shapes.EXTENSION}
 
 

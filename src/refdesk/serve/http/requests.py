@@ -332,7 +332,7 @@ class CompletionRequest(Shape):
 
     @model_validator(mode="after")
     def _asks(self) -> CompletionRequest:
-        if not any(one.role == "user" for one in self.messages):
+        if not any(message.role == "user" for message in self.messages):
             raise ValueError("there is no message of the user")
         return self
 

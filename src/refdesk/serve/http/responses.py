@@ -307,8 +307,9 @@ SignedOut = shape("SignedOut", {bool: "signed_in"})
 Health = shape("Health", {Literal["ok"]: "status"})
 Readiness = shape(
     "Readiness",
-    perhaps({str: "reason version", int: "chunks process generation"}) | {Literal["ready", "not ready"]: "status"},
-    "All but the status is for admins of the whole library.",
+    perhaps({str: "reason version redis", int: "chunks process generation", many(str): "degraded"})
+    | {Literal["ready", "not ready"]: "status"},
+    "All but the status, and what is away, is for admins of the whole library.",
 )
 
 # OpenAI's interface
@@ -387,5 +388,7 @@ MEANINGS: dict[str, str] = {
     "LookedAt.score": "What it was ranked by in the end",
     "LookedAt.use": "kept: good enough, but nothing was written or there was no room; dropped: too far off",
     "Readiness.reason": "Why it is not ready",
+    "Readiness.degraded": "What is away; everything is answered, more slowly",
+    "Readiness.redis": "Why Redis is away",
     "Extension.notes": "What the reader should know about how it came about",
 }
