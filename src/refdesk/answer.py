@@ -27,7 +27,7 @@ Intent = Literal["factual", "summary", "comparison", "list", "analytical"]
 Complexity = Literal["simple", "moderate", "complex"]
 Strategy = str  # the name under which it is registered in `ask/strategies`
 Level = Literal["basic", "standard", "enhanced", "maximum"]
-Mode = Literal["chat", "general"]
+Mode = Literal["chat", "general", "agent", "report", "vision"]
 ResponseMode = Literal["quick", "standard", "thorough"]
 Verdict = Literal["supported", "partly", "unsupported", "contradicted"]
 ConfidenceLevel = Literal["high", "medium", "low"]
@@ -86,6 +86,7 @@ class Question:
     k: int | None = None
     max_context_chars: int | None = None
     use_cache: bool = True
+    images: tuple[Image, ...] = ()  # attached to the question
     owner: str = ""  # whose conversations these are: the id of a key, "" on one's own machine
 
 
@@ -227,6 +228,7 @@ class Context:
     token_count: int
     dropped: int = 0  # passages that found no room
     is_too_small: bool = False  # not even the best one did: it may be quoted, but the text does not hold it
+    pictures: tuple[Part, ...] = ()  # for a model that sees, each below a line that says which passage it belongs to
 
     @property
     def sizes(self) -> dict[str, Any]:

@@ -6,12 +6,13 @@ Whoever opens a library is a caller who sees all of it (`Refdesk`); `desk.for_ca
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from refdesk import arguments
 from refdesk.access import AdminDesk
-from refdesk.answer import Answer, Event
+from refdesk.answer import Answer, Event, Image
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, collected_sync
 from refdesk.errors import NotFound, UsageError
@@ -353,6 +354,7 @@ class CallerDesk(AdminDesk):
         verbatim: bool = False,
         max_context_chars: int | None = None,
         cache: bool = True,
+        images: Sequence[bytes | str | Path | Image] = (),
         settings: Mapping[str, Any] | None = None,
         **scope: Any,
     ) -> AsyncGenerator[Event, None]:
@@ -363,6 +365,9 @@ class CallerDesk(AdminDesk):
         """
         self.require("ask")
         chosen = self._put_to(model.strip(), self._chosen(settings))
+        if images:
+            self.parts.asking.require_sight(chosen)
+        pictures = import_module("refdesk.ask.vision").checked(images) if images else ()
         if self.caller.id and conversation_id:
             self.parts.asking.conversations.check_speaker(conversation_id, self.caller.id)
         asked = arguments.make_question(
@@ -378,6 +383,7 @@ class CallerDesk(AdminDesk):
             verbatim=verbatim,
             max_context_chars=max_context_chars,
             cache=cache,
+            images=pictures,
             owner=self.caller.id,
         )
         return self.parts.asking.ask(asked, chosen)

@@ -29,7 +29,7 @@ from refdesk.config import (
 )
 from refdesk.errors import RefdeskError, UsageError
 from refdesk.files import backup as backups
-from refdesk.files.local import LocalFiles, RenderCache, page_image
+from refdesk.files.local import LocalFiles, RenderCache, figure_place, page_image, picture_of
 from refdesk.index.local import LocalIndex
 from refdesk.ingest.add import Intake, Run, at_work
 from refdesk.ingest.tables import kept_tables
@@ -113,7 +113,11 @@ class Refdesk(CallerDesk):
             render=partial(page_image, files, RenderCache(files.renders)),
             embedder=embedder,
             reader=reader,
-            asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
+            asking=Asking(
+                *(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
+                picture=partial(picture_of, files, RenderCache(files.renders)),
+                figure_place=partial(figure_place, files),
+            ),
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,

@@ -118,6 +118,7 @@ class ModelInfo:
     keeps_sampling: bool = False
     thinks: bool = False
     thinking: Thinking = ""
+    sees: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,12 @@ FAMILIES: tuple[Family, ...] = (
 # Of a model in a file: its memory is taken when it is loaded, 30 kB a token for 1.5 billion parameters. The longest
 # prompt of a model of up to 9 billion has 5,000 tokens of passages.
 FILE_WINDOW = 8_192
+# Models that take pictures, by their makers' lists; of any other, `llm.sees` says.
+SEEING = (
+    r"gpt-?[5-9]|gpt-4o|gpt-4\.1|gpt-4-turbo|\bo[134](-|\b)(?!mini\b)|\bo4-mini|claude-(?!2|instant)|gemini|pixtral"
+    r"|llama-?4|vision|llava|[-_.]?vl\b|[-_]vl[-_:]|qwen\d?(?:\.\d)?-?vl|gemma-?3(?!:1b|-1b|:270m|-270m)|minicpm-v|moondream"
+    r"|mistral-(?:small|medium)|grok-[4-9]|phi-?[34].*(?:vision|multimodal)|internvl"
+)
 UNKNOWN = Family("unknown", "", 32_000, 0.3, 0.9, 8_000)
 # Names that tell a size where none is written: (pattern, billions), checked before the tier of the family.
 SIZES_BY_WORD = (
@@ -234,6 +241,7 @@ def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
         keeps_sampling=family.keeps_sampling,
         thinks=family.thinks,
         thinking=_thinking(provider, family, low),
+        sees=re.search(SEEING, low) is not None,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from refdesk.answer import Answer, Confidence, Context, Event, FailedModel, Plan, Query, Retrieved, Turn, Usage
+from refdesk.answer import Answer, Confidence, Context, Event, FailedModel, Image, Plan, Query, Retrieved, Turn, Usage
 from refdesk.ask.citations import BEST, render
 from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
@@ -294,6 +294,7 @@ async def general(
     notes: Sequence[str],
     settings: Settings,
     trace: Trace,
+    images: Sequence[Image] = (),
 ) -> AsyncGenerator[Event, None]:
     """Streams a model's own words into the draft; nobody can stand in for the last model, so its failure is raised."""
     llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
@@ -303,7 +304,7 @@ async def general(
     draft.model = llm.name
     info = model_info(llm.name)
     budget = Budget.for_model(info, settings)
-    messages = (*recent(turns, budget.history), Turn("user", query.standalone))
+    messages = (*recent(turns, budget.history), Turn("user", (query.standalone, *images)))
     request = with_sampling(
         Request(general_system(settings.house_rules.strip()), messages, budget.generation), info, settings
     )

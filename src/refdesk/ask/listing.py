@@ -376,7 +376,7 @@ def summed_up(query: Query, retrieved: Retrieved, library: LibraryReader, scope:
 def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8]]) -> list[tuple[int, int]]:
     """(chunk id, sentence) of each, in the document's order."""
     sections = [own for own in _sections(chunks) if not _refers(own)]
-    usable = [[place for place in own if _says_something(*place)] for own in sections]
+    usable = [[place for place in own if says_something(*place)] for own in sections]
     usable = [own for own in usable if own]
     if not usable:
         return []
@@ -445,12 +445,18 @@ def _refers(own: Sequence[Placed]) -> bool:
     return sum(refer) > REFERRING * len(texts)
 
 
+def tells_something(chunks: Sequence[Chunk]) -> bool:
+    """Whether a section says anything itself: no list of references, no cover, no addresses."""
+    own = [(chunk, place) for chunk in chunks if chunk.kind in PROSE for place in range(len(chunk.sentences))]
+    return not own or (not _refers(own) and any(says_something(*place) for place in own))
+
+
 def _is_mostly_names(words: Sequence[str]) -> bool:
     """`Skerry Technical Report SI-TR-017, 2021.`"""
     return sum(not word[:1].islower() for word in words) >= MOST_NAMES * len(words)
 
 
-def _says_something(chunk: Chunk, place: int) -> bool:
+def says_something(chunk: Chunk, place: int) -> bool:
     """A whole sentence that can be understood alone: no heading, author, address, question or lead-in."""
     start, end = chunk.sentences[place][:2]
     text = " ".join(chunk.text[start:end].split())

@@ -49,6 +49,7 @@ MOST_GENERATION = 4_000
 MOST_HIDDEN = 8_000  # for models that think before they write: their thoughts count as written
 FEWEST_PASSAGES = 500  # tokens, however little an answer may cost: the best passage
 FEWEST_WRITTEN = 300
+PICTURE_TOKENS = 1_600  # that a picture of the largest size that is sent counts for, about, with either provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +269,8 @@ def make_request(
     """The system message, what was said before, and the context, which ends with the question."""
     most = max_context_chars or settings.max_context_chars or None
     system = system_message(plan, budget, settings, most)
-    messages = (*recent(turns, budget.history), Turn("user", context.text))
+    message = Turn("user", (context.text, *context.pictures) if context.pictures else context.text)
+    messages = (*recent(turns, budget.history), message)
     return with_sampling(Request(system, messages, budget.generation, thinking=plan.thinking), info, settings)
 
 
@@ -291,7 +293,8 @@ def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
 
 
 def prompt_tokens(request: Request) -> int:
-    return rough_tokens(request.system) + sum(rough_tokens(turn.content) for turn in request.messages)
+    told = rough_tokens(request.system) + sum(rough_tokens(turn.content) for turn in request.messages)
+    return told + PICTURE_TOKENS * sum(len(turn.images) for turn in request.messages)
 
 
 # --- what will an answer cost, and what is given up when that is too much? ------------------------------------------

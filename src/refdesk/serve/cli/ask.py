@@ -43,7 +43,7 @@ from refdesk.serve.cli.show import (
     print_json,
     styled,
 )
-from refdesk.serve.quoted import ITEM, Row, as_table, laid_out, rows_of
+from refdesk.serve.quoted import ITEM, Row, as_table, headings, laid_out, rows_of
 
 LevelName = Annotated[
     str | None,
@@ -265,6 +265,9 @@ def _print_content(out: Console, desk: Refdesk, answer: Answer) -> None:
         columns = len(rows[part.claims[0]].cells) + 1 if part.kind == "rows" else 0
         if 0 < columns * NARROWEST <= out.width:
             out.print(_quoted_rows(own, [rows[number] for number in part.claims]))
+        elif part.kind == "heading":
+            for text in headings(content, part):
+                out.print(styled((text, "bold")))
         elif part.kind != "text":
             items = Table.grid(padding=(0, 1, 0, 0))
             for line in part.lines:

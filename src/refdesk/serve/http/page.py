@@ -25,7 +25,7 @@ from starlette.responses import Response
 from refdesk.errors import NotFound
 from refdesk.serve.http.guard import Desk
 from refdesk.serve.http.observe import reply
-from refdesk.serve.quoted import ITEM, Line, Part, Row, as_table, laid_out, rows_of
+from refdesk.serve.quoted import ITEM, Line, Part, Row, as_table, headings, laid_out, rows_of
 from refdesk.types import Range
 
 # How does an answer become HTML that can do no harm?
@@ -174,11 +174,15 @@ def quoted_html(
             items = [replace(line, start=line.start + len(ITEM)) for line in part.lines]
             texts = [_quoted_line(content, item, claims, markers) for item in items]
             out.append(f"<ul>{''.join(f'<li>{text}</li>' for text in texts)}</ul>")
+        elif part.kind == "heading":
+            level = HEADING_LEVEL + UNDER_THE_QUESTION
+            out += [f"<h{level}>{_quoted_html_text(text)}</h{level}>" for text in headings(content, part)]
         else:
             out.append(f"<p>{_quoted_line(content, Line(part.start, part.end, part.claims), claims, markers)}</p>")
     return "".join(out)
 
 
+HEADING_LEVEL = 2  # of a section
 _LONG = 40  # characters of a cell: beside many columns it would be a tower of words
 _LETTER = re.compile(r"[^\W\d_]")
 
