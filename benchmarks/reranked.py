@@ -13,8 +13,7 @@ from benchmarks.common import Figure
 from benchmarks.retrieval import library, ndcg
 from refdesk.answer import Query
 from refdesk.ask.retrieve import SentenceReranker
-from refdesk.ask.sentences import idf
-from refdesk.terms import query_terms
+from refdesk.terms import idf, query_terms
 from refdesk.types import Scope
 
 SETS = ("squad_dev11", "scifact", "cranfield", "hotpot500", "mtrag_cloud", "mtrag_govt")

@@ -23,6 +23,7 @@ HELPERS = {
     "terms",
     "tables",
     "document_names",
+    "key_sentences",
     "settings",
     "config",
     "prompts",
@@ -31,7 +32,7 @@ HELPERS = {
     "arguments",
     "redis_link",
 }
-PORTS = {"ports", "store_ports", "library"}  # `library`: what reads a library through them
+PORTS = {"ports", "store_ports", "summaries", "library"}  # `library`: what reads a library through them
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}
 # `desk` makes a library's parts; `worker` those of a worker process, which must start without the database.
 COMPOSITION_ROOTS = {"desk", "worker"}

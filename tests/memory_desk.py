@@ -34,6 +34,7 @@ from refdesk.store.memory_records import (
     MemorySessions,
 )
 from refdesk.store.records import MemorySettings
+from refdesk.store.summaries import MemorySummaries
 from refdesk.types import Added, Finding
 
 KINDS = ("sql", "memory")
@@ -58,7 +59,8 @@ class MemoryDesk(CallerDesk):
         index = MemoryIndex(documents, EMBEDDER)
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex)
+        summaries = MemorySummaries(documents)
+        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex, summaries)
         answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
         parts: Any = {

@@ -20,7 +20,7 @@ from refdesk.answer import Question, Turn, encode_answer
 from refdesk.ask.keep import cache_namespace, same_words
 from refdesk.redis_link import AGAIN_S, RedisLink
 from refdesk.settings import Settings
-from refdesk.store.cache import IN_PROCESS, SqlCache
+from refdesk.store.cache import SqlCache
 from refdesk.store.database import BackgroundWriter, PreparedReader, open_database
 from refdesk.store.jobs import clear_copy
 from refdesk.store.memory_records import MemoryCache
@@ -234,11 +234,12 @@ def test_another_process_finds_it_too(here: Any, there: Any) -> None:
 
 @IN_SQL
 def test_only_the_last_ones_are_held_in_the_process(here: Any) -> None:
-    for number in range(IN_PROCESS + 20):
+    most = here.settings.cache_recent_entries
+    for number in range(most + 20):
         here.cache.put(NAMESPACE, f"q{number}", None, b"answer")
     here.cache.get(NAMESPACE, "q25")
     here.cache.put(NAMESPACE, "one more", None, b"answer")
-    assert len(here.cache._recent) == IN_PROCESS
+    assert len(here.cache._recent) == most == 128
     here.flush()
     assert here.cache.get(NAMESPACE, "q0") == b"answer", "from the table"
     with here.engine.begin() as connection:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "seeds.md"
 STATEMENTS = {"000": 50, "001": 153, "002": 60, "003": 67, "004": 47}
 STATES = ("works", "otherwise", "missing")
-MOST_MISSING = 78
+MOST_MISSING = 55
 
 
 class Statement(NamedTuple):
@@ -114,7 +114,7 @@ def test_the_times_that_seeds_promise(examples: Refdesk, level: str) -> None:
     question = "How heavy is the anchor of the standard wave buoy mooring?"
     asked = [examples.ask_sync(question, level=level, cache=False).metrics for _ in range(3)]
     assert min(one["total_ms"] for one in asked) < 1000 * LEVELS_S[level]
-    for stage, most in TIMES.items():
+    for stage, most in TIMES.items() if level in ("basic", "standard") else ():
         assert min(one[stage] for one in asked) < most
     examples.ask_sync(question, level=level)
     kept = [examples.ask_sync(question, level=level) for _ in range(3)]

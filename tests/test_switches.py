@@ -72,7 +72,7 @@ def test_every_mode_of_checking_does_something_else() -> None:
     assert set(choices("answer.mode")) == set(get_args(ResponseMode))
     plans = [made(Question("why", response_mode=mode)) for mode in get_args(ResponseMode)]
     assert all(one != other for one, other in combinations(plans, 2))
-    assert get_args(Mode) == ("chat", "general")
+    assert get_args(Mode) == ("chat", "general", "agent", "report", "vision")  # tests/test_agent.py, test_vision.py
 
 
 def test_what_was_removed_is_offered_nowhere() -> None:
@@ -84,10 +84,10 @@ def test_what_was_removed_is_offered_nowhere() -> None:
 def test_a_settings_file_with_a_removed_name_is_opened_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lines = ["[settings]", '"rag.hyde_enabled" = true', '"rag.strategy" = "survey"', '"rag.top_k" = 7']
+    lines = ["[settings]", '"rag.hyde_enabled" = true', '"rag.strategy" = "hierarchical"', '"rag.top_k" = 7']
     (tmp_path / "refdesk.toml").write_text("\n".join(lines))
     with caplog.at_level(logging.WARNING, "refdesk"), Refdesk(tmp_path) as desk:
         assert desk.settings.top_k == 7 and desk.settings.strategy == "auto"
         assert len(desk.parts.settings_store.notes) == 2
     assert "'rag.hyde_enabled' was removed: it did nothing; it is ignored" in caplog.text
-    assert "rag.strategy 'survey' was removed" in caplog.text
+    assert "rag.strategy 'hierarchical' was removed" in caplog.text

@@ -211,15 +211,17 @@ class AdminDesk:
         return Keys(self.parts.keys, keep_owner=bool(self.caller.id))
 
     def clear_cache(self) -> None:
-        """Forgets every cached answer, in the other processes of this library too."""
+        """Forgets every cached answer, in the other processes of this library too; of this one hits and contexts."""
         self.require("clear_cache")
         self.parts.asking.cache.clear()
+        self.parts.asking.recent_hits.clear()
+        self.parts.asking.recent_contexts.clear()
 
     # settings
 
     @property
     def settings(self) -> Settings:
-        """As they are now: the defaults, refdesk.toml, the library's own in SQL, then those of this program."""
+        """As they are now: defaults, refdesk.toml, the environment, the library's own in SQL, those of this program."""
         return self.parts.settings()
 
     @property
@@ -235,7 +237,9 @@ class AdminDesk:
         """Each setting as it is now, where that comes from, and what it may be."""
         self.require("settings")
         values = {name: value for name, value, _ in self.settings.items()}
-        places = dict.fromkeys(self.parts.config.settings, "refdesk.toml")
+        config = self.parts.config
+        places = dict.fromkeys(config.common_settings, "environment") | dict.fromkeys(config.settings, "refdesk.toml")
+        places |= dict.fromkeys(config.environment_settings, "environment")
         places |= dict.fromkeys(self.stored_settings(), "library") | dict.fromkeys(self.parts.own_settings, "program")
         return [
             {name: getattr(spec, name) for name in SPEC}

@@ -118,6 +118,7 @@ class Query:
     corrections: tuple[tuple[str, str], ...] = ()  # (typed, searched for)
     route: Route = "needs_retrieval"
     intent: Intent = "factual"
+    confidence: float = 0.0  # from 0 to 1, that it is of this intent
     complexity: Complexity = "moderate"
     hints: Hints = Hints()
     parts: tuple[str, ...] = ()
@@ -135,6 +136,7 @@ class Query:
         return {
             "route": self.route,
             "intent": self.intent,
+            "confidence": self.confidence,
             "complexity": self.complexity,
             "terms": len(self.terms),
             "corrections": len(self.corrections),
@@ -191,6 +193,7 @@ class Retrieved:
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
     readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
     key_sentences: tuple[tuple[int, int], ...] = ()  # (chunk id, sentence) that sum up the document that is named
+    others: tuple[Any, ...] = ()  # `ChunkSummary` of what a survey does not read in full, nearest first
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -256,10 +259,11 @@ class Citation:
     boxes: tuple[Box, ...]
     located: bool
     quote: str
-    relevance_score: float  # how well it proves what cites it; before the answer is written, its score in the search
+    relevance_score: float  # how well its chunk answers the question: the score of the search, by which hits are ranked
     similarity_score: float  # the cosine of the question and the chunk
     origin: Range = (0, 0)
     url: str = ""
+    support_score: float = 0.0  # how well it proves what cites it; 0 before the answer is written
 
     def to_dict(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in self.__slots__}
@@ -423,6 +427,7 @@ class Answer:
     standalone_question: str = ""
     route: Route = "needs_retrieval"
     intent: Intent = "factual"
+    intent_confidence: float = 0.0  # from 0 to 1
     strategy: Strategy = "hybrid"
     level: Level = "standard"
     mode: Mode = "chat"

@@ -27,7 +27,7 @@ from refdesk.records import (
     PlacedCell,
     StoredTable,
 )
-from refdesk.settings import Settings
+from refdesk.settings import Settings, labels_by_collection
 from refdesk.types import (
     EVERYTHING,
     Box,
@@ -75,6 +75,13 @@ class CallerDesk(AdminDesk):
     def collections(self) -> list[tuple[str, int]]:
         """Every collection that holds documents, with how many lie in itself: `[("finance/2024", 3)]`."""
         return self.parts.documents.collections(self.scope())
+
+    def label(self, collection: str) -> str:
+        """The name to show for a collection: its own in `serve.labels`, else that of one around it, else its path."""
+        labels, place = labels_by_collection(self.settings.labels), collection
+        while place and place not in labels:
+            place = place.rpartition("/")[0]
+        return labels.get(place, collection)
 
     def existing_collection(self, name: str) -> str:
         """The checked name of a collection that holds documents, for who may read all of it."""
@@ -191,6 +198,17 @@ class CallerDesk(AdminDesk):
         moved = self.parts.writer.move(moves)
         self.parts.compact()
         return moved
+
+    def make_indexed(self, document_id: str) -> tuple[int, int]:
+        """How many chunks a document has, and how many of them the index holds; it is built anew where they differ."""
+        document = self.find_document(document_id, is_read=True)
+        self.require("retry", document.collection)
+        self.parts.reader.heal()
+        ids = [chunk.id for chunk in self.parts.chunks.chunks_of(document.id)]
+        vector = self.parts.embedder.embed_query(document.name)
+        if len(self.parts.index.cosines(vector, ids)) < len(ids):
+            self.parts.reader.rebuild()
+        return len(ids), len(self.parts.index.cosines(vector, ids))
 
     def chunks(self, name: str) -> list[Chunk]:
         return self.parts.chunks.chunks_of(self.document(name).id)

@@ -21,6 +21,7 @@ from refdesk.config import (
     DATABASE,
     close_to_others,
     explain,
+    initial_settings,
     is_closed,
     is_open_to_others,
     load_config,
@@ -56,6 +57,7 @@ from refdesk.store.jobs import (
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
 from refdesk.store.redis_cache import RedisCache
+from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
 from refdesk.types import Added, Document, Finding, Job, Progress
 
@@ -73,9 +75,9 @@ class Refdesk(CallerDesk):
     def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
         self.config = config = load_config(library)
         own = dict(settings or {})
-        base, gone = Settings().changed_leniently(config.settings)
+        base, gone = initial_settings(config)
         for note in gone:
-            logger.warning("%s: %s", config.library / "refdesk.toml", note)
+            logger.warning("%s: %s", config.library, note)
         self._made_settings = (base, base.changed(own))  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
@@ -95,7 +97,8 @@ class Refdesk(CallerDesk):
         index = LocalIndex(self.folder / "index", documents, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
+        summaries = SqlSummaries(engine)
+        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex, summaries)
         models = ModelDirectory(config)
         self.redis = RedisLink(config.redis_url, str(self.folder)) if config.redis_url else None
         in_sql = SqlCache(self._reads, self._background, current)

@@ -18,6 +18,7 @@ from refdesk.ports import Embedder, Index, Models, NoModels, Scored
 from refdesk.records import LARGEST, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
+from refdesk.summaries import ChunkSummary, NoSummaries, Summaries, SummaryStore, TreeNode, own_sentences
 from refdesk.terms import query_terms, repeated_terms, terms, words
 from refdesk.text import edit_distances
 from refdesk.trace import Trace
@@ -47,6 +48,7 @@ class LibraryReader:
         index: Index,
         embedder: Embedder,
         rebuild: Callable[[], object],
+        summaries: SummaryStore | None = None,
     ) -> None:
         self._documents = documents
         self._chunks = chunks
@@ -56,6 +58,7 @@ class LibraryReader:
         self._rebuild = rebuild
         self._healing = threading.Lock()
         self._lists = _Lists()
+        self._summaries = Summaries(summaries or NoSummaries())
         self._seen = Scope()  # whose words are counted
 
     def limited(self, access: Access) -> LibraryReader:
@@ -105,6 +108,15 @@ class LibraryReader:
             depth += len(found) - len(hits)
         return hits[:k]
 
+    def scored(self, chunk_ids: Sequence[int], text: str, vector: NDArray[np.float32], settings: Settings) -> list[Hit]:
+        """Hits of just these chunks with both true scores, best first; what is gone is left out."""
+        generation = self.generation()
+        lexical = self._index.lexical_scores(repeated_terms(text, self.languages), chunk_ids)
+        cosines = self._index.cosines(vector, chunk_ids)
+        ranked = convex(lexical, cosines, settings.dense_weight)
+        found = [Candidate(one, lexical.get(one, 0.0), cosines.get(one, 0.0), score) for one, score in ranked]
+        return self._hits(found, generation)
+
     def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
         rows = self._chunks.hydrate([candidate.chunk_id for candidate in found], generation)
         return [
@@ -117,6 +129,18 @@ class LibraryReader:
             for candidate in found
             if candidate.chunk_id in rows
         ]
+
+    def true_scores(self, hits: Sequence[Hit], text: str, vector: NDArray[np.float32]) -> dict[int, Hit]:
+        """The same hits, by the ids of their chunks, with the true scores for this text and vector."""
+        ids = [hit.chunk.id for hit in hits]
+        lexical = self._index.lexical_scores(repeated_terms(text, self.languages), ids) if ids else {}
+        cosines = self._index.cosines(vector, ids) if ids else {}
+        return {
+            one.chunk.id: replace(
+                one, lexical_score=lexical.get(one.chunk.id, 0.0), cosine=cosines.get(one.chunk.id, 0.0)
+            )
+            for one in hits
+        }
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
         """The ready documents in scope; kept until the library changes."""
@@ -250,6 +274,38 @@ class LibraryReader:
     def chunks(self, ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         return self._chunks.hydrate(ids, self.generation())
 
+    # in short
+
+    def summaries(self, scope: Scope) -> list[ChunkSummary]:
+        """Of every chunk in scope, by document and sequence; kept until the library changes."""
+        return self._summaries.of(self.documents(scope), scope, self.generation(), self._embedder.name)
+
+    def summary_cosines(self, some: Sequence[ChunkSummary], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """How near each of these summaries is; of a model's also the questions that it wrote beside it."""
+        space, generation = self._embedder.name, self.generation()
+        documents = [one for one in self.documents(Scope()) if one.id in {own.document_id for own in some}]
+        written = self._summaries.written(documents, generation, space)
+        missing = [one.chunk_id for one in some if not one.is_written and one.chunk_id not in self._summaries.vectors]
+        if missing:
+            rows, chunks = self.sentence_vectors(missing), self._chunks.hydrate(missing, generation)
+            self._summaries.keep({one: own_sentences(chunks[one][0], rows[one]) for one in rows if one in chunks})
+        known = self._summaries.vectors
+        found = np.full(len(some), -1.0, dtype=np.float32)
+        for place, one in enumerate(some):
+            if one.is_written and (by_model := written.get(one.document_id, {}).get(one.sequence)):
+                found[place] = float(np.max(by_model.vectors.astype(np.float32) @ vector)) / 127.0
+        own = [place for place, one in enumerate(some) if not one.is_written and one.chunk_id in known]
+        if own:
+            found[own] = np.stack([known[some[place].chunk_id] for place in own]).astype(np.float32) @ vector
+        return found
+
+    def tree_nodes(self, level: int, scope: Scope) -> list[TreeNode]:
+        """Documents or clusters in scope; empty where no tree was built."""
+        return self._summaries.nodes(self.documents(scope), level, self.generation(), self._embedder.name)
+
+    def sections(self, document_ids: Sequence[str]) -> list[TreeNode]:
+        return self._summaries.sections(document_ids, self._embedder.name)
+
     # keeping it usable
 
     def refresh(self) -> LibraryState:
@@ -269,6 +325,12 @@ class LibraryReader:
                 if (space := self._chunks.state().space) not in ("", self._embedder.name):
                     raise other_embedder(space, self._embedder.name) from None
                 self._rebuild()
+
+    def rebuild(self) -> None:
+        """Builds the search index anew, from what the store has."""
+        with self._healing:
+            self._rebuild()
+            self._index.refresh()
 
 
 def _last_origin(span: Span) -> int:
@@ -398,6 +460,8 @@ class EngineHits:
     engine: str
     hits: Sequence[Hit]
     weight: float = 1.0
+    are_chosen: bool = False  # one by one, by a model that has read what there is: all of them are read
+    others: Sequence[ChunkSummary] = ()  # what is read in short beside the hits, nearest first
 
 
 def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:

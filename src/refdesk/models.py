@@ -177,7 +177,7 @@ FAMILIES: tuple[Family, ...] = (
 FILE_WINDOW = 8_192
 # Models that take pictures, by their makers' lists; of any other, `llm.sees` says.
 SEEING = (
-    r"gpt-?[5-9]|gpt-4o|gpt-4\.1|gpt-4-turbo|\bo[134](-|\b)(?!mini\b)|\bo4-mini|claude-(?!2|instant)|gemini|pixtral"
+    r"gpt-?[5-9]|gpt-4o|gpt-4\.1|gpt-4-turbo|\bo[134]\b(?!-mini)|\bo4-mini|claude-(?!2|instant)|gemini|pixtral"
     r"|llama-?4|vision|llava|[-_.]?vl\b|[-_]vl[-_:]|qwen\d?(?:\.\d)?-?vl|gemma-?3(?!:1b|-1b|:270m|-270m)|minicpm-v|moondream"
     r"|mistral-(?:small|medium)|grok-[4-9]|phi-?[34].*(?:vision|multimodal)|internvl"
 )

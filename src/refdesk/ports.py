@@ -153,6 +153,7 @@ class Request:
     max_tokens: int
     temperature: float = 0.0
     top_p: float = 1.0
+    top_k: int = 0  # 0: as the model does by itself
     schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
     role: str = "answer"

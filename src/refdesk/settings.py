@@ -29,7 +29,8 @@ def _setting(
 
 _per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
 LONGEST_RULES = 4000  # characters: of the smallest window, an eighth
-STRATEGIES = ["auto", "dense", "hybrid", "two_stage"]  # and what else is registered in refdesk.ask.retrieve
+# And what else is registered in refdesk.ask.strategies.
+STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "multi_hop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Settings:
     strategy: str = _per_question(
         "rag.strategy",
         "auto",
-        "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper); auto by the question",
+        "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper), fusion (the "
+        "question in other words too), multi_hop (what the first evidence leads on to); auto by the question",
         choices=STRATEGIES,
     )
     use_hybrid_search: bool = _per_question("rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone")
@@ -127,6 +129,9 @@ class Settings:
     )
     temperature: float = _per_question(
         "answer.temperature", -1.0, "Sampling temperature; -1: what suits the model", -1.0, 2.0
+    )
+    sampling_top_k: int = _per_question(
+        "answer.sampling_top_k", 0, "Likeliest words a model chooses among; 0: what the model does by itself", 0, 1000
     )
     reasoning: bool = _per_question("answer.reasoning", False, "Let the model think step by step first (not shown)")
     drafts: int = _per_question(
@@ -219,6 +224,23 @@ class Settings:
         "Cosine two questions need: precision .95, recall .85, adaptive by their length",
         choices=("precision", "recall", "adaptive"),
     )
+    cache_recent_entries: int = _setting(
+        "cache.recent_entries",
+        128,
+        "Answers a process holds in memory; the others are read from the library",
+        1,
+        100_000,
+    )
+    cache_hits_entries: int = _setting(
+        "cache.hits_entries",
+        128,
+        "Questions whose hits a process keeps, for another answer from them; 0: none",
+        0,
+        10_000,
+    )
+    cache_context_entries: int = _setting(
+        "cache.context_entries", 128, "Questions whose assembled context a process keeps; 0: none", 0, 10_000
+    )
     # conversation
     query_rewriting_enabled: bool = _per_question(
         "conversation.query_rewriting_enabled", True, "Make follow-ups stand alone"
@@ -259,6 +281,11 @@ class Settings:
         "Private networks that documents may be fetched from, with commas between (10.1.0.0/16); empty: none",
     )
     # serving
+    labels: str = _setting(
+        "serve.labels",
+        "",
+        "Names that clients show for collections, with commas between (finance/2024=Finance 2024); empty: their paths",
+    )
     requests_per_hour: int = _setting(
         "serve.requests_per_hour", 10_000, "Requests a key may make in an hour; 0: any number", 0, 10_000_000
     )
@@ -343,7 +370,7 @@ def specs() -> tuple[Spec, ...]:
 REMOVED_SETTINGS = frozenset(
     {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
 )
-REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"fusion", "hierarchical", "survey"})}
+REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"hierarchical"})}
 
 
 def _unknown(name: str) -> UsageError:
@@ -411,7 +438,26 @@ def _checked(name: str, value: Any, spec: Any) -> Any:
         raise UsageError(gone, hint=f"use {_either(spec.metadata['choices'])}")
     if (choices := spec.metadata["choices"]) and value not in choices:
         raise UsageError(f"{name} must be {_either(choices)}, not {value!r}")
+    if name == LABELS:
+        labels_by_collection(value)
     return value
+
+
+LABELS = "serve.labels"
+
+
+@lru_cache(maxsize=8)
+def labels_by_collection(text: str) -> Mapping[str, str]:
+    """`"finance/2024=Finance 2024, hr=People"` -> the name that is shown for each of these collections."""
+    found = {}
+    for pair in filter(None, (one.strip() for one in text.split(","))):
+        path, _, label = (one.strip() for one in pair.partition("="))
+        if not path or not label:
+            raise UsageError(
+                f"{LABELS} has '{pair}', which is not COLLECTION=LABEL", hint="write finance=Finance, hr=Staff"
+            )
+        found[path.strip("/")] = label
+    return found
 
 
 RULES = ("prompt.rules", "prompt.collection_rules")

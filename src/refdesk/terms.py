@@ -12,11 +12,12 @@ and Burmese. Contractions are taken apart ("don't" is "do not"), and a period ha
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -195,6 +196,17 @@ def repeated_terms(text: str, languages: Sequence[str] = ("en",)) -> list[str]:
 def _stem(found: Iterable[str], language: str) -> list[str]:
     known = _terms.get(language) or _terms.setdefault(language, _Terms(language))
     return list(map(known.__getitem__, found))
+
+
+def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
+    """The weight of each term by in how many of the library's chunks it stands (that of BM25).
+
+    >>> idf({"anchor": 1, "the": 9}, 10)
+    {'anchor': 1.99..., 'the': 0.14...}
+    """
+    return {
+        term: math.log(1.0 + (count - min(found, count) + 0.5) / (found + 0.5)) for term, found in frequencies.items()
+    }
 
 
 def strip_accents(term: str) -> str:

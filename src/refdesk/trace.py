@@ -186,7 +186,19 @@ async def json_reply(
     model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage
 ) -> Mapping[str, Any]:
     """The JSON that a model answers; empty when it is none."""
-    request = Request(system, (Turn("user", text),), max_tokens=most, schema=schema, role="router")
+    said = await model_reply(model, system, text, schema, most, stage)
+    try:
+        found = json.loads(said[said.find("{") : said.rfind("}") + 1])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+async def model_reply(
+    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage, role: str = "router"
+) -> str:
+    """All that a model writes."""
+    request = Request(system, (Turn("user", text),), max_tokens=most, schema=schema, role=role)
     pieces: list[str] = []
     usage = Usage()
     async with aclosing(model.stream(request)) as stream:  # type: ignore[type-var]  # every adapter's is a generator
@@ -197,9 +209,4 @@ async def json_reply(
             usage += piece.usage or Usage()
     stage.usage = usage
     stage.gave(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
-    said = "".join(pieces)
-    try:
-        found = json.loads(said[said.find("{") : said.rfind("}") + 1])
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    return "".join(pieces)

@@ -279,8 +279,8 @@ class Sheet:
         key = (marker, number, place, index)
         if key in self._places:
             at = self._places[key]
-            if score > self.citations[at].relevance_score:
-                self.citations[at] = replace(self.citations[at], relevance_score=round(score, 4))
+            if score > self.citations[at].support_score:
+                self.citations[at] = replace(self.citations[at], support_score=round(score, 4))
             return at
         self._places[key] = len(self.citations)
         passage = self.passages[number]
@@ -395,7 +395,7 @@ def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: fl
         located=bool(sentence.boxes)
         or (passage.document.format not in PAGED and origin is not None and not _has_boxes(chunk)),
         quote=chunk.text[sentence.start : sentence.end],
-        relevance_score=round(score, 4),
+        support_score=round(score, 4),
         origin=origin or (0, 0),
     )
 
@@ -413,7 +413,7 @@ def _whole(marker: int, passage: Passage, chunk: Chunk) -> Citation:
         boxes=chunk.boxes,
         located=bool(chunk.boxes),
         quote=chunk.text.strip(),
-        relevance_score=0.0,
+        relevance_score=round(passage.hit.score, 4),
         similarity_score=round(passage.hit.cosine, 4),
         url=document.source if document.source.startswith(("http://", "https://")) else "",
     )

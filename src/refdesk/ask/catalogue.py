@@ -464,4 +464,5 @@ def _cited(marker: int, mention: Mention) -> Citation:
         similarity_score=0.0,
         origin=origin or (0, 0),
         url=document.source if document.source.startswith(("http://", "https://")) else "",
+        support_score=1.0,
     )

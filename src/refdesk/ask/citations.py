@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from refdesk.answer import Context, Passage
-from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUMMARY_MARK
 from refdesk.text import Range, fold
 from refdesk.types import Chunk
 
@@ -476,7 +476,7 @@ def render(passages: Sequence[Passage], question: str, context_format: str, *, f
 def _numbered(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     order = sandwich(len(passages)) if for_model else range(len(passages))
     blocks = [
-        f"[{passage.number}] {_label(passage)}\n{_body(passage)}" for passage in (passages[place] for place in order)
+        f"[{passage.number}] {_label(passage)}\n{body(passage)}" for passage in (passages[place] for place in order)
     ]
     return "\n\n".join([FENCE_OPENS, *blocks, FENCE_CLOSES, f"Question: {question}"])
 
@@ -487,28 +487,25 @@ def _tagged(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     lines = [f"[SYSTEM CONTEXT RULES]\n{rules}", "[CONTEXT SOURCES]"]
     for passage in passages:
         chunk = passage.hit.chunk
-        tag = f"[DOC: {_plain(passage.document.id)} | CHUNK: {chunk.id} | PAGE: {passage.hit.page}]"
-        lines.append(f"--- SOURCE {passage.number} ---\n{tag}\n\n{_body(passage)}")
+        tag = f"[DOC: {on_one_line(passage.document.id)} | CHUNK: {chunk.id} | PAGE: {passage.hit.page}]"
+        lines.append(f"--- SOURCE {passage.number} ---\n{tag}\n\n{body(passage)}")
     sources = "\n\n".join(lines[2:])
     return f"{lines[0]}\n\n{lines[1]}\n{sources}\n\n[USER QUESTION]\n{question}"
 
 
 def _documents(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     """Seed 000 groups by document, the best document first, and orders by sequence within one."""
-    grouped: dict[str, list[Passage]] = {}
-    for passage in passages:
-        grouped.setdefault(passage.document.id, []).append(passage)
     blocks = [FENCE_OPENS]
-    for own in grouped.values():
-        blocks.append(f"=== DOCUMENT: {_plain(own[0].document.name)} ===")
-        blocks += [_chunk_block(*chunk_text) for passage in _by_sequence(own) for chunk_text in _chunk_texts(passage)]
+    for own in by_document(passages).values():
+        blocks.append(f"=== DOCUMENT: {on_one_line(own[0].document.name)} ===")
+        blocks += [_chunk_block(*chunk_text) for passage in by_sequence(own) for chunk_text in _chunk_texts(passage)]
     return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
 def _titled(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     """Seed 002: `[Title > Section]` above each passage, `[Title]` where it has no section."""
     order = sandwich(len(passages)) if for_model else range(len(passages))
-    blocks = [f"[{_title(one)}]\n{_body(one)}" for one in (passages[place] for place in order)]
+    blocks = [f"[{_title(one)}]\n{body(one)}" for one in (passages[place] for place in order)]
     return "\n\n".join([FENCE_OPENS, *blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
@@ -516,7 +513,7 @@ def _title(passage: Passage) -> str:
     document, path = passage.document, passage.hit.heading_path
     title = document.title or document.name
     section = path[-1] if path and path[-1] != title else ""
-    return " > ".join(_plain(part) for part in (title, section) if part)
+    return " > ".join(on_one_line(part) for part in (title, section) if part)
 
 
 FORMATS: Mapping[str, Renderer] = {
@@ -527,7 +524,14 @@ FORMATS: Mapping[str, Renderer] = {
 }
 
 
-def _by_sequence(passages: Sequence[Passage]) -> list[Passage]:
+def by_document(passages: Sequence[Passage]) -> dict[str, list[Passage]]:
+    grouped: dict[str, list[Passage]] = {}
+    for passage in passages:
+        grouped.setdefault(passage.document.id, []).append(passage)
+    return grouped
+
+
+def by_sequence(passages: Sequence[Passage]) -> list[Passage]:
     return sorted(passages, key=lambda passage: passage.chunks[0].sequence)
 
 
@@ -540,10 +544,13 @@ def _chunk_texts(passage: Passage) -> list[tuple[Passage, Chunk, str]]:
 
 def _chunk_block(passage: Passage, chunk: Chunk, text: str) -> str:
     heading = PATH.join(chunk.heading_path)
-    head = f"[Chunk {chunk.sequence}]" + (f" ({_plain(heading)})" if heading else "")
-    summary = "[SUMMARY] " if passage.resolution == "summary" else ""
-    image = f"\n[IMAGE AVAILABLE: {IMAGE_URL.format(image=chunk.image)}]" if chunk.image else ""
-    return f"{head}\n{summary}{escape(text)}{image}"
+    head = f"[Chunk {chunk.sequence}]" + (f" ({on_one_line(heading)})" if heading else "")
+    summary = f"{SUMMARY_MARK} " if passage.resolution == "summary" else ""
+    return f"{head}\n{summary}{escape(text)}{picture(chunk)}"
+
+
+def picture(chunk: Chunk) -> str:
+    return f"\n[IMAGE AVAILABLE: {IMAGE_URL.format(image=chunk.image)}]" if chunk.image else ""
 
 
 def _label(passage: Passage) -> str:
@@ -552,7 +559,7 @@ def _label(passage: Passage) -> str:
     title = document.title or document.name
     if path and path[0] == title:
         path = path[1:]
-    return f"{_plain(PATH.join([title, *path]))}, {pages_label(passage.pages)}"
+    return f"{on_one_line(PATH.join([title, *path]))}, {pages_label(passage.pages)}"
 
 
 def pages_label(pages: Sequence[int]) -> str:
@@ -560,12 +567,12 @@ def pages_label(pages: Sequence[int]) -> str:
     return f"page {pages[0]}" if len(pages) == 1 else f"pages {pages[0]}–{pages[-1]}"
 
 
-def _body(passage: Passage) -> str:
-    summary = "[SUMMARY] " if passage.resolution == "summary" else ""
+def body(passage: Passage) -> str:
+    summary = f"{SUMMARY_MARK} " if passage.resolution == "summary" else ""
     return summary + escape(passage.text)
 
 
-def _plain(label: str) -> str:
+def on_one_line(label: str) -> str:
     """A name or title on one line: it comes from a document too."""
     line = escape(" ".join(label.split()))
     return line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1] + "…"

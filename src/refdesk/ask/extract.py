@@ -16,9 +16,10 @@ from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.citations import without_markers
 from refdesk.ask.figures import Side, disagree, quoted_side
 from refdesk.ask.listing import ChosenList, Place, chosen_list
-from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
+from refdesk.ask.sentences import CALIBRATION, ScoredSentence, score_sentences, sentence_text
 from refdesk.ask.support import is_negated
 from refdesk.ask.wording import CELLS, asks_yes_or_no, chances, names_several, read, said, table_header, wanted
+from refdesk.key_sentences import ENDS
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms, words
 from refdesk.text import fold, word_set

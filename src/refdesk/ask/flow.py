@@ -37,7 +37,7 @@ from refdesk.ask.draft import Draft
 from refdesk.ask.formulas import formula_answer, formula_in, names_ratio
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
-from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped, no_picture, no_place
+from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import left_out, make_plan
@@ -130,15 +130,16 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
-    with trace.stage("retrieve", **plan.sizes) as stage:
-        retrieved = await retrieve(query, plan, question.scope, *ports)
-        stage.gave(**retrieved.sizes)
+    retrieved = await keeper.hits(query, plan, lambda: retrieve(query, plan, question.scope, *ports))
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = _doubted(question, relevance, retrieved, settings, keeper)
-    found = await _without_reading(question, answer, query, plan, retrieved, relevance, tables, doubt, desk, trace)
+    found = None
+    if not _is_looked_at(question, plan, retrieved):
+        asked = (question, answer, query, plan, retrieved, relevance, tables, doubt)
+        found = await _without_reading(*asked, desk, trace)
     if found is not None:
         if found.citations:
             yield Sources(found.citations)
@@ -150,6 +151,11 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     async with aclosing(read_and_write(found_so_far, desk, keeper, trace)) as events:
         async for event in events:
             yield event
+
+
+def _is_looked_at(question: Question, plan: Plan, retrieved: Retrieved) -> bool:
+    """Whether a model looks at pictures: neither cells nor words alone can say what is in them."""
+    return plan.use_llm and bool(retrieved.hits) and (bool(question.images) or question.mode == "vision")
 
 
 async def _from_tables(
@@ -348,6 +354,7 @@ class Asking:
         self._reranker = reranker
         self.passage_reader = passage_reader
         self._sentences = SentenceReranker()
+        self.recent_hits, self.recent_contexts = Recent(), Recent()
         self.cache = cache
         self.conversations = conversations
         self.answers = answers
@@ -397,6 +404,8 @@ class Asking:
             spent=self.answers.spent,
             picture=self._picture,
             figure_place=self._figure_place,
+            recent_hits=self.recent_hits,
+            recent_contexts=self.recent_contexts,
         )
 
     def require_sight(self, settings: Settings) -> None:

@@ -170,6 +170,7 @@ NEAREST_SENTENCES = 2
 TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was looked at."
 NOT_FOUND = "{model} did not find the answer in the passages; the sentences are quoted from the documents instead."
 NOT_PROVED = "{model} wrote nothing that the documents prove; the sentences are quoted from them instead."
+NOT_SEEN = "{model} refused the pictures, so the text alone was read."
 ONCE_MORE = "the model is asked once more"
 
 
@@ -194,9 +195,9 @@ async def write(
             trace.skip("model", "no passage fits into the context")
     elif llm is not None and plan.use_llm:
         draft.model = llm.name
-        given = (query, plan, draft.context, turns, llm, settings, trace)
 
         def asked(is_plain: bool) -> AsyncGenerator[Piece, None]:
+            given = (query, plan, draft.context, turns, llm, settings, trace)
             return generate(*given, budget=budget, max_context_chars=most_characters, is_plain=is_plain)
 
         try:
@@ -230,7 +231,7 @@ async def _asked(
     """
     for is_plain in (False, True):
         try:
-            async with aclosing(asked(is_plain)) as pieces:
+            async with aclosing(_unless_refused(draft, asked, is_plain)) as pieces:
                 async for piece in pieces:
                     if shown := draft.take(piece):
                         yield shown
@@ -246,6 +247,26 @@ async def _asked(
         trace.skip("draft", "it refused" if draft.content else "it wrote nothing")
         if void := draft.start_over(draft.model, ONCE_MORE):
             yield void
+
+
+async def _unless_refused(
+    draft: Draft, asked: Callable[[bool], AsyncGenerator[Piece, None]], is_plain: bool
+) -> AsyncGenerator[Piece, None]:
+    """The pieces; where a provider takes no pictures after all, those of the same request without them."""
+    try:
+        async with aclosing(asked(is_plain)) as pieces:
+            async for piece in pieces:
+                yield piece
+        return
+    except ProviderRefused:
+        if not draft.context.pictures:
+            raise
+    draft.context = replace(draft.context, pictures=())
+    draft.failures.clear()
+    draft.notes.append(NOT_SEEN.format(model=draft.model))
+    async with aclosing(asked(is_plain)) as pieces:
+        async for piece in pieces:
+            yield piece
 
 
 def refuses(content: str) -> bool:

@@ -382,8 +382,6 @@ def _count(number: int, noun: str) -> str:
 
 # --- what comes back? The answer put together from what the stages gave; also when there is none ---------------------
 
-# What goes into the answer beside its text: sources, related documents, questions to go on with.
-
 RELATED = 5  # documents that were found and not cited
 QUOTE = 200  # characters of a passage shown before the answer is written
 
@@ -391,7 +389,7 @@ QUOTE = 200  # characters of a passage shown before the answer is written
 def previews(context: Context) -> tuple[Citation, ...]:
     """What the answer will be written from, before any sentence of it is chosen."""
     found = []
-    for passage in context.passages:
+    for passage in (one for one in context.passages if one.resolution != "summary"):
         hit, chunk = passage.hit, passage.hit.chunk
         citation = Citation(
             marker=passage.number,
@@ -459,6 +457,7 @@ def begin(question: Question, query: Query, settings: Settings, trace: Trace) ->
         standalone_question=query.standalone,
         route=query.route,
         intent=query.intent,
+        intent_confidence=query.confidence,
         level=question.level,
         mode=question.mode,
         response_mode=question.response_mode,

@@ -14,9 +14,9 @@ from refdesk.ask.citations import render
 from refdesk.ask.draft import EXTRACTIVE, AnswerTrim, Draft
 from refdesk.ask.extract import Quote, extract
 from refdesk.ask.generate import generate, notify, quote_instead, refuses
-from refdesk.ask.listing import says_something, tells_something
 from refdesk.ask.plan import Budget
 from refdesk.errors import ProviderError
+from refdesk.key_sentences import says_something, tells_something
 from refdesk.ports import Models, Piece
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread

@@ -18,14 +18,16 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, idf, label_match, question_words, tabulate
+from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
+from refdesk.ask.strategies.survey import router_of
 from refdesk.ask.wording import NUMBER, SentenceWords, read
 from refdesk.document_names import match_names
 from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
 from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
 from refdesk.settings import Settings
-from refdesk.terms import query_terms
+from refdesk.summaries import ChunkSummary
+from refdesk.terms import idf, query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Chunk, Hit, Method, Reading, Scope
 
@@ -47,6 +49,7 @@ register("two_stage")(_by("hybrid"))  # with the plan's deeper candidates; the s
 
 # --- which of them will be read? --------------------------------------------------------------------------------------
 
+ONE_SEARCH = frozenset({"dense", "hybrid", "two_stage"})
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
 # as the others, .69 of financebench's pages were among 20 hits; twice as deep .73, the same as with the document known.
@@ -77,6 +80,13 @@ class Retrieval:
     weights: dict[str, float] = field(default_factory=dict)
     readings: dict[int, Reading] = field(default_factory=dict)
     preferred: dict[str, float] = field(default_factory=dict)
+    chosen: set[int] = field(default_factory=set)  # ids of chunks that a model named one by one
+    others: dict[int, ChunkSummary] = field(default_factory=dict)  # what is read in short, nearest first
+
+    @property
+    def has_router(self) -> bool:
+        """A model that reads all there is needs no second search for sides or names: it is asked once."""
+        return self.plan.strategy == "survey" and router_of(self.models) is not None
 
 
 async def retrieve(
@@ -94,7 +104,8 @@ async def retrieve(
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
     job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader, models, turns)
-    sides = [query, *(await in_thread(_sides, job, query) if len(query.parts) > 1 else ())]
+    has_sides = len(query.parts) > 1 and not job.has_router
+    sides = [query, *(await in_thread(_sides, job, query) if has_sides else ())]
     ranked = [await _ranked(job, side) for side in sides]
     return await in_thread(_chosen, job, query, sides, ranked)
 
@@ -113,7 +124,16 @@ def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequen
         preferred_documents=tuple(job.preferred),
         neighbours=_neighbours(job, hits),
         readings=job.readings,
+        others=_in_short(job, hits),
     )
+
+
+def _in_short(job: Retrieval, hits: Sequence[Hit]) -> tuple[ChunkSummary, ...]:
+    """What a survey has seen and does not read in full; hits that were thinned out are among it."""
+    if job.plan.strategy != "survey":
+        return ()
+    read = {hit.chunk.id for hit in hits}
+    return tuple(one for chunk_id, one in job.others.items() if chunk_id not in read)
 
 
 # --- searching -------------------------------------------------------------------------------------------------------
@@ -138,16 +158,19 @@ def _sides(job: Retrieval, query: Query) -> list[Query]:
 async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
     """The candidates of one query, in the order they answer it."""
     with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
-        hits = fuse(await _found(job, query), job.settings.rrf_k)[: job.plan.candidates]
+        hits = fuse(await _found(job, query), job.settings.rrf_k)[: max(job.plan.candidates, len(job.chosen))]
         stage.gave(hits=len(hits))
     strengths, ranked = await in_thread(_ranked_unless_named, job, query, hits)
-    if strengths:
+    if strengths and not job.chosen:
         with job.trace.stage("prefer", hits=len(hits), documents=len(strengths)) as stage:
             named = replace(job.scope, documents=tuple(strengths))
             own = await _search(job, query, named, round(PREFERRED_DEPTH * job.plan.candidates))
             most = round(PREFERRED_ROOM * job.plan.candidates)
-            weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
-            found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            if job.plan.strategy in ONE_SEARCH:
+                weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
+                found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            else:  # their order is not that of two scores
+                found = together([EngineHits("all", hits), *own], job.settings.rrf_k)
             hits = strongest(found, strengths, most)
             stage.gave(hits=len(hits))
         ranked = await in_thread(_reranked, job, query, hits, strengths)
@@ -182,7 +205,20 @@ async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[En
             known = {one.engine for one in found}
             found += [one for one in beside if one.engine not in known]  # what both search counts once
             stage.gave(hits=sum(len(one.hits) for one in beside))
-    return found
+    for one in found:
+        job.chosen.update(hit.chunk.id for hit in one.hits if one.are_chosen)
+        for summary in one.others:
+            job.others.setdefault(summary.chunk_id, summary)
+    return found if len(found) < 2 else [EngineHits(job.plan.strategy, together(found, job.settings.rrf_k))]
+
+
+def together(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
+    """`fuse`, with scores on the scale of the first list: what is added to them later is meant for that one."""
+    hits = fuse(lists, rrf_k)
+    if len(lists) < 2 or not hits:
+        return hits
+    scale = (max((hit.score for hit in lists[0].hits), default=0.0) or 1.0) / hits[0].score
+    return [replace(hit, score=hit.score * scale) for hit in hits]
 
 
 async def _found(job: Retrieval, query: Query) -> list[EngineHits]:
@@ -190,7 +226,7 @@ async def _found(job: Retrieval, query: Query) -> list[EngineHits]:
 
     `query.vector` is that of the question with its topic.
     """
-    if not query.beside:
+    if not query.beside or job.has_router:
         return await _search(job, query, job.scope, job.plan.candidates)
     vector = await in_thread(job.embedder.embed_query, query.standalone)
     with_topic = await _search(job, replace(query, standalone=query.beside), job.scope, job.plan.candidates)
@@ -257,6 +293,8 @@ def _checked(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
         return list(hits)
     with job.trace.stage("check", hits=len(hits)) as stage:
         kept = relevant(hits, query, job.rows, job.weights, job.settings.similarity_threshold)
+        if job.chosen:
+            kept = [hit for hit in hits if hit.chunk.id in job.chosen or hit in kept]
         stage.gave(hits=len(kept))
     return kept
 
@@ -285,16 +323,17 @@ def _rows(chunk: Chunk) -> list[SentenceWords]:
 
 def _thinned(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
     """Without repeats, as a reader orders them, diverse where the plan asks for it, as many as the plan reads."""
+    k = max(job.plan.k, len(job.chosen))
     with job.trace.stage("deduplicate", hits=len(hits)) as stage:
         # Twice as many as are read leaves room for what is dropped; the rest cannot come in.
-        unique = without_repeats(hits[: 2 * job.plan.k], job.rows, job.settings.deduplication)
+        unique = without_repeats(hits[: 2 * k], job.rows, job.settings.deduplication)
         stage.gave(hits=len(unique))
     unique = _read(job, query, unique)
     if not job.plan.use_mmr:
         job.trace.skip("diversify", "the question does not ask for breadth")
-        return unique[: job.plan.k]
+        return unique[:k]
     with job.trace.stage("diversify", hits=len(unique)) as stage:
-        chosen = diverse(unique, job.rows, job.settings.mmr_lambda, job.plan.k)
+        chosen = diverse(unique, job.rows, job.settings.mmr_lambda, k)
         stage.gave(hits=len(chosen))
     return chosen
 

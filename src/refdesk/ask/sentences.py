@@ -11,7 +11,6 @@ The sentences of a chunk are taken apart once per question: reranking, judging a
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +38,6 @@ BEFORE_CREDIT, AFTER_CREDIT = 0.45, 0.25  # of a word's weight when only the sen
 HEADING_CREDIT = 0.5  # when only the heading path, the document's title or the header of the table does
 ALIKE_CREDIT = 0.7  # when the sentence holds a word with the same beginning: Gaul, Gaulish
 SHARED_LETTERS = 4  # that words alike have in common, at least
-ENDS = frozenset(".!?…:;\"'”’»)]。！？」』")
 
 _DIGITS = {
     term: str(number) for number, term in enumerate(terms(" ".join(word_list("words", "number words")[1:13])), 1)
@@ -98,17 +96,6 @@ def question_words(text: str) -> QuestionWords:
     asked = tuple(dict.fromkeys(content))
     framing = frozenset(word for word in asked if word in FRAME or _HIRAGANA.search(word))
     return QuestionWords(asked, sentence, named, metric, framing)
-
-
-def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
-    """The weight of each term by in how many of the library's chunks it stands (that of BM25).
-
-    >>> idf({"anchor": 1, "the": 9}, 10)
-    {'anchor': 1.99..., 'the': 0.14...}
-    """
-    return {
-        term: math.log(1.0 + (count - min(found, count) + 0.5) / (found + 0.5)) for term, found in frequencies.items()
-    }
 
 
 # --- the sentences of one chunk --------------------------------------------------------------------------------------

@@ -439,9 +439,10 @@ def cell_citations(
                 boxes=boxes,
                 located=bool(boxes) or document.format not in PAGED,  # `origin` places it
                 quote=quote,
-                relevance_score=round(chance, 4),
+                relevance_score=round(hit.score, 4),
                 similarity_score=hit.cosine,
                 origin=(cell.start, cell.end),
+                support_score=round(chance, 4),
             )
         )
     return tuple(citations)

@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from refdesk.answer import Query
+from refdesk.key_sentences import PRONOUN
 from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
 from refdesk.text import ASSETS, STOP_WORDS, fold, word_list, word_set
 from refdesk.types import Chunk
@@ -30,10 +31,6 @@ KEPT = 2048  # sentences remembered: those of a question are asked for again and
 STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
 NUMBER_TERMS = frozenset(terms(" ".join(word_list("words", "number words"))))
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
-
-_PRONOUN = re.compile(
-    r"(?:It|They|He|She|This|These|That|Those|Its|Their|His|Her|Such|Both|The (?:former|latter|two|three|same))\b"
-)
 
 
 class SentenceWords:
@@ -62,7 +59,7 @@ class SentenceWords:
     @property
     def begins_with_pronoun(self) -> bool:
         """Then it can only be understood with the sentence before."""
-        return _PRONOUN.match(self.text) is not None
+        return PRONOUN.match(self.text) is not None
 
 
 _known: dict[tuple[str, str], SentenceWords] = {}

@@ -37,6 +37,7 @@ from refdesk.ask.keep import BESIDE, AskPorts, Keeper
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import Tables, cited_tables, cites_tables
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, named, with_house_rules
+from refdesk.ask.resolution import said_of_short
 from refdesk.ask.table_answer import TablesRead, likelier_answer
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.ask.wording import wanted
@@ -96,7 +97,7 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
             yield event
     yield Thinking("attest", "Checking every sentence")
     plan, attested, cells, said = await _checked(query, plan, budget, draft, proofs, retrieved, desk, doubt, trace)
-    attested = vision.seen(attested, context, desk) if vision is not None else attested
+    attested = vision.seen(attested, draft.context, desk) if vision is not None else attested
     for event in said:
         yield event
     if plan.verify:
@@ -105,7 +106,7 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
         settled = await settle(query, plan, attested, *proofs, models, trace, cells)
         stage.gave(status=settled.verification.status)
     if vision is not None:
-        settled = replace(settled, attested=vision.seen(settled.attested, context, desk))
+        settled = replace(settled, attested=vision.seen(settled.attested, draft.context, desk))
     if settled.attested.content != draft.content:
         yield Replace(settled.attested.content, settled.verification.status)
     yield Verifying(settled.verification.status, settled.verification.notes)
@@ -191,7 +192,8 @@ async def _assembled(
     prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
 
     def again(plan: Plan, budget: Budget) -> Context:
-        return assemble(query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
+        asked = (query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
+        return keeper.context(plan, budget, lambda: assemble(*asked))
 
     context = await run(trace, "assemble", again, plan, budget)
     cost = trace.usage(*BESIDE).cost_usd or 0.0
@@ -200,6 +202,9 @@ async def _assembled(
     )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
+    if retrieved.others:
+        seen = await in_thread(said_of_short, fitted.context, retrieved, desk.library)
+        fitted = replace(fitted, cuts={**fitted.cuts, "survey": seen})
     if wanted(query) == "several" and not plan.use_llm:
         fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
     return fitted

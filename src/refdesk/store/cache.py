@@ -1,4 +1,4 @@
-"""The cache of answers: 128 in the process, the others in a table that all processes of a library share."""
+"""The cache of answers: the last ones in the process, the others in a table that all processes of a library share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from refdesk.store.database import BackgroundWriter, PreparedReader, SqlStatemen
 from refdesk.store.rows import bump
 from refdesk.store.schema import answer_cache, state
 
-IN_PROCESS = 128  # answers, of the very same question
 ROWS_PER_ENTRY = 10  # the table holds this many times cache.max_entries: it serves the very same question for a day
 PURGE_EVERY_S = 60.0
 
@@ -187,7 +186,7 @@ class SqlCache:
     def _remember(self, namespace: str, digest: str, kept: _Kept) -> None:
         self._recent[(namespace, digest)] = kept
         self._recent.move_to_end((namespace, digest))
-        if len(self._recent) > IN_PROCESS:
+        while len(self._recent) > self._settings().cache_recent_entries:
             self._recent.popitem(last=False)
 
     def _near_questions(self, namespace: str) -> NearQuestions:

@@ -18,7 +18,20 @@ from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, 
 from refdesk.errors import NotFound
 from refdesk.records import Column, LexicalEntry, Measure, Prepared, StoredTable
 from refdesk.store.database import SqlStatement
-from refdesk.store.schema import cells, chunks, documents, dropped, entities, images, pages, state, tables
+from refdesk.store.schema import (
+    cells,
+    chunks,
+    documents,
+    dropped,
+    entities,
+    images,
+    pages,
+    state,
+    tables,
+    tree_members,
+    tree_nodes,
+    written_summaries,
+)
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Sentence, Span
 
@@ -239,8 +252,14 @@ _REPLACE = SqlStatement(
     [column.name for column in documents.c if column.name not in _KEPT_COLUMNS],
 )
 _EMPTY = [
-    SqlStatement(delete(table).where(table.c.document_key == bindparam("of"))) for table in (chunks, pages, tables)
+    SqlStatement(delete(table).where(table.c.document_key == bindparam("of")))
+    for table in (chunks, pages, tables, written_summaries, tree_nodes)
 ]
+_CLUSTERS = SqlStatement(
+    delete(tree_nodes).where(
+        tree_nodes.c.id.in_(select(tree_members.c.node_id).where(tree_members.c.document_key == bindparam("of")))
+    )
+)
 _DROP = SqlStatement(insert(dropped))
 _STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
 _CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])
@@ -305,6 +324,7 @@ def upsert(
         result = _INSERT.run(connection, **values)
         return int(result.lastrowid), unpack_document(values), "added"
     drop_chunks(connection, row)
+    drop_clusters(connection, row)
     for emptying in _EMPTY:
         emptying.run(connection, of=row.key)
     _REPLACE.run(connection, replaced=row.key, **values)
@@ -315,6 +335,11 @@ def upsert(
 def drop_chunks(connection: Connection, row: Any) -> None:
     if row.last_chunk >= row.first_chunk:
         drop_ids(connection, row.first_chunk, row.last_chunk)
+
+
+def drop_clusters(connection: Connection, row: Any) -> None:
+    """What was said of several documents, of which one is no longer what or where it was."""
+    _CLUSTERS.run(connection, of=row.key)
 
 
 def drop_ids(connection: Connection, first: int, last: int) -> None:
@@ -342,6 +367,7 @@ def remove_family(connection: Connection, document_id: str) -> list[Any]:
     gone = family(connection, document_id)
     for row in gone:
         drop_chunks(connection, row)
+        drop_clusters(connection, row)
         connection.execute(delete(documents).where(documents.c.key == row.key))
     return gone
 

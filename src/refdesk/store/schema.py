@@ -193,6 +193,50 @@ vectors = Table(
     Index("vectors_by_chunk", "chunk_id"),  # a cascade from chunks looks them up by chunk alone
 )
 
+# What a model wrote of a chunk: a summary, and questions that it answers. Searched, never quoted.
+written_summaries = Table(
+    "written_summaries",
+    metadata,
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    Column("sequence", Integer, nullable=False),  # of the chunk: its id changes when its document is moved
+    Column("space", String(80), nullable=False),  # the embedder of the vectors
+    Column("text", Text, nullable=False),
+    Column("questions", Text, nullable=False),  # JSON
+    Column("vectors", LargeBinary, nullable=False),  # int8: of the text, then of each question
+    Column("model", Text, nullable=False),
+    PrimaryKeyConstraint("document_key", "sequence"),
+)
+
+# The tree above the chunks: sections (1), documents (2), and clusters of documents of one collection (3).
+tree_nodes = Table(
+    "tree_nodes",
+    metadata,
+    Column("id", _Key, primary_key=True, autoincrement=True),
+    Column("level", Integer, nullable=False),
+    Column("space", String(80), nullable=False),  # the embedder of the vector
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE")),  # None: a cluster
+    Column("collection", Text, nullable=False),  # of a cluster
+    Column("title", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("proofs", Text, nullable=False),  # JSON: [document, sequence, sentence] of what it was made of
+    Column("first_sequence", Integer, nullable=False),
+    Column("last_sequence", Integer, nullable=False),
+    Column("vector", LargeBinary, nullable=False),  # float16
+    Column("model", Text, nullable=False),  # who wrote the text; "": it is quoted
+    Index("tree_nodes_by_document", "document_key", "level"),
+    Index("tree_nodes_by_level", "level", "space"),
+)
+
+# The documents of a cluster; it goes when one of them does.
+tree_members = Table(
+    "tree_members",
+    metadata,
+    Column("node_id", _Key, ForeignKey("tree_nodes.id", ondelete="CASCADE"), nullable=False),
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    PrimaryKeyConstraint("node_id", "document_key"),
+    Index("tree_members_by_document", "document_key"),
+)
+
 # Chunk ids that must not be in the search indexes: written before they are indexed and taken back in the transaction
 # that makes them visible, or written in the transaction that deletes them. A crash at any point leaves the list right.
 dropped = Table(

@@ -36,6 +36,7 @@ from refdesk.store.rows import (
     by_key,
     document_values,
     drop_chunks,
+    drop_clusters,
     family,
     find,
     in_place,
@@ -147,6 +148,7 @@ def _is_taken(collection: str, name: str) -> UsageError:
 def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
     """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
     # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
+    drop_clusters(connection, row)
     added_to = row.added_to or row.collection
     values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
     if row.last_chunk >= row.first_chunk:

@@ -56,7 +56,7 @@ LastEvent = Annotated[
 async def query(request: Request, service: Serving, desk: Desk, body: requests.QueryRequest) -> Response:
     """Answers from the documents. Has the keys of `Answer` and those of other systems."""
     answer = await ask_once(request, service, desk, body.text, body.options())
-    return reply(answer_shape(answer))
+    return reply(await in_thread(answer_shape, answer, desk.label))
 
 
 @ask_routes.post("/query/clear-cache", **about("Clear the cache of answers", shapes.Cleared))
@@ -69,7 +69,8 @@ def clear_cache(desk: Desk) -> Response:
 async def chat(request: Request, service: Serving, desk: Desk, body: requests.ChatRequest) -> Response:
     """The same in a conversation: the one named, or a new one, whose id is in the answer."""
     options = in_conversation(body.options(), new_id())
-    return reply(answer_shape(await ask_once(request, service, desk, body.text, options)))
+    answer = await ask_once(request, service, desk, body.text, options)
+    return reply(await in_thread(answer_shape, answer, desk.label))
 
 
 @ask_routes.post("/chat/stream", summary="Ask, and stream the answer", responses=EVENTS | failures(404))
@@ -79,30 +80,33 @@ async def chat_stream(
     """Events: thinking, sources, content, verification, replace, then done or error. See docs/http.md."""
     own_id = new_id()
     if not last_event_id:
-        return await _stream(request, service, desk, body.text, in_conversation(body.options(), own_id), own_id)
+        return await _stream(request, service, desk, body, in_conversation(body.options(), own_id), own_id)
     if found := await service.streams.find(last_event_id, desk.caller.id):
         return EventResponse(*found)
     lost = last_event_id.rpartition("-")[0]
     options = in_conversation(body.options(), lost)
     answer = await _finished_elsewhere(service, desk, body.text, options["conversation_id"], lost)
     if answer is None:
-        return await _stream(request, service, desk, body.text, options, own_id, is_again=True)
-    return EventResponse(service.streams.begin(desk.caller.id, _replayed(answer), request.state.request_id))
+        return await _stream(request, service, desk, body, options, own_id, is_again=True)
+    again = service.streams.begin(
+        desk.caller.id, _replayed(answer, desk), request.state.request_id, is_enveloped=body.envelope
+    )
+    return EventResponse(again)
 
 
 async def _stream(
     request: Request,
     service: Service,
     desk: CallerDesk,
-    text: str,
+    body: requests.ChatRequest,
     options: dict[str, Any],
     own_id: str,
     is_again: bool = False,
 ) -> Response:
-    events, end = await begin_stream(service, desk, text, options)
+    events, end = await begin_stream(service, desk, body.text, options)
     named = named_events(request, service, events, is_again)
-    topic = (str(options["conversation_id"]), text)
-    return EventResponse(service.streams.begin(desk.caller.id, named, request.state.request_id, end, own_id, topic))
+    topic, about_it = (str(options["conversation_id"]), body.text), (request.state.request_id, end, own_id)
+    return EventResponse(service.streams.begin(desk.caller.id, named, *about_it, topic, is_enveloped=body.envelope))
 
 
 async def _finished_elsewhere(
@@ -136,9 +140,9 @@ def _finished(desk: CallerDesk, text: str, conversation_id: str, since: float | 
     return None
 
 
-async def _replayed(answer: Answer) -> AsyncGenerator[Named, None]:
+async def _replayed(answer: Answer, desk: CallerDesk) -> AsyncGenerator[Named, None]:
     yield "replace", {"content": answer.content, "reason": "finished"}
-    yield "done", _done(answer)
+    yield "done", await in_thread(_done, answer, desk.label)
 
 
 # what /v1 shares
@@ -243,7 +247,7 @@ async def named_events(
             elif isinstance(event, Sources):
                 yield "sources", {"citations": [citation_shape(citation) for citation in event.citations]}
             elif isinstance(event, Done):
-                yield "done", _done(event.answer)
+                yield "done", await in_thread(_done, event.answer, service.desk.label)
             elif isinstance(event, Failed):
                 yield "error", problem(event.error, request.state.request_id) | {"trace_id": event.trace_id}
             else:
@@ -251,8 +255,8 @@ async def named_events(
                 yield fields["type"], fields["data"]
 
 
-def _done(answer: Answer) -> dict[str, Any]:
-    return {"answer": answer_shape(answer), "traceUrl": f"/api/traces/{answer.trace_id}"}
+def _done(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
+    return {"answer": answer_shape(answer, label), "traceUrl": f"/api/traces/{answer.trace_id}"}
 
 
 # An answer with the keys of other designs (see responses.py)
@@ -261,19 +265,25 @@ SNIPPET = 200  # characters (seed 001)
 REFUSED = "none"  # the model of an answer for which nothing was found that is worth reading
 NO_MODEL = (REFUSED, "extractive")
 # Of a citation, what says where its chunk is.
-CHUNK = ("doc_name", "chunk_id", "chunk_sequence", "page_number", "snippet", "relevance_score", "similarity_score")
+CHUNK = (
+    *("doc_name", "doc_id", "chunk_id", "chunk_sequence", "page_number", "snippet", "url"),
+    *("relevance_score", "similarity_score", "support_score"),
+)
 
 
-def answer_shape(answer: Answer) -> dict[str, Any]:
-    """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001)."""
+def answer_shape(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
+    """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001).
+
+    `label` gives the name that is shown for a collection.
+    """
     own = answer.to_dict()
-    own["citations"] = [citation_shape(citation) for citation in answer.citations]
-    own["sources"] = [_source(source, own["citations"]) for source in own["sources"]]
+    own["citations"] = [citation_shape(one) for one in answer.citations]
+    own["sources"] = [one for source in own["sources"] for one in _chunks(source, own["citations"])]
     own["metrics"] = _metrics(answer)
     own["confidence"]["label"] = answer.confidence.level.capitalize()
     return own | {
         "answer": answer.content,
-        "relatedDocs": _related_docs(answer),
+        "relatedDocs": _related_docs(answer, label),
         "metadata": _metadata(answer),
         "query_id": answer.id,
         "session_id": answer.conversation_id,
@@ -288,6 +298,7 @@ def citation_shape(cited: Citation) -> dict[str, Any]:
     return cited.to_dict() | {
         **dict.fromkeys(("doc_id", "docId"), cited.document_id),
         **dict.fromkeys(("doc_name", "title"), cited.document_name),
+        "label": f"[{cited.marker}]",
         "section": " > ".join(cited.heading_path),
         "similarity": cited.similarity_score,
         "score": cited.relevance_score,
@@ -310,20 +321,26 @@ def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
     return {"x": left, "y": top, "width": right - left, "height": bottom - top}
 
 
-def _source(source: dict[str, Any], citations: list[dict[str, Any]]) -> dict[str, Any]:
-    """A cited document with its first cited chunk as seeds 000 and 001 say it; `chunks` has all of them."""
-    cited = {
-        citation["chunk_id"]: citation
-        for citation in reversed(citations)
-        if citation["document_id"] == source["document_id"]
-    }
-    found = sorted(cited.values(), key=lambda citation: int(citation["marker"]))
-    chunks = [{name: match[name] for name in CHUNK} | {"heading_path": match["section"]} for match in found]
-    url = next((citation["url"] for citation in cited.values() if citation["url"]), "")
-    return source | (chunks[0] if chunks else {}) | {"doc_id": source["document_id"], "url": url, "chunks": chunks}
+def _chunks(source: dict[str, Any], citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An entry for each chunk of a document that is cited, as seeds 000 and 001 have it; one for a document without."""
+    cited: dict[int, list[dict[str, Any]]] = {}
+    for one in citations:
+        if one["document_id"] == source["document_id"]:
+            cited.setdefault(one["chunk_id"], []).append(one)
+    return [
+        source
+        | {name: own[0][name] for name in CHUNK}
+        | {
+            "heading_path": own[0]["section"],
+            "markers": sorted({one["marker"] for one in own}),
+            "pages": sorted({one["page"] for one in own} | {box["page"] for one in own for box in one["boxes"]}),
+            "support_score": max(one["support_score"] for one in own),
+        }
+        for own in cited.values()
+    ] or [source | {"doc_id": source["document_id"], "doc_name": source["document_name"]}]
 
 
-def _related_docs(answer: Answer) -> list[dict[str, Any]]:
+def _related_docs(answer: Answer, label: Callable[[str], str]) -> list[dict[str, Any]]:
     """The documents of all chunks that were read, cited or not (seed 002); none where nothing was worth reading."""
     if answer.model == REFUSED:
         return []
@@ -333,7 +350,7 @@ def _related_docs(answer: Answer) -> list[dict[str, Any]]:
             "document_id": source.document_id,
             "document_name": source.document_name,
             "title": source.title or source.document_name,
-            "category": source.collection,
+            "category": label(source.collection),
         }
         for source in (*answer.sources, *answer.related_documents)
     ]
@@ -494,7 +511,7 @@ def answer(desk: Desk, answer_id: str) -> Response:
     found = desk.answer_kept(answer_id)
     if not found:
         raise NotFound(f"there is no answer '{answer_id}'")
-    return reply(answer_shape(answer_from_dict(found)) | {"feedback": desk.feedback_of(answer_id)})
+    return reply(answer_shape(answer_from_dict(found), desk.label) | {"feedback": desk.feedback_of(answer_id)})
 
 
 @answer_routes.get(

@@ -299,6 +299,24 @@ def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: requests.Retr
     return reply(upload_json(queue.retry_document(found, desk.caller, body.password if body else None)), 202)
 
 
+IndexedId = Annotated[str, Query(min_length=1, max_length=100, description="The document's id.")]
+
+
+@document_routes.post("/ingest/index", name="index", **about("Check that a document is indexed", shapes.Indexed, 404))
+def index_document(desk: Desk, queue: Queue, doc_id: IndexedId) -> Response:
+    """Uploads are indexed by themselves; this rebuilds an index that lacks some of it, and retries one that failed."""
+    found = desk.find_document(doc_id)
+    chunks = indexed = 0
+    status: str = found.status
+    if status == "ready":
+        chunks, indexed = desk.make_indexed(doc_id)
+    elif status == "failed":
+        status = queue.retry_document(found, desk.caller).status
+    return reply(
+        {"doc_id": doc_id, "document_name": found.name, "status": status, "chunks": chunks, "indexed": indexed}
+    )
+
+
 # Changing
 
 
@@ -386,7 +404,15 @@ def collections(desk: Desk) -> Response:
     """Those you may read, with the number of documents directly in each."""
     caller, counts = desk.caller, dict(desk.collections())
     names = sorted(counts.keys() | set(caller.collections or ()))
-    rows = [{"name": name, "documents": counts.get(name, 0), "may_edit": caller.may("add", name)} for name in names]
+    rows = [
+        {
+            "name": name,
+            "label": desk.label(name),
+            "documents": counts.get(name, 0),
+            "may_edit": caller.may("add", name),
+        }
+        for name in names
+    ]
     return reply({"collections": rows})
 
 

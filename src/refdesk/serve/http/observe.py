@@ -38,7 +38,7 @@ from refdesk import errors
 from refdesk.answer import Answer
 from refdesk.errors import AskError, DiskFull, NotSignedIn, ProviderError, RefdeskError, UsageError
 from refdesk.serve import is_alive
-from refdesk.serve.http.requests import UNKNOWN_FIELD
+from refdesk.serve.http.requests import ASK_NAMES, UNKNOWN_FIELD
 
 # How does a value become the bytes of a response? Straight through orjson; FastAPI would walk through it twice.
 
@@ -255,6 +255,8 @@ def _place(error: Any, body: Any) -> tuple[Any, ...]:
         return place
     found, value = ["body"], body
     for part in place[1:]:
+        if isinstance(value, dict):  # as the caller calls it
+            part = next((name for name, own in ASK_NAMES.items() if own == part and name in value), part)
         is_there = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
         if is_there:
             found.append(part)

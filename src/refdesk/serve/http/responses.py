@@ -99,7 +99,7 @@ TablePage = shape(
     {str: "document_id", many(DocumentTable): "tables", int: "total limit offset"},
     "Some tables of a document; `total` counts all.",
 )
-Collection = shape("Collection", {str: "name", int: "documents", bool: "may_edit"})
+Collection = shape("Collection", {str: "name label", int: "documents", bool: "may_edit"})
 CollectionList = shape("CollectionList", {many(Collection): "collections"})
 Upload = shape(
     "Upload",
@@ -108,6 +108,11 @@ Upload = shape(
     {name: kind for name, kind in get_type_hints(types.Job).items() if name not in ("owner", *types.INTERNAL)},
 )
 UploadList = shape("UploadList", {many(Upload): "uploads"})
+Indexed = shape(
+    "Indexed",
+    {str: "doc_id document_name", types.Status | Literal["gone", "cancelled"]: "status", int: "chunks indexed"},
+    "`indexed` of the `chunks` of a document can be found.",
+)
 FailedExample = shape("FailedExample", {str: "name reason"})
 AddedExamples = shape(
     "AddedExamples", {int: "added waiting", many(FailedExample): "failed", str: "collection", many(Upload): "uploads"}
@@ -119,19 +124,16 @@ AddedExamples = shape(
 # key has the other one. A source that is not cited and a confidence below /v1 do not have the keys of other designs.
 
 _CHUNK: dict[Any, str] = {
-    str: "doc_name heading_path snippet",
+    str: "doc_id doc_name heading_path snippet url",
     int: "chunk_id chunk_sequence page_number",
-    float: "relevance_score similarity_score",
+    float: "relevance_score similarity_score support_score",
 }
-SourceChunk = shape("SourceChunk", _CHUNK)
-Source = sent(
-    answer.Source, perhaps(_CHUNK | {str: "doc_name heading_path snippet doc_id url", many(SourceChunk): "chunks"})
-)
+Source = sent(answer.Source, perhaps(_CHUNK))
 Rectangle = shape("Rectangle", {float: _PLACE}, "In per cent of the page.")
 Citation = sent(
     answer.Citation,
     {
-        **{str: "doc_id docId doc_name title section snippet text", float: "similarity score", bool: "matched"},
+        **{str: "doc_id docId doc_name title section snippet text label", float: "similarity score", bool: "matched"},
         **{int: "page_number", list[str]: "sourceUrls", Rectangle | None: "bbox", many(Box): "boxes"},
     },
 )

@@ -70,6 +70,7 @@ class Stream:
 
     head = RETRY
     waits = Waits()
+    is_enveloped = False  # seed 004: the data of each event says its type too
 
     def __init__(self, owner: str, request_id: str = "", own_id: str = "", about: tuple[str, str] = ("", "")) -> None:
         self.id = own_id or new_id()
@@ -90,7 +91,7 @@ class Stream:
         return self
 
     def put(self, name: str, data: Any) -> None:
-        self.parts.append(self._written(name, data))
+        self.parts.append(self._written(name, {"type": name, "data": data} if self.is_enveloped else data))
         for news in self._news:
             news.set()
 
@@ -264,12 +265,13 @@ class Streams:
         own_id: str = "",
         about: tuple[str, str] = ("", ""),
         kind: type[Stream] = Stream,
+        is_enveloped: bool = False,
     ) -> Stream:
         """`about` is the conversation and the question."""
         stream = kind(owner, request_id, own_id, about)
         if self._shared is not None and about[0]:
             stream = SharedStream(self._shared, owner, request_id, stream.id, about)
-        stream.waits = self.waits
+        stream.waits, stream.is_enveloped = self.waits, is_enveloped
         self._known[stream.id] = stream
         self.running += 1
         stream.on_end.append(lambda: self._ended(stream))

@@ -80,7 +80,7 @@ function setting(spec, view) {
       byId(id).ariaInvalid = "true";
     }
   };
-  const back = isChanged(spec) && spec.from !== "refdesk.toml" && h("button.link.small", { onclick: () => put() }, "Reset to default");
+  const back = isChanged(spec) && !["refdesk.toml", "environment"].includes(spec.from) && h("button.link.small", { onclick: () => put() }, "Reset to default");
   const [title, ...rest] = spec.help.split(";");
   return h("div.setting", { class: isChanged(spec) ? "changed" : "", "data-name": spec.name },
     h("div", h("div.row", h("label", { for: id }, title), isChanged(spec) && h("span.tag.good", "Changed")),
