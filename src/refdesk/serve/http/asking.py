@@ -517,7 +517,8 @@ def answer(desk: Desk, answer_id: str) -> Response:
 @answer_routes.get(
     "/answers/{answer_id}/export",
     summary="Download an answer",
-    responses=returns_bytes("text/markdown", "text/html", description="The answer as a file") | failures(404),
+    responses=returns_bytes("text/markdown", "text/html", description="The answer as a file", example="# How heavy …")
+    | failures(404),
 )
 def export(desk: Desk, answer_id: str, format: Literal["markdown", "html"] = "markdown") -> Response:
     """With its sources, as Markdown or as one page of HTML."""
