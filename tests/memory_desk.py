@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import postgres_server
 from library_samples import SETTINGS, open_desk
 from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_text
@@ -16,7 +19,8 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.local import MemoryFiles, RenderCache, page_image
 from refdesk.index.lexical import MemoryIndex
-from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.add import Intake
+from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
@@ -37,7 +41,7 @@ from refdesk.store.records import MemorySettings
 from refdesk.store.summaries import MemorySummaries
 from refdesk.types import Added, Finding
 
-KINDS = ("sql", "memory")
+KINDS = ("sql", "memory", "postgres")
 EMBEDDER = OnnxEmbedder()
 
 
@@ -130,9 +134,14 @@ class MemoryDesk(CallerDesk):
 
 @contextmanager
 def open_either(kind: str, folder: Path) -> Iterator[Any]:
-    """A library of this kind: in SQL, index files and folders, or all of it in memory."""
+    """A library of this kind: in SQLite, index files and folders; in PostgreSQL and folders; or all of it in memory."""
     if kind == "memory":
         yield MemoryDesk()
+    elif kind == "postgres":
+        with postgres_server.database() as url, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("REFDESK_DATABASE_URL", url)
+            with open_desk(folder) as desk:
+                yield desk
     else:
         with open_desk(folder) as desk:
             yield desk

@@ -34,8 +34,6 @@ ConfidenceLevel = Literal["high", "medium", "low"]
 VerificationStatus = Literal["off", "verified", "disputed", "reconciled", "failed"]
 Cached = Literal["no", "exact", "semantic"]
 Resolution = Literal["full", "sentences", "summary"]
-
-
 EVERYTHING = Scope()
 
 
@@ -105,8 +103,7 @@ class Query:
     """A question understood: corrected, made to stand alone, classified, embedded.
 
     `terms` are the distinct stems to search for; `parts` are the sides of a comparison, each to be searched for itself.
-    `embed` of `standalone` is `vector`; of `beside` where it is not sure what a follow-up leans on, and both are
-    searched for.
+    `vector` is that of `standalone`, or of `beside` where a follow-up may lean on something; both are searched then.
     """
 
     question: str  # as typed
@@ -180,8 +177,7 @@ class Plan:
 class Retrieved:
     """What a search gave: the hits to be read, best first, and everything that was looked at.
 
-    `sentence_vectors` holds int8 rows per chunk id, one per sentence (unit vectors scaled by 127); `idf` the weight of
-    each of the query's terms in this library.
+    `sentence_vectors`: int8 rows per chunk id, a unit vector times 127 for each sentence; `idf`: weights of the terms.
     """
 
     hits: tuple[Hit, ...]
@@ -193,6 +189,7 @@ class Retrieved:
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
     readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
     key_sentences: tuple[tuple[int, int], ...] = ()  # (chunk id, sentence) that sum up the document that is named
+    key_titles: tuple[str, ...] = ()  # of the section of each key sentence, where they are given section by section
     others: tuple[Any, ...] = ()  # `ChunkSummary` of what a survey does not read in full, nearest first
 
     @property
@@ -274,8 +271,7 @@ class Citation:
 class Claim:
     """A sentence of the answer: characters `start..end` of its content, markers included, and its verdict.
 
-    `markers` are the numbers it carries; `citations` are places in the answer's `citations`, from 0, because two claims
-    may cite one passage with different sentences of it.
+    `citations` are places in the answer's `citations`, from 0: two claims may cite other sentences of one passage.
     """
 
     text: str  # without markers

@@ -96,6 +96,10 @@ class Config:
     llm_reconciler: str = ""
     llm_summariser: str = ""
     llm_fallbacks: str = ""
+    database_url: str = field(default="", repr=False)  # postgresql://…; "": SQLite in the library's folder
+    replica_url: str = field(default="", repr=False)  # a follower of that database, which is searched instead
+    database_pool: int = 10  # connections of one process, for reading and as many for writing
+    database_timeout_s: float = 30.0  # of one statement that reads
     common_provider: str = ""  # whose model LLM_MODEL names, where nothing of Refdesk's own does
     redis_url: str = field(default="", repr=False)  # cache, limits and streams of many machines; "": of this one
     files_url: str = field(default="", repr=False)  # originals and uploads: s3://bucket/folder; "": in the library
@@ -132,8 +136,15 @@ class Config:
         return ProviderAccess(_base_url(provider, named, is_entered=bool(entered.base_url)), key, variable)
 
 
-def load_config(library: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
+def load_config(
+    library: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    database: str | None = None,
+) -> Config:
     """The library named by the caller, else REFDESK_LIBRARY, else ~/.refdesk, and what its refdesk.toml says.
+
+    `database` is named by the caller too, else by REFDESK_DATABASE_URL; a replica is of that one.
 
     llm = "ollama:qwen2.5:14b"
     llm_verifier = "openai:gpt-4o-mini"
@@ -164,6 +175,10 @@ def load_config(library: str | Path | None = None, environment: Mapping[str, str
         embedder_base_url=env.get("OPENAI_BASE_URL", "") if is_remote else "",
         embedder_api_key=env.get("OPENAI_API_KEY", "") if is_remote else "",
         embedder_dimensions=table.get("embedder_dimensions", 0),
+        database_url=env.get("REFDESK_DATABASE_URL", "").strip() if database is None else database,
+        replica_url=env.get("REFDESK_DATABASE_REPLICA_URL", "").strip() if database is None else "",
+        database_pool=int(_number(env, "REFDESK_DATABASE_POOL", 10, least=1)),
+        database_timeout_s=_number(env, "REFDESK_DATABASE_TIMEOUT_S", 30.0, least=0.1),
         redis_url=env.get("REFDESK_REDIS_URL", "").strip(),
         files_url=env.get("REFDESK_FILES_URL", "").strip(),
         settings=table.get("settings", {}),
@@ -173,6 +188,17 @@ def load_config(library: str | Path | None = None, environment: Mapping[str, str
         environment=environment,
         **models,
     )
+
+
+def _number(environment: Mapping[str, str], variable: str, default: float, *, least: float) -> float:
+    given = environment.get(variable, "").strip()
+    try:
+        number = float(given or default)
+    except ValueError:
+        number = -1.0
+    if not least <= number < 1e6:
+        raise UsageError(f"{variable} must be a number from {least:g} on, not '{given}'")
+    return number
 
 
 def variable_of(setting: str) -> str:

@@ -21,6 +21,7 @@
     ├── LibraryError            the library as a whole
     │   ├── DiskFull
     │   ├── LibraryBusy         another process holds the writer's lock
+    │   ├── FilesAway           originals and uploads are kept elsewhere, and cannot be reached
     │   ├── LibraryDamaged      the database or a backup does not open
     │   ├── IndexDamaged        a search index does not open; it can be rebuilt
     │   └── LibraryTooNew       written by a newer Refdesk
@@ -165,6 +166,11 @@ class DiskFull(LibraryError):
 class LibraryBusy(LibraryError):
     retryable = True
     hint = "wait for the other process to finish, or end it"
+
+
+class FilesAway(LibraryError):
+    retryable = True
+    hint = "try again in a moment"
 
 
 class LibraryDamaged(LibraryError):

@@ -47,7 +47,8 @@ class Settings:
         "rag.strategy",
         "auto",
         "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper), fusion (the "
-        "question in other words too), multi_hop (what the first evidence leads on to); auto by the question",
+        "question in other words too), multi_hop (what the first evidence leads on to), survey (a router reads every "
+        "summary), hierarchical (documents first); auto by the question",
         choices=STRATEGIES,
     )
     use_hybrid_search: bool = _per_question("rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone")
@@ -184,7 +185,9 @@ class Settings:
     llm_router: str = _setting("llm.router", "", "Model that rewrites and classifies (REFDESK_LLM_ROUTER)")
     llm_verifier: str = _setting("llm.verifier", "", "Model that checks answers (REFDESK_LLM_VERIFIER)")
     llm_reconciler: str = _setting("llm.reconciler", "", "Model that settles disputes (REFDESK_LLM_RECONCILER)")
-    llm_summariser: str = _setting("llm.summariser", "", "Model that shortens history (REFDESK_LLM_SUMMARISER)")
+    llm_summariser: str = _setting(
+        "llm.summariser", "", "Model that shortens history and sums up chunks (REFDESK_LLM_SUMMARISER)"
+    )
     llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
     llm_allowed: str = _setting(
         "llm.allowed",
@@ -292,6 +295,12 @@ class Settings:
     concurrent_asks: int = _setting(
         "serve.concurrent_asks", 20, "Questions of one key answered at the same time; 0: any number", 0, 10_000
     )
+    adds: bool = _setting(
+        "serve.adds", True, "Whether a server adds what is uploaded itself; false: only `refdesk worker` does"
+    )
+    max_waiting: int = _setting(
+        "serve.max_waiting", 10_000, "Uploads that may wait to be added; more are refused for a while; 0: any number", 0
+    )
     session_days: int = _setting("serve.session_days", 14, "Days a sign-in of the page holds", 1, 365)
 
     def changed(self, values: Mapping[str, Any]) -> Settings:
@@ -370,7 +379,7 @@ def specs() -> tuple[Spec, ...]:
 REMOVED_SETTINGS = frozenset(
     {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
 )
-REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"hierarchical"})}
+REMOVED_VALUES: Mapping[str, frozenset[str]] = {}  # values of settings
 
 
 def _unknown(name: str) -> UsageError:

@@ -131,6 +131,9 @@ class ChunkStore(Protocol):
     def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids and vectors of the chunks whose id is greater than `after`, ascending."""
 
+    def vectors_of(self, space: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """The vectors of these chunks."""
+
     def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]: ...
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
@@ -267,6 +270,9 @@ class IndexContent:
     has_current_terms: bool  # made as those of questions are now
 
 
+NO_VECTORS: Mapping[int, NDArray[np.float32]] = {}
+
+
 class IndexWriter(Index, Protocol):
     """The same index for whoever holds the library's lock."""
 
@@ -274,8 +280,22 @@ class IndexWriter(Index, Protocol):
     def tail_room(self) -> int:
         """How many chunks may be in the store alone, their terms read from there by whoever searches."""
 
-    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
-        """Drops ranges of chunk ids, adds entries, and makes both durable in one step."""
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether it must be given the vectors of what it takes in; another one reads them from the store."""
+
+    def write(
+        self,
+        entries: Iterable[LexicalEntry],
+        drop: Sequence[Range] = (),
+        *,
+        vectors: Mapping[int, NDArray[np.float32]] = NO_VECTORS,
+        within: Any = None,
+    ) -> None:
+        """Drops ranges of chunk ids, adds entries, and makes both durable in one step.
+
+        `within` is the transaction of the store: an index that lives in the same database is written in it.
+        """
 
     def needs_compaction(self, dropped: int) -> bool:
         """Whether so much is new, or dropped, that searches are slower for it."""
@@ -525,6 +545,9 @@ class Jobs(Protocol):
 
     def version(self) -> int:
         """Another number after every change: a look, and no more."""
+
+    def waiting(self) -> int:
+        """How many uploads are not finished."""
 
     def start(self) -> str:
         """Begins a run; gives its id, which is what `worker` says."""

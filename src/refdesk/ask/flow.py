@@ -182,9 +182,10 @@ async def _with_more(
     """With the key sentences of the document that is to be summed up, or with tables that have other words for what is
     asked; a model writes its own summary.
     """
-    if query.intent == "summary" and not plan.use_llm:
+    if query.intent == "summary":
         with trace.optional("summary", hits=len(retrieved.hits)) as stage:
-            retrieved = await in_thread(summed_up, query, retrieved, desk.library, question.scope)
+            library, by_model = desk.library, plan.use_llm
+            retrieved = await in_thread(summed_up, query, retrieved, library, question.scope, for_model=by_model)
             stage.gave(sentences=len(retrieved.key_sentences))
     elif plan.read and asks_for_figure(query) and _why_no_table(query, retrieved) is None:
         with trace.optional("rows", hits=len(retrieved.considered)) as stage:

@@ -6,18 +6,18 @@ Unchanged files are left alone, changed ones replaced in one step; jobs that a k
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from refdesk.config import hash_file
-from refdesk.errors import DiskFull, RefdeskError, TooLarge, UnreadableFile
+from refdesk.errors import DiskFull, ParserDied, RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.pipeline import Finished, FoundFile, NewDocument, Pipeline, discover, look
+from refdesk.ingest.runs import MOST_TAKEN, PARKED, Run, is_tried_again, later
 from refdesk.ingest.worker import Preparer
 from refdesk.ingest.workers import (
     AttachedFile,
@@ -34,41 +34,7 @@ from refdesk.ports import Embedder
 from refdesk.records import NewText
 from refdesk.settings import Settings
 from refdesk.store_ports import DocumentStore, Files, Jobs, LibraryWriter, Ready
-from refdesk.types import EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
-
-# Who is at work? A run holds a lease for as long as it is heard of, and a folder for what it has read.
-
-BEAT_S = 15.0  # a quarter of the lease
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    worker: str
-    folder: Path
-
-
-@contextmanager
-def at_work(jobs: Jobs, files: Files) -> Iterator[Run]:
-    """A run of this process; what it has taken and not finished at the end of the block is free for others."""
-    worker = jobs.start()
-    ended = threading.Event()
-
-    def beat() -> None:
-        while not ended.wait(BEAT_S):
-            with suppress(RefdeskError):  # on a full disk; the lease lasts for some more beats
-                jobs.beat(worker)
-
-    thread = threading.Thread(target=beat, name="refdesk-lease", daemon=True)
-    thread.start()
-    try:
-        with files.workspace(worker) as folder:
-            yield Run(worker, folder)
-    finally:
-        ended.set()
-        thread.join()
-        with suppress(RefdeskError):  # the lease ends by itself
-            jobs.end(worker)
-
+from refdesk.types import BACKGROUND, EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
 
 UPLOAD = "upload:"  # what the source of their documents begins with
 TELL_S = 0.25  # progress is written down this often at most, and what was cancelled is looked for
@@ -136,7 +102,12 @@ class Intake:
         mine = self._jobs.submit([self._file_job(source.document, password) for source in sources])
         self._taken = {job.id: job for job in mine}
         prepared = [self._prepare(source, job) for source, job in zip(sources, mine, strict=True)]
-        left = self._jobs.take(self._worker, lambda free: [job for job in free if job.attempts])
+        left = self._jobs.take(
+            self._worker,
+            lambda free: [
+                job for job in free if 0 < job.attempts <= MOST_TAKEN and job.is_due and job.kind not in BACKGROUND
+            ],
+        )
         places = {(job.collection, job.source) for job in mine}
         again = [job.id for job in left if (job.collection, job.source) in places]
         self._jobs.remove(again)
@@ -148,14 +119,18 @@ class Intake:
         own: Any = {name: getattr(document, name) for name in copied}
         return Job("", kind="file", worker=self._worker, attempts=1, password=password, **own)
 
-    def work(self, choose: Callable[[list[Job]], Sequence[Job]]) -> bool:
-        """Takes the jobs that are chosen of those that wait, unless another run is at it; says whether there were any.
+    def work(self, choose: Callable[[list[Job]], Sequence[Job]], *, alone: bool = True) -> bool:
+        """Takes the jobs that are chosen of those that wait, unless, `alone`, another run is at it; says whether there
+        were any.
 
         One that is cancelled is put down, also in the middle of it, and told as removed.
         """
         self._clear_up()
-        jobs = self._jobs.take(self._worker, choose, alone=True)
-        self._work_off(jobs, [])
+        jobs = self._jobs.take(self._worker, choose, alone=alone)
+        parked = [job for job in jobs if job.attempts > MOST_TAKEN and job.kind in QUEUED]
+        self._taken = {job.id: job for job in parked}
+        self._give_up(ParserDied(f"its worker ended {MOST_TAKEN} times while it was being added", hint=PARKED))
+        self._work_off([job for job in jobs if job not in parked], [])
         return bool(jobs)
 
     def _clear_up(self) -> None:
@@ -261,12 +236,16 @@ class Intake:
             is_stored = job.id in self._became
             if job.kind not in QUEUED and not is_stored:
                 gone.append(job.id)
+            elif not is_stored and is_tried_again(job, error):
+                free.append(later(job, error))
             elif isinstance(error, RefdeskError) and not is_stored:
                 is_full = isinstance(error, DiskFull)
                 reason = "the server's disk is full; try again when there is space on it" if is_full else error.sentence
                 failed.append(replace(_ended(job), status="failed", reason=reason))
-            else:
-                free.append(replace(job, worker=""))
+            elif isinstance(error, Exception):
+                free.append(later(job, error))
+            else:  # told to stop: nothing is wrong with it
+                free.append(replace(job, worker="", attempts=job.attempts - 1))
         self._taken = {}
         self._jobs.remove(gone)
         self._jobs.change([*free, *failed], self._worker)
@@ -456,6 +435,11 @@ class Intake:
         return more
 
     def fail(self, source: NewDocument, error: RefdeskError) -> None:
+        job = self._taken.get(source.job)
+        if job is not None and job.kind in QUEUED and is_tried_again(job, error):
+            self._became.pop(job.id, None)
+            self._jobs.change([later(self._taken.pop(job.id), error)], self._worker)
+            return
         self._fail(source, error, self._worker)
         self._write_ended()
 
@@ -555,6 +539,10 @@ class Intake:
     def _say(self, added: Added) -> None:
         self.results.append(added)
         self._on_added(added)
+
+
+def _left_by_others(free: Sequence[Job]) -> list[Job]:
+    return [job for job in free if 0 < job.attempts <= MOST_TAKEN and job.is_due]
 
 
 def _ended(job: Job) -> Job:

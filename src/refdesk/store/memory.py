@@ -212,6 +212,10 @@ class MemoryDocuments:
         matrix = np.array([vector for _, vector in found], dtype=np.float16).reshape(-1, dimensions)
         return np.array([i for i, _ in found], dtype=np.int64), matrix.astype(np.float32)
 
+    def vectors_of(self, space: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        known = self._embedded(space)
+        return {chunk_id: known[chunk_id].vector for chunk_id in ids if chunk_id in known}
+
     def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
         known = self._embedded(space)
         return {chunk_id: known[chunk_id].sentences for chunk_id in ids if chunk_id in known}

@@ -401,3 +401,9 @@ feedback = Table(
     Column("created_at", String(32), nullable=False),
     PrimaryKeyConstraint("answer_id", "owner"),
 )
+
+# PostgreSQL orders and compares texts as SQLite does, by their bytes, and takes them at any length as it does.
+for _table in metadata.tables.values():
+    for _column in _table.columns:
+        if isinstance(_column.type, String):
+            _column.type = _column.type.with_variant(Text(collation="C"), "postgresql")

@@ -60,7 +60,7 @@ class SqlSummaries:
         return dict(found)
 
     def put_written(self, document: Document, space: str, found: Sequence[WrittenSummary]) -> bool:
-        with changes(self._engine) as connection:
+        with changes(self._engine, "library") as connection:
             key = _key(connection, document)
             if key is None:
                 return False
@@ -86,7 +86,7 @@ class SqlSummaries:
         return [_node(row, tuple(members.get(row.id, ()))) for row in rows]
 
     def put_nodes(self, document: Document, space: str, nodes: Sequence[TreeNode]) -> bool:
-        with changes(self._engine) as connection:
+        with changes(self._engine, "library") as connection:
             key = _key(connection, document)
             if key is None:
                 return False
@@ -98,7 +98,7 @@ class SqlSummaries:
         return True
 
     def put_clusters(self, collection: str, space: str, nodes: Sequence[TreeNode]) -> None:
-        with changes(self._engine) as connection:
+        with changes(self._engine, "library") as connection:
             own = (tree_nodes.c.level == CLUSTER, tree_nodes.c.collection == collection)
             connection.execute(delete(tree_nodes).where(*own))
             for node in nodes:

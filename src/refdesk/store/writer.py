@@ -19,17 +19,21 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, delete, insert, literal, select, update
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DBAPIError
 
 from refdesk.config import FILE, explain
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
-from refdesk.store.database import SqlStatement, explain_sql, writing
+from refdesk.store.cells import insert_tables, replace_tables
+from refdesk.store.database import SqlStatement, explained_error, writing
 from refdesk.store.documents import SqlDocuments
+from refdesk.store.postgres import ServerLock, is_server
 from refdesk.store.rows import (
     Kept,
     bump,
@@ -40,13 +44,11 @@ from refdesk.store.rows import (
     family,
     find,
     in_place,
-    insert_tables,
     keep_children,
     kept_files,
     lexical_entries,
     now,
     remove_family,
-    replace_tables,
     row_of,
     set_state,
     state_number,
@@ -176,6 +178,7 @@ _ENTITIES, _IMAGES = SqlStatement(insert(entities)), SqlStatement(insert(images)
 LAST_ID = 2**53  # greater than any
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
 Item = TypeVar("Item")
+Vectors = Mapping[int, NDArray[np.float32]]  # by the ids of chunks
 LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
 
 
@@ -185,12 +188,13 @@ class SqlWriter:
     def __init__(
         self, engine: Engine, documents: SqlDocuments, index: IndexWriter, files: Files, lock: Path, space: str
     ) -> None:
-        self._engine = writing(engine)
+        self._engine = writing(engine, "library")
         self._documents = documents
         self._index = index
         self._files = files
         self._folder = lock.parent
-        self._lock = FileLock(str(lock), mode=FILE, thread_local=False)
+        alone = FileLock(str(lock), mode=FILE, thread_local=False)
+        self._lock = ServerLock(engine) if is_server(engine) else alone
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
         self._space = space
         self.changed_at_once = CHANGED_AT_ONCE
@@ -199,7 +203,7 @@ class SqlWriter:
     @contextmanager
     def locked(self, *, repair: bool = True) -> Iterator[None]:
         """Holds the library's lock, first waiting in the queue; repairs what a killed writer has left."""
-        with self._threads, explained(self._folder / "files"):
+        with self._threads, explained(self._folder / "files", self._engine):
             self._acquire()
             try:
                 if self._lock.lock_counter == 1 and repair:
@@ -287,6 +291,9 @@ class SqlWriter:
                     place: upsert(connection, ready.prepared, ready.modified, start, rows[place])
                     for place, (ready, start) in coming.items()
                 }
+                self._insert_content(
+                    connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
+                )
                 # Rows first, index second, commit last: the index must know the ids the rows were given.
                 self._fold(
                     connection,
@@ -296,9 +303,7 @@ class SqlWriter:
                         for place, (ready, start) in coming.items()
                         for entry in lexical_entries(owners[place][1], ready.prepared.chunks, start)
                     ),
-                )
-                self._insert_content(
-                    connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
+                    {n: one.vector for ready, start in coming.values() for n, one in enumerate(ready.embedded, start)},
                 )
                 for place, (ready, _) in coming.items():
                     if ready.children or rows[place] is not None:
@@ -384,8 +389,15 @@ class SqlWriter:
                         start,
                     )
                 ),
+                {n: vector for row, _, start in placed for n, vector in self._vectors_of(row, start).items()},
             )
             bump(connection, "generation")
+
+    def _vectors_of(self, row: Any, start: int) -> Vectors:
+        """Those of a document's chunks, numbered from `start`, for an index that keeps them itself."""
+        ids = range(row.first_chunk, row.last_chunk + 1) if self._index.keeps_vectors else ()
+        shift = start - row.first_chunk
+        return {n + shift: vector for n, vector in self._documents.vectors_of(self._space, ids).items()}
 
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         ids = [chunk.id for chunk in chunks]
@@ -444,7 +456,7 @@ class SqlWriter:
         set_state(connection, "next_chunk", str(first + count))
         return first
 
-    def _fold(self, connection: Connection, first: int, new: Iterable[LexicalEntry]) -> None:
+    def _fold(self, connection: Connection, first: int, new: Iterable[LexicalEntry], vectors: Vectors) -> None:
         """Brings the terms of the chunks from `first` on, and of those in SQL alone, into the lexical index.
 
         Few of them wait there for more: see `LocalIndex`.
@@ -460,7 +472,7 @@ class SqlWriter:
             if not any(begin <= entry.chunk_id <= end for begin, end in gone)
         )
         # What a killed writer has left there goes first.
-        self._index.write(chain(waiting, new), drop=[(folded + 1, LAST_ID)])
+        self._index.write(chain(waiting, new), drop=[(folded + 1, LAST_ID)], vectors=vectors, within=connection)
         connection.execute(update(dropped).where(later).values(purged=1))
         set_state(connection, "folded", str(last))
 
@@ -570,12 +582,12 @@ def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int], most: int)
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
-    """Turns the errors of SQLite, tantivy and the disk into words."""
+def explained(folder: Path, engine: Engine) -> Iterator[None]:
+    """Turns the errors of the database, tantivy and the disk into words."""
     try:
         yield
-    except DatabaseError as error:
-        raise explain_sql(error, folder.parent) from error
+    except DBAPIError as error:
+        raise explained_error(error, engine, folder.parent) from error
     except OSError as error:
         raise explain(error, Path(error.filename) if isinstance(error.filename, str) else folder) from error
     except ValueError as error:  # tantivy raises its own failures as ValueError

@@ -23,7 +23,7 @@ from refdesk.errors import LibraryError, UsageError
 from refdesk.models import PROVIDERS, Provider
 from refdesk.ports import ModelRole
 from refdesk.serve.cli import show
-from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app
+from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app, worker
 from refdesk.serve.cli.ask import ask, chat, run_demo
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
 from refdesk.serve.cli.show import (
@@ -44,6 +44,7 @@ from refdesk.serve.cli.show import (
     table,
     tell,
 )
+from refdesk.serve.cli.sources import airtable, import_chunks, summarise, tree
 from refdesk.types import Document
 
 # --- `refdesk model`: which models are connected, and how is one? -----------------------------------------------------
@@ -309,6 +310,7 @@ __all__ = ["app", "main"]
 app.command()(ask)
 app.command()(chat)
 app.command()(serve)
+app.command()(worker)
 app.command()(mcp)
 app.add_typer(settings_app, name="settings")
 app.add_typer(keys_app, name="keys")
@@ -466,6 +468,10 @@ def show_document(
             show.document(out, document)
 
 
+app.command("import")(import_chunks)
+app.command()(airtable)
+app.command()(summarise)
+app.command()(tree)
 app.command()(rename)
 app.command()(move)
 app.command()(remove)
@@ -517,6 +523,18 @@ def restore(
     """Restore a library from a backup."""
     folder = Refdesk.restore(file, context.obj["library"], replace=replace)
     messages.print(f"Restored to {escape(str(folder))}.")
+
+
+@app.command()
+def migrate(
+    context: typer.Context,
+    to: Annotated[str, option("TARGET", "postgresql://user:password@host/database, or a folder.")],
+) -> None:
+    """Copy the library into PostgreSQL, or out of it. Nothing is embedded again; run it again to go on."""
+    with desk_of(context) as desk, CountProgress(messages, "copying", "rows") as progress:
+        rows = desk.migrate(to, progress.update)
+    counted = f"{rows['documents']} documents, {rows['chunks']} chunks, {rows['vectors']} vectors"
+    messages.print(f"Copied and compared: {counted}.")
 
 
 @app.command()

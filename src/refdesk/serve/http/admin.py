@@ -209,11 +209,13 @@ def readyz(service: Serving, caller: Perhaps) -> Response:
         return reply({"status": "not ready"} | _details(caller, {"reason": reason}), 503)
     found: dict[str, Any] = {"version": __version__, "chunks": desk.chunk_count, "process": os.getpid()}
     found["generation"] = state.generation
-    ready: dict[str, Any] = {"status": "ready"}
-    if desk.redis is not None and not desk.redis.is_there():  # all is answered, more slowly
-        ready["degraded"] = ["redis"]
-        found["redis"] = desk.redis.problem
-    return reply(ready | _details(caller, found))
+    away: dict[str, str] = {}  # questions are answered all the same
+    if desk.redis is not None and not desk.redis.is_there():
+        away["redis"] = desk.redis.problem
+    if problem := desk.files_problem():
+        away["files"] = problem
+    ready: dict[str, Any] = {"status": "ready"} | ({"degraded": list(away)} if away else {})
+    return reply(ready | _details(caller, found | away))
 
 
 def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
@@ -223,4 +225,5 @@ def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
 @health_routes.get("/metrics", summary="Metrics for Prometheus", responses=FIGURES)
 def metrics(service: Serving, desk: Desk) -> Response:
     desk.require("analytics")
+    service.figures.waiting.set(service.desk.jobs.waiting())
     return Response(service.figures.text(), media_type=CONTENT_TYPE)

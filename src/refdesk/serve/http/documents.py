@@ -119,6 +119,7 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
     Its type is detected from its content. An upload with the name of an existing one replaces it.
     """
     desk.require("add")
+    await in_thread(queue.check_room)
     with ExitStack() as stack:
         settings = await in_thread(lambda: desk.settings)
         form = await receive(request, queue.receiving, stack, settings.max_upload_mb)
@@ -143,6 +144,7 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
 async def upload_url(desk: Desk, queue: Queue, body: requests.UrlIn) -> Response:
     """http and https only; private networks are refused."""
     collection = desk.place_for(body.collection)
+    await in_thread(queue.check_room)
     settings = await in_thread(lambda: desk.settings)
     url = checked_url(body.url).geturl()
     with queue.receiving() as (upload_id, file):

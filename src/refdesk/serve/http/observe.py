@@ -104,6 +104,7 @@ STATUS: Mapping[type[RefdeskError], int] = {
     errors.ProviderError: 502,
     errors.ProviderUnavailable: 503,
     errors.LibraryBusy: 503,
+    errors.FilesAway: 503,
     ServerStopping: 503,
     DiskFull: 507,
 }
@@ -391,6 +392,9 @@ class Figures:
         )
         self._tokens = Counter("refdesk_tokens", "Tokens that models read and wrote", ["kind"], **own)
         self._cost = Counter("refdesk_cost_usd", "What models cost, where a price is known", **own)
+        self.waiting = Gauge(
+            "refdesk_jobs_waiting", "Uploads that are not finished", multiprocess_mode="mostrecent", **own
+        )
         self.asking = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -113,7 +113,7 @@ def _event(name: str, kind: Any) -> dict[str, Any]:
 
 def returns_bytes(*types: str, description: str, example: str = "") -> Responses:
     schema = {"schema": {"type": "string", "format": "binary"}} | ({"example": example} if example else {})
-    content = {kind: schema for kind in types}
+    content = dict.fromkeys(types, schema)
     return {200: {"description": description, "content": content}}
 
 

@@ -309,7 +309,7 @@ SignedOut = shape("SignedOut", {bool: "signed_in"})
 Health = shape("Health", {Literal["ok"]: "status"})
 Readiness = shape(
     "Readiness",
-    perhaps({str: "reason version redis", int: "chunks process generation", many(str): "degraded"})
+    perhaps({str: "reason version redis files", int: "chunks process generation", many(str): "degraded"})
     | {Literal["ready", "not ready"]: "status"},
     "All but the status, and what is away, is for admins of the whole library.",
 )
@@ -390,7 +390,8 @@ MEANINGS: dict[str, str] = {
     "LookedAt.score": "What it was ranked by in the end",
     "LookedAt.use": "kept: good enough, but nothing was written or there was no room; dropped: too far off",
     "Readiness.reason": "Why it is not ready",
-    "Readiness.degraded": "What is away; everything is answered, more slowly",
+    "Readiness.degraded": "What is away: without Redis all is slower, without files no page is shown and none added",
+    "Readiness.files": "Why originals and uploads cannot be reached",
     "Readiness.redis": "Why Redis is away",
     "Extension.notes": "What the reader should know about how it came about",
 }
