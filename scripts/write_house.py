@@ -23,6 +23,7 @@ HELPERS = {
     "terms",
     "tables",
     "document_names",
+    "entities",
     "key_sentences",
     "settings",
     "config",

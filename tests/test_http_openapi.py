@@ -109,6 +109,7 @@ def asking(described: Described) -> None:
     assert call("GET", "/api/traces/{answer_id}", path_of=this)["stages"]
     assert call("GET", "/api/answers")["answers"]
     assert call("GET", "/api/analytics")["feedback"]["by_collection"]
+    assert call("GET", "/api/graph?entity=TG-4")["edges"]
     assert (
         call("GET", "/api/search?q=tide gauge")["hits"] == call("POST", "/api/search", json={"q": "tide gauge"})["hits"]
     )

@@ -12,9 +12,10 @@ from typing import Any
 
 from refdesk import arguments
 from refdesk.access import AdminDesk
-from refdesk.answer import Answer, Event, Image
+from refdesk.answer import Answer, Citation, Event, Image
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, collected_sync
+from refdesk.entities import SHORT_FOR, Beside, beside, entity_key
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import (
     MOST_CELLS,
@@ -43,6 +44,7 @@ from refdesk.types import (
 )
 
 DEFAULT_COLLECTION = "default"
+MOST_EDGES, READ_FOR_GRAPH = 20, 200  # neighbours of an entity that are shown, and chunks that are read for them
 
 
 class CallerDesk(AdminDesk):
@@ -318,6 +320,59 @@ class CallerDesk(AdminDesk):
         scope = self.scope(collection, document, kind, pages, date_from, date_to, metadata)
         depth = chosen.top_k if k is None else k
         return self.search_vector(text, self.parts.embedder.embed_query, depth, method, scope, chosen)
+
+    def graph(self, entity: str = "", *, collection: Names = None, most: int = MOST_EDGES) -> dict[str, Any]:
+        """What the documents name beside an entity, each with the sentence that proves it; without one, what is named
+        most.
+
+        >>> desk.graph("Ada Lund")["edges"][0]["citation"].quote
+        """
+        self.require("search")
+        scope, reader = self.scope(collection), self.parts.reader
+        key = entity_key(entity)
+        listed = reader.entities_beginning(key, scope, most)
+        entities = [{"key": one, "name": name, "chunks": count} for one, name, count in listed]
+        if not key:
+            return {"entity": None, "edges": [], "entities": entities}
+        stated = reader.relations([key], scope, most)
+        forms = [one for one in stated if one.predicate == SHORT_FOR]
+        keys = {key, *(entity_key(one.subject) for one in forms), *(entity_key(one.object) for one in forms)}
+        mentions = reader.mentions(keys, scope, READ_FOR_GRAPH)
+        ids = [*dict.fromkeys([*(one.chunk_id for one in stated), *(one.chunk_id for one in mentions)])]
+        read = reader.chunks(ids)
+        if not read:
+            raise NotFound(f"no document names '{entity}'", hint="search for it instead")
+        edges = beside(keys, [chunk for chunk, _ in read.values()], stated, most)
+        names = [*dict.fromkeys(one.name for one in mentions)] or [entity]
+        return {
+            "entity": {"key": key, "name": names[0], "names": names, "chunks": len(read)},
+            "edges": [
+                {"key": one.key, "name": one.name, "says": one.says, "count": one.count}
+                | {"citation": self._proof(number, one, read[one.chunk.id][1])}
+                for number, one in enumerate(edges, 1)
+            ],
+            "entities": entities,
+        }
+
+    def _proof(self, marker: int, edge: Beside, document: Document) -> Citation:
+        chunk, part = edge.chunk, edge.chunk.sentences[edge.sentence]
+        boxes = part.boxes or self.locate(chunk, part.start, part.end)
+        origin = next(iter(chunk.origins(part.start, part.end, part.page)), (0, 0))
+        return Citation(
+            marker=marker,
+            document_id=document.id,
+            document_name=document.name,
+            chunk_id=chunk.id,
+            chunk_sequence=chunk.sequence,
+            heading_path=chunk.heading_path,
+            page=part.page,
+            boxes=boxes,
+            located=bool(boxes),
+            quote=chunk.text[part.start : part.end],
+            relevance_score=1.0,
+            similarity_score=0.0,
+            origin=origin,
+        )
 
     def search_vector(
         self, text: str, embed: Callable[[str], Any], k: int, method: Method, scope: Scope, settings: Settings

@@ -63,6 +63,7 @@ from refdesk.store.database import (
     opened_copy,
 )
 from refdesk.store.documents import SqlDocuments, SqlTables
+from refdesk.store.graph import SqlGraph
 from refdesk.store.jobs import (
     Maintenance,
     Report,
@@ -127,7 +128,8 @@ class Refdesk(LibraryDesk):
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
         summaries = SqlSummaries(engine)
-        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, summaries)
+        graph = SqlGraph(searched)
+        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, graph, summaries)
         models = ModelDirectory(config)
         self.background_ports = BackgroundPorts(
             documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose

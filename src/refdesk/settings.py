@@ -30,7 +30,7 @@ def _setting(
 _per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
 LONGEST_RULES = 4000  # characters: of the smallest window, an eighth
 # And what else is registered in refdesk.ask.strategies.
-STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "multi_hop"]
+STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "graph", "multi_hop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Settings:
         "rag.strategy",
         "auto",
         "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper), fusion (the "
-        "question in other words too), multi_hop (what the first evidence leads on to), survey (a router reads every "
-        "summary), hierarchical (documents first); auto by the question",
+        "question in other words too), multi_hop (what the first evidence leads on to), graph (what texts name), "
+        "survey (a router reads every summary), hierarchical (documents first); auto by the question",
         choices=STRATEGIES,
     )
     use_hybrid_search: bool = _per_question("rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone")

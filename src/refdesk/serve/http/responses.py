@@ -206,6 +206,16 @@ SearchHit = shape(
     },
     "A chunk with its place and its scores; `page_text`, `page_image` and `figure` are addresses.",
 )
+Entity = shape("Entity", {str: "key name", int: "chunks"}, "What documents name, and how many chunks name it.")
+NamedEntity = shape("NamedEntity", {str: "key name", many(str): "names", int: "chunks"}, "`names`: how it is written.")
+Edge = shape(
+    "Edge",
+    {str: "key name says", int: "count", Citation: "citation"},
+    "What stands beside an entity: the words between, in how many sentences, and one that proves it.",
+)
+Neighbourhood = shape(
+    "Neighbourhood", {NamedEntity | None: "entity", many(Edge): "edges", many(Entity): "entities"}, "Around an entity."
+)
 SearchResult = shape("SearchResult", {str: "query", types.Method: "method", many(SearchHit): "hits"}, "Best first.")
 
 # Failures and events
