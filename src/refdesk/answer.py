@@ -199,10 +199,7 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A hit as it stands in the context: numbered, its neighbours joined; `chunks` in the document's order.
-
-    `text` is what is read; the sentences of `chunks` are what can be cited.
-    """
+    """A numbered hit and its neighbours; `text` is what is read, the sentences of `chunks` are what can be cited."""
 
     number: int
     hit: Hit
@@ -221,7 +218,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The numbered passages and the bytes a model is given of them."""
+    """The numbered passages and the text a model is given of them; `citations` where they were asked for."""
 
     passages: tuple[Passage, ...]
     text: str
@@ -229,6 +226,7 @@ class Context:
     dropped: int = 0  # passages that found no room
     is_too_small: bool = False  # not even the best one did: it may be quoted, but the text does not hold it
     pictures: tuple[Part, ...] = ()  # for a model that sees, each below a line that says which passage it belongs to
+    citations: tuple[Citation, ...] = ()  # one for each passage
 
     @property
     def sizes(self) -> dict[str, Any]:

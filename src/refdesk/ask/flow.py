@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from refdesk.answer import (
     Answer,
@@ -40,7 +40,7 @@ from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judg
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
-from refdesk.ask.plan import left_out, make_plan
+from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
@@ -59,6 +59,7 @@ from refdesk.terms import terms
 from refdesk.trace import Trace, in_thread, is_able, run
 from refdesk.types import Box, Chunk, Document
 
+Result = TypeVar("Result")
 LIST_REACH = 3  # chunks on each side that are read for a list, under one heading
 
 logger = logging.getLogger("refdesk.ask")
@@ -112,13 +113,13 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     if question.images and question.mode != "general":
         looked_up: Any = import_module("refdesk.ask.vision").looked_up
         query = await looked_up(question, query, desk, trace)
-    if (begun := await _unsearched(question, query, answer, desk, trace)) is not None:
-        async with aclosing(_without_search(question, query, begun, desk, keeper, trace)) as events:
+    if (begun := await unsearched(question, query, answer, desk, trace)) is not None:
+        async with aclosing(without_search(question, query, begun, desk, keeper, trace)) as events:
             async for event in events:
                 yield event
         return
 
-    settings = (desk := _for_lists(desk, query)).settings
+    settings = (desk := for_lists(desk, query)).settings
     plan, budget = make_plan(question, query, models, settings, trace)
     keeper.notes += left_out(question.level, plan)
     if question.mode in ("agent", "report"):
@@ -131,11 +132,28 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
     retrieved = await keeper.hits(query, plan, lambda: retrieve(query, plan, question.scope, *ports))
+    async with aclosing(answer_from(question, desk, keeper, query, answer, plan, budget, retrieved, trace)) as events:
+        async for event in events:
+            yield event
+
+
+async def answer_from(
+    question: Question,
+    desk: AskPorts,
+    keeper: Keeper,
+    query: Query,
+    answer: Answer,
+    plan: Plan,
+    budget: Budget,
+    retrieved: Retrieved,
+    trace: Trace,
+) -> AsyncGenerator[Event, None]:
+    """From the hits to the answer: judged, read, written, checked and kept."""
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
     tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
-    doubt = _doubted(question, relevance, retrieved, settings, keeper)
+    doubt = _doubted(question, relevance, retrieved, desk.settings, keeper)
     found = None
     if not _is_looked_at(question, plan, retrieved):
         asked = (question, answer, query, plan, retrieved, relevance, tables, doubt)
@@ -195,7 +213,7 @@ async def _with_more(
     return retrieved
 
 
-def _for_lists(desk: AskPorts, query: Query) -> AskPorts:
+def for_lists(desk: AskPorts, query: Query) -> AskPorts:
     """A list may go on over several chunks, so that more of them are read; a model reads as many as ever."""
     if wanted(query) not in ("steps", "several") or desk.models.role("answer") is not None:
         return desk
@@ -298,7 +316,7 @@ async def _planned(
     return planned
 
 
-async def _unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:
+async def unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:
     """The answer to what no passage is read for, as far as it is known; None where the documents are searched."""
     if question.mode == "general" or query.route != "needs_retrieval":
         return answer
@@ -308,7 +326,7 @@ async def _unsearched(question: Question, query: Query, answer: Answer, desk: As
     return await run(trace, "catalogue", answer_from_catalogue, *asked)
 
 
-async def _without_search(
+async def without_search(
     question: Question, query: Query, answer: Answer, desk: AskPorts, keeper: Keeper, trace: Trace
 ) -> AsyncGenerator[Event, None]:
     """What no passage is read for: the mode `general`, small talk, errands, and what the list of documents answers."""
@@ -361,9 +379,9 @@ class Asking:
         self.answers = answers
 
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
-        return ask(question, self._desk(question, settings))
+        return ask(question, self.ports(question, settings))
 
-    def _desk(self, question: Question, settings: Settings) -> AskPorts:
+    def ports(self, question: Question, settings: Settings) -> AskPorts:
         def record(answer: Answer, trace: Trace) -> None:
             touched = (*answer.sources, *answer.related_documents)
             self.answers.put(
@@ -442,20 +460,20 @@ async def collected(events: AsyncGenerator[Event, None]) -> Answer:
     raise AskError("the stream ended without an answer")
 
 
-def collected_sync(
-    begin: Callable[[], AsyncGenerator[Event, None]], close: Callable[[], Coroutine[Any, Any, None]]
-) -> Answer:
-    """`collected` for those who do not await; within a running loop, in a thread of its own.
+def run_sync(
+    begin: Callable[[], Coroutine[Any, Any, Result]], close: Callable[[], Coroutine[Any, Any, None]]
+) -> Result:
+    """What is awaited, for those who do not await; within a running loop, in a thread of its own.
 
     `close` ends what the loop of this one question has kept open.
     """
 
-    answers: list[Answer] = []
+    results: list[Result] = []
 
     async def work() -> None:
         # Not returned: Python 3.11 writes the result of what it runs into an error that nobody sees, which takes 7 ms.
         try:
-            answers.append(await collected(begin()))
+            results.append(await begin())
         finally:
             await close()
 
@@ -466,4 +484,4 @@ def collected_sync(
     else:
         with ThreadPoolExecutor(1, "refdesk-ask") as pool:
             pool.submit(lambda: asyncio.run(work())).result()
-    return answers[0]
+    return results[0]

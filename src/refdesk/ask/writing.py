@@ -39,7 +39,7 @@ from refdesk.ask.model_figures import Tables, cited_tables, cites_tables
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, named, with_house_rules
 from refdesk.ask.resolution import said_of_short
 from refdesk.ask.table_answer import TablesRead, likelier_answer
-from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
+from refdesk.ask.verify import LEFT_OUT, check, checkable, correct, with_fragment
 from refdesk.ask.wording import wanted
 from refdesk.library import LibraryReader
 from refdesk.settings import Settings
@@ -70,7 +70,7 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     """From what was found to the answer: assemble, generate, attest, settle, keep."""
     question, query, plan, doubt = found.question, found.query, found.plan, found.doubt
     library, models, settings, retrieved = desk.library, desk.models, desk.settings, found.retrieved
-    fitted = await _assembled(question, desk, query, plan, found.budget, retrieved, keeper, trace)
+    fitted = await assembled(question, desk, query, plan, found.budget, retrieved, keeper, trace)
     plan, budget, context = fitted.plan, fitted.budget, found.outline(fitted.context)
     vision: Any = import_module("refdesk.ask.vision") if question.images or question.mode == "vision" else None
     if vision is not None:
@@ -103,7 +103,10 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
-        settled = await settle(query, plan, attested, *proofs, models, trace, cells)
+        checked = await check(query, plan, attested, context, models, trace)
+        if checked.needs_correction(plan):
+            yield Thinking("reconcile", "Settling what is disputed")
+        settled = await correct(query, plan, checked, *proofs, models, trace, cells)
         stage.gave(status=settled.verification.status)
     if vision is not None:
         settled = replace(settled, attested=vision.seen(settled.attested, draft.context, desk))
@@ -175,7 +178,7 @@ def _with_quotes(
     return attested if both == text else attest(query, draft.content, draft.order, context, vectors, embed, tables)
 
 
-async def _assembled(
+async def assembled(
     question: Question,
     desk: AskPorts,
     query: Query,
