@@ -21,6 +21,7 @@ from refdesk.ask.citations import stands_alone
 from refdesk.ask.figures import CURRENCIES, figures
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
+from refdesk.ask.strategies.registry import with_engines
 from refdesk.ask.strategies.survey import router_of
 from refdesk.ask.wording import MONEY, NUMBER, SentenceWords, read, unfit_units
 from refdesk.document_names import match_names
@@ -195,7 +196,7 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
 async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[EngineHits]:
     strategy = STRATEGIES.get(job.plan.strategy, STRATEGIES["hybrid"])
     ports = SearchPorts(job.library, job.embedder, job.settings, scope, k, job.models, job.trace, job.turns)
-    found = await strategy(query, ports)
+    found = await with_engines(job.plan.engines, await strategy(query, ports), query, ports)
     for one in found:
         job.chosen.update(hit.chunk.id for hit in one.hits if one.are_chosen)
         for summary in one.others:
