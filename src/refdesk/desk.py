@@ -36,6 +36,7 @@ from refdesk.files.local import LocalFiles, page_image
 from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
+from refdesk.index.tokens import TokenIndex
 from refdesk.ingest.add import Intake
 from refdesk.ingest.background import BackgroundPorts
 from refdesk.ingest.runs import Run, at_work
@@ -48,6 +49,7 @@ from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
 from refdesk.providers.shipped import OnnxReader
+from refdesk.providers.tokens import token_embedder
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
@@ -129,7 +131,9 @@ class Refdesk(LibraryDesk):
         self._maintenance = Maintenance(documents, index, writer, files)
         summaries = SqlSummaries(engine)
         graph = SqlGraph(searched)
-        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, graph, summaries)
+        self.tokens = TokenIndex(self.folder / "index", documents, lambda: token_embedder(current().token_model))
+        found = (searched, searched, tables, seen, embedder, self.reindex, graph, summaries, self.tokens)
+        reader = LibraryReader(*found)
         models = ModelDirectory(config)
         self.background_ports = BackgroundPorts(
             documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
@@ -159,7 +163,7 @@ class Refdesk(LibraryDesk):
             own_settings=own,
             settings=current,
             models=models,
-            compact=self._maintenance.compact,
+            compact=self._tidy,
         )
         super().__init__(parts, LOCAL)
         self.sessions = Sessions(SqlSessions(self._reads), self.keys, current)
@@ -250,7 +254,7 @@ class Refdesk(LibraryDesk):
         with self.at_work() as run:
             intake = self._intake(on_progress, on_added, run)
             intake.add_paths(resolved, place, kept, password, sync=sync, follow_links=follow_links)
-            self._maintenance.compact()
+            self._tidy()
         return intake.results
 
     def add_text(
@@ -283,7 +287,7 @@ class Refdesk(LibraryDesk):
         wanted = list({(text.collection, text.name): text for text in checked}.values())
         intake = self._intake(on_progress, None)
         intake.add_texts(wanted)
-        self._maintenance.compact()
+        self._tidy()
         order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
         return sorted(intake.results, key=lambda result: order.get(result.place, len(order)))
 
@@ -301,7 +305,7 @@ class Refdesk(LibraryDesk):
         """
         intake = self._intake(on_progress, None, run)
         if intake.work(choose, alone=alone):
-            self._maintenance.compact()
+            self._tidy()
         return intake.results
 
     def document_from(self, source: str) -> Document | None:
@@ -366,7 +370,19 @@ class Refdesk(LibraryDesk):
                 pages, chunks = self._documents.pages(document.id), self._documents.chunks_of(document.id)
                 found = kept_tables("".join(page.text for page in pages), [page.page for page in pages], chunks)
                 self._writer.put_tables({document.id: found}, is_all=number == len(ready))
-        return self._maintenance.rebuild(self.parts.embedder, report)
+        count = self._maintenance.rebuild(self.parts.embedder, report)
+        self._tidy()
+        return count
+
+    def _tidy(self) -> None:
+        """After every change: the vectors are written anew where much has changed, and tokens kept where wanted."""
+        self._maintenance.compact()
+        if self.settings.token_vectors or self.tokens.count:
+            with self._writer.locked():
+                if self.settings.token_vectors:
+                    self.tokens.sync()
+                else:
+                    self.tokens.clear()
 
     def on_wait(self, tell: Callable[[], None]) -> None:
         """Is told once when a change has to wait for another process."""
