@@ -44,7 +44,7 @@ from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.library_desk import LibraryDesk
-from refdesk.ports import Embedder
+from refdesk.ports import Embedder, TokenEmbedder
 from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
@@ -131,7 +131,7 @@ class Refdesk(LibraryDesk):
         self._maintenance = Maintenance(documents, index, writer, files)
         summaries = SqlSummaries(engine)
         graph = SqlGraph(searched)
-        self.tokens = TokenIndex(self.folder / "index", documents, lambda: token_embedder(current().token_model))
+        self.tokens = TokenIndex(self.folder / "index", documents, lambda: _token_embedder(current()))
         found = (searched, searched, tables, seen, embedder, self.reindex, graph, summaries, self.tokens)
         reader = LibraryReader(*found)
         models = ModelDirectory(config)
@@ -521,6 +521,10 @@ def _files(folder: Path, url: str) -> LocalFiles | RemoteFiles:
     if is_address and scheme != "file":
         return RemoteFiles(folder, url)
     return LocalFiles(Path(rest if is_address else url).expanduser().absolute())
+
+
+def _token_embedder(settings: Settings) -> TokenEmbedder:
+    return token_embedder(settings.token_model)
 
 
 def _damaged(place: Path) -> list[Damage]:
