@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.common import DATA
+from benchmarks.common import DATA, Figure, write
 from benchmarks.retrieval import CUT, library, ndcg, questions
 from refdesk import Refdesk
 from refdesk.answer import Plan, Query

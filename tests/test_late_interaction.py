@@ -41,12 +41,12 @@ def test_the_chunk_that_meets_the_words_is_first(kind: str, tmp_path: Path) -> N
     with open_either(kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": name, "text": text} for name, text in TEXTS.items()])
         trace = Trace()
-        assert searched(desk, "When does the ferry leave?", trace).engine == "hybrid"
+        assert searched(desk, "When does the ferry depart?", trace).engine == "hybrid"
         assert any("ingest.token_vectors" in stage.skipped for stage in trace.stages)
         assert desk.tokens.sync() == 3 and desk.tokens.count == 3 and desk.tokens.nbytes > 0
-        found = searched(desk, "Who keeps the lamp?")
+        found = searched(desk, "Who is the keeper of the harbour lamp?")
         assert found.engine == "late_interaction" and found.hits[0].document.name == "lamp"
-        scores = desk.tokens.scores("Who keeps the lamp?", [hit.chunk.id for hit in found.hits])
+        scores = desk.tokens.scores("Who is the keeper of the harbour lamp?", [hit.chunk.id for hit in found.hits])
         assert max(scores, key=lambda one: scores[one]) == found.hits[0].chunk.id
         assert all(-1.0 <= score <= 1.0 for score in scores.values())
         assert desk.tokens.sync() == 0
@@ -75,7 +75,7 @@ def test_a_library_that_wants_them_keeps_them_in_step(tmp_path: Path) -> None:
         assert desk.tokens.count == 2
         assert len(list((folder / "index").glob("tokens-*"))) == 1
     with open_desk(folder, **{"ingest.token_vectors": True}) as desk:
-        assert searched(desk, "Who keeps the lamp?").engine == "late_interaction"
+        assert searched(desk, "Who is the keeper of the harbour lamp?").engine == "late_interaction"
         for path in (folder / "index").glob("tokens-*/vectors.npy"):
             path.write_bytes(b"damaged")
     with open_desk(folder, **{"ingest.token_vectors": True}) as desk:
