@@ -33,7 +33,7 @@ from refdesk.config import (
 )
 from refdesk.errors import LibraryDamaged, RefdeskError, UsageError
 from refdesk.files import backup as backups
-from refdesk.files.local import LocalFiles, page_image
+from refdesk.files.local import LocalFiles, figure_place, page_image, picture_of
 from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
@@ -137,11 +137,9 @@ class Refdesk(LibraryDesk):
         seen = index if follower is engine else self._index_of(searched, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        summaries = SqlSummaries(engine)
-        graph = SqlGraph(searched)
         self.tokens = TokenIndex(self.folder / "index", documents, lambda: _token_embedder(current()))
-        found = (searched, searched, tables, seen, embedder, self.reindex, graph, summaries, self.tokens)
-        reader = LibraryReader(*found)
+        kept = (SqlGraph(searched), summaries := SqlSummaries(engine), self.tokens)
+        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, *kept)
         models = ModelDirectory(config, checked_llm(llm) if llm is not None else None, reranker)
         self.background_ports = BackgroundPorts(
             documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
@@ -164,7 +162,11 @@ class Refdesk(LibraryDesk):
             render=partial(page_image, files, files.render_cache()),
             embedder=embedder,
             reader=reader,
-            asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
+            asking=Asking(
+                *(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
+                picture=partial(picture_of, files, files.render_cache()),
+                figure_place=partial(figure_place, files),
+            ),
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,
