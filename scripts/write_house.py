@@ -41,7 +41,7 @@ LAYERS: dict[str, set[str]] = {
     "helpers and ports": HELPERS | PORTS,
     "parsers": {"parsers"},
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
-    "the desk": {"access", "caller_desk", *COMPOSITION_ROOTS},
+    "the desk": {"access", "caller_desk", "ray", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
     "doors": {"serve"},
     "the program": {"__main__"},
