@@ -23,6 +23,7 @@ HELPERS = {
     "terms",
     "tables",
     "document_names",
+    "entities",
     "key_sentences",
     "settings",
     "config",
@@ -41,9 +42,9 @@ LAYERS: dict[str, set[str]] = {
     "helpers and ports": HELPERS | PORTS,
     "parsers": {"parsers"},
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
-    "the desk": {"access", "caller_desk", "ray", *COMPOSITION_ROOTS},
+    "the desk": {"access", "caller_desk", "library_desk", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
-    "doors": {"serve"},
+    "doors": {"serve", "langgraph", "ray"},
     "the program": {"__main__"},
 }
 

@@ -27,6 +27,7 @@ from refdesk.ports import NoModels
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
+from refdesk.store.graph import MemoryGraph
 from refdesk.store.jobs import Maintenance, MemoryJobs
 from refdesk.store.keys import MemoryKeys
 from refdesk.store.memory import MemoryDocuments, MemoryTables, MemoryWriter
@@ -64,7 +65,9 @@ class MemoryDesk(CallerDesk):
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
         summaries = MemorySummaries(documents)
-        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex, summaries)
+        reader = LibraryReader(
+            documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents), summaries
+        )
         answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
         parts: Any = {

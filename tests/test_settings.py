@@ -82,7 +82,6 @@ def test_values_are_read_as_people_write_them(name: str, value: Any, kept: Any) 
         pytest.param("rag.fusion", "magic", "must be convex or rrf", id="not_a_choice"),
         pytest.param("ingest.chunk_minimum", 250, "must rise", id="minimum_over_target"),
         pytest.param("rag.hyde_enabled", True, "'rag.hyde_enabled' was removed: it did nothing", id="removed"),
-        pytest.param("rag.strategy", "hierarchical", "rag.strategy 'hierarchical' was removed", id="removed_choice"),
         pytest.param("answer.level", "Basic", "must be basic, standard, enhanced or maximum, not 'Basic'", id="case"),
     ],
 )

@@ -188,6 +188,7 @@ class Retrieved:
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
     readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
     key_sentences: tuple[tuple[int, int], ...] = ()  # (chunk id, sentence) that sum up the document that is named
+    key_titles: tuple[str, ...] = ()  # of the section of each key sentence, where they are given section by section
     others: tuple[Any, ...] = ()  # `ChunkSummary` of what a survey does not read in full, nearest first
 
     @property
@@ -219,13 +220,14 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The numbered passages and the bytes a model is given of them."""
+    """The numbered passages and the text a model is given of them; `citations` where they were asked for."""
 
     passages: tuple[Passage, ...]
     text: str
     token_count: int
     dropped: int = 0  # passages that found no room
     is_too_small: bool = False  # not even the best one did: it may be quoted, but the text does not hold it
+    citations: tuple[Citation, ...] = ()  # one for each passage
 
     @property
     def sizes(self) -> dict[str, Any]:

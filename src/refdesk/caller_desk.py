@@ -11,9 +11,11 @@ from typing import Any
 
 from refdesk import arguments
 from refdesk.access import AdminDesk
-from refdesk.answer import Answer, Event
+from refdesk.answer import Answer, Citation, Context, Event, Question
 from refdesk.arguments import History, Names
-from refdesk.ask.flow import collected, collected_sync
+from refdesk.ask.flow import collected, run_sync
+from refdesk.ask.staged import StagedQuestion
+from refdesk.entities import SHORT_FOR, Beside, beside, entity_key
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import (
     MOST_CELLS,
@@ -42,6 +44,8 @@ from refdesk.types import (
 )
 
 DEFAULT_COLLECTION = "default"
+SCOPE_OPTIONS = ("kind", "pages", "date_from", "date_to", "metadata")
+MOST_EDGES, READ_FOR_GRAPH = 20, 200  # neighbours of an entity that are shown, and chunks that are read for them
 
 
 class CallerDesk(AdminDesk):
@@ -318,6 +322,59 @@ class CallerDesk(AdminDesk):
         depth = chosen.top_k if k is None else k
         return self.search_vector(text, self.parts.embedder.embed_query, depth, method, scope, chosen)
 
+    def graph(self, entity: str = "", *, collection: Names = None, most: int = MOST_EDGES) -> dict[str, Any]:
+        """What the documents name beside an entity, each with the sentence that proves it; without one, what is named
+        most.
+
+        >>> desk.graph("Ada Lund")["edges"][0]["citation"].quote
+        """
+        self.require("search")
+        scope, reader = self.scope(collection), self.parts.reader
+        key = entity_key(entity)
+        listed = reader.entities_beginning(key, scope, most)
+        entities = [{"key": one, "name": name, "chunks": count} for one, name, count in listed]
+        if not key:
+            return {"entity": None, "edges": [], "entities": entities}
+        stated = reader.relations([key], scope, most)
+        forms = [one for one in stated if one.predicate == SHORT_FOR]
+        keys = {key, *(entity_key(one.subject) for one in forms), *(entity_key(one.object) for one in forms)}
+        mentions = reader.mentions(keys, scope, READ_FOR_GRAPH)
+        ids = [*dict.fromkeys([*(one.chunk_id for one in stated), *(one.chunk_id for one in mentions)])]
+        read = reader.chunks(ids)
+        if not read:
+            raise NotFound(f"no document names '{entity}'", hint="search for it instead")
+        edges = beside(keys, [chunk for chunk, _ in read.values()], stated, most)
+        names = [*dict.fromkeys(one.name for one in mentions)] or [entity]
+        return {
+            "entity": {"key": key, "name": names[0], "names": names, "chunks": len(read)},
+            "edges": [
+                {"key": one.key, "name": one.name, "says": one.says, "count": one.count}
+                | {"citation": self._proof(number, one, read[one.chunk.id][1])}
+                for number, one in enumerate(edges, 1)
+            ],
+            "entities": entities,
+        }
+
+    def _proof(self, marker: int, edge: Beside, document: Document) -> Citation:
+        chunk, part = edge.chunk, edge.chunk.sentences[edge.sentence]
+        boxes = part.boxes or self.locate(chunk, part.start, part.end)
+        origin = next(iter(chunk.origins(part.start, part.end, part.page)), (0, 0))
+        return Citation(
+            marker=marker,
+            document_id=document.id,
+            document_name=document.name,
+            chunk_id=chunk.id,
+            chunk_sequence=chunk.sequence,
+            heading_path=chunk.heading_path,
+            page=part.page,
+            boxes=boxes,
+            located=bool(boxes),
+            quote=chunk.text[part.start : part.end],
+            relevance_score=1.0,
+            similarity_score=0.0,
+            origin=origin,
+        )
+
     def search_vector(
         self, text: str, embed: Callable[[str], Any], k: int, method: Method, scope: Scope, settings: Settings
     ) -> list[Hit]:
@@ -379,6 +436,27 @@ class CallerDesk(AdminDesk):
         >>> async for event in desk.ask("When is the price list revised?"):
         ...     print(event.to_dict())
         """
+        options: dict[str, Any] = {
+            **{"k": k, "level": level, "mode": mode, "response_mode": response_mode, "model": model},
+            **{"conversation_id": conversation_id, "history": history, "verbatim": verbatim, "cache": cache},
+            **{"max_context_chars": max_context_chars, "settings": settings},
+            **{"collection": collection, "document": document, **scope},
+        }
+        return self.parts.asking.ask(*self._asked(question, **options))
+
+    def _asked(
+        self,
+        question: str,
+        *,
+        model: str = "",
+        conversation_id: str = "",
+        settings: Mapping[str, Any] | None = None,
+        collection: Names = None,
+        document: Names = None,
+        **options: Any,
+    ) -> tuple[Question, Settings]:
+        """A question as it is asked, checked, with the settings that hold for it."""
+        scope = {name: options.pop(name) for name in SCOPE_OPTIONS if name in options}
         self.require("ask")
         chosen = self._put_to(model.strip(), self._chosen(settings))
         if self.caller.id and conversation_id:
@@ -387,18 +465,11 @@ class CallerDesk(AdminDesk):
             question,
             self.scope(collection, document, **scope),
             chosen,
-            level=level,
-            mode=mode,
-            response_mode=response_mode,
-            k=k,
             conversation_id=conversation_id,
-            history=history,
-            verbatim=verbatim,
-            max_context_chars=max_context_chars,
-            cache=cache,
             owner=self.caller.id,
+            **options,
         )
-        return self.parts.asking.ask(asked, chosen)
+        return asked, chosen
 
     async def answer(self, question: str, **options: Any) -> Answer:
         """`ask`, collected into its answer; an error is raised."""
@@ -410,7 +481,31 @@ class CallerDesk(AdminDesk):
         >>> desk.ask_sync("When is the price list revised?").content
         'The price list is revised every January. [1]'
         """
-        return collected_sync(lambda: self.ask(question, **options), self.aclose)
+        return run_sync(lambda: self.answer(question, **options), self.aclose)
+
+    def staged(self, question: str, **options: Any) -> StagedQuestion:
+        """The question, to be asked stage by stage; see ask/staged.py. The options are those of `ask`."""
+        asked, chosen = self._asked(question, **options)
+        return StagedQuestion(asked, self.parts.asking.ports(asked, chosen))
+
+    def context(self, question: str, **options: Any) -> Context:
+        """What a model would be given to answer a question: the text, and where each passage of it stands.
+
+        Empty where nothing is asked ("Hello"). The options are those of `ask`; `rag.context_format` chooses the form.
+
+        >>> found = desk.context("What is Python?", k=6, max_context_chars=4000)
+        >>> found.text, [citation.document_name for citation in found.citations]
+        """
+
+        async def gathered() -> Context:
+            staged = self.staged(question, **(options | {"cache": False}))
+            if await staged.route(must_search=True):
+                return Context((), "", 0)
+            await staged.retrieve()
+            await staged.rerank()
+            return await staged.context()
+
+        return run_sync(gathered, self.aclose)
 
     # what was answered
 

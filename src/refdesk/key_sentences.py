@@ -47,7 +47,7 @@ def telling_chunks(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
 def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8]]) -> list[tuple[int, int]]:
     """(chunk id, sentence) of each, in the document's order."""
     sections = [own for own in _sections(chunks) if not _refers(own)]
-    usable = [[place for place in own if _says_something(*place)] for own in sections]
+    usable = [[place for place in own if says_something(*place)] for own in sections]
     usable = [own for own in usable if own]
     if not usable:
         return []
@@ -121,7 +121,7 @@ def _is_mostly_names(words: Sequence[str]) -> bool:
     return sum(not word[:1].islower() for word in words) >= MOST_NAMES * len(words)
 
 
-def _says_something(chunk: Chunk, place: int) -> bool:
+def says_something(chunk: Chunk, place: int) -> bool:
     """A whole sentence that can be understood alone: no heading, author, address, question or lead-in."""
     start, end = chunk.sentences[place][:2]
     text = " ".join(chunk.text[start:end].split())

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Turn
 from refdesk.document_names import name_words
+from refdesk.entities import Mention, Relation
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index, Models, NoModels, Scored
 from refdesk.records import LARGEST, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
-from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
+from refdesk.store_ports import ChunkStore, DocumentStore, GraphStore, TableStore, other_embedder
 from refdesk.summaries import ChunkSummary, NoSummaries, Summaries, SummaryStore, TreeNode, own_sentences
 from refdesk.terms import query_terms, repeated_terms, terms, words
 from refdesk.text import edit_distances
@@ -48,6 +49,7 @@ class LibraryReader:
         index: Index,
         embedder: Embedder,
         rebuild: Callable[[], object],
+        graph: GraphStore,
         summaries: SummaryStore | None = None,
     ) -> None:
         self._documents = documents
@@ -56,6 +58,7 @@ class LibraryReader:
         self._index = index
         self._embedder = embedder
         self._rebuild = rebuild
+        self._graph = graph
         self._healing = threading.Lock()
         self._lists = _Lists()
         self._summaries = Summaries(summaries or NoSummaries())
@@ -273,6 +276,20 @@ class LibraryReader:
 
     def chunks(self, ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         return self._chunks.hydrate(ids, self.generation())
+
+    def known_entities(self, keys: Collection[str], scope: Scope) -> set[str]:
+        """Those of these keys that a chunk in scope names."""
+        return self._graph.known(keys, scope)
+
+    def entities_beginning(self, key: str, scope: Scope, most: int) -> list[tuple[str, str, int]]:
+        """The keys that begin so, each with a name and how many chunks in scope have it, the most frequent first."""
+        return self._graph.beginning(key, scope, most)
+
+    def mentions(self, keys: Collection[str], scope: Scope, most: int) -> list[Mention]:
+        return self._graph.mentions(keys, scope, most)
+
+    def relations(self, keys: Collection[str], scope: Scope, most: int) -> list[Relation]:
+        return self._graph.relations(keys, scope, most)
 
     # in short
 

@@ -30,7 +30,7 @@ def _setting(
 _per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
 LONGEST_RULES = 4000  # characters: of the smallest window, an eighth
 # And what else is registered in refdesk.ask.strategies.
-STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "multi_hop"]
+STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "graph", "multi_hop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class Settings:
         "rag.strategy",
         "auto",
         "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper), fusion (the "
-        "question in other words too), multi_hop (what the first evidence leads on to); auto by the question",
+        "question in other words too), multi_hop (what the first evidence leads on to), graph (what texts name), "
+        "survey (a router reads every summary), hierarchical (documents first); auto by the question",
         choices=STRATEGIES,
     )
     use_hybrid_search: bool = _per_question("rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone")
@@ -167,7 +168,9 @@ class Settings:
     llm_router: str = _setting("llm.router", "", "Model that rewrites and classifies (REFDESK_LLM_ROUTER)")
     llm_verifier: str = _setting("llm.verifier", "", "Model that checks answers (REFDESK_LLM_VERIFIER)")
     llm_reconciler: str = _setting("llm.reconciler", "", "Model that settles disputes (REFDESK_LLM_RECONCILER)")
-    llm_summariser: str = _setting("llm.summariser", "", "Model that shortens history (REFDESK_LLM_SUMMARISER)")
+    llm_summariser: str = _setting(
+        "llm.summariser", "", "Model that shortens history and sums up chunks (REFDESK_LLM_SUMMARISER)"
+    )
     llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
     llm_allowed: str = _setting(
         "llm.allowed",
@@ -353,7 +356,7 @@ def specs() -> tuple[Spec, ...]:
 REMOVED_SETTINGS = frozenset(
     {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
 )
-REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"hierarchical"})}
+REMOVED_VALUES: Mapping[str, frozenset[str]] = {}  # values of settings
 
 
 def _unknown(name: str) -> UsageError:

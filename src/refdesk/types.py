@@ -347,7 +347,8 @@ class Progress:
     files: tuple[FileProgress, ...] = ()  # those under way
 
 
-JobKind = Literal["run", "file", "upload", "url"]
+JobKind = Literal["run", "file", "upload", "url", "summaries", "tree"]
+BACKGROUND: tuple[JobKind, ...] = ("summaries", "tree")  # no files: what is made of documents that are there
 QUEUED: tuple[JobKind, ...] = ("upload", "url")  # wait for the worker of a server; files are added by who names them
 
 

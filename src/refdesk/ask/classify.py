@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Complexity, Hints, Intent, Query, Route
+from refdesk.ask.wording import meaning
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.terms import QUERY_STOP_WORDS, words
@@ -168,6 +169,7 @@ HINTS: dict[Intent, Hints] = {
 }
 _INTENT: Mapping[str, Intent] = {intent: intent for intent in HINTS} | {"reasons": "analytical"}
 INTENTS: tuple[Intent, ...] = ("factual", "summary", "comparison", "list", "analytical")
+OPEN_QUESTIONS = frozenset(["", "what", "how", "why"])  # what a summary is asked with; "who" and "when" want one thing
 CLEAR_VOTE = 0.8  # share of the nearest examples' votes that settles an intent no rule has settled …
 CLEAR_COSINE = 0.5  # … when the nearest is at least this near
 # Cosine to an example that settles a route other than searching. Of TREC's, SQuAD's and MTRAG's 2,009 questions 7 are
@@ -280,6 +282,8 @@ def _intent(
     """(intent, why, whether it is sure, how far the examples agree)."""
     votes = examples.votes(vector) if examples is not None and closest else {}
     for name, pattern in _INTENTS.items():
+        if name == "summary" and meaning(text).asks not in OPEN_QUESTIONS:
+            continue  # "Who wrote the overview?"
         if pattern.search(text) or (name == "comparison" and parts):
             agreed = votes.get(_INTENT[name], 0.0) if votes else UNKNOWN
             return _INTENT[name], "rule", True, (1.0 + agreed) / 2

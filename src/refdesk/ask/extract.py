@@ -16,18 +16,18 @@ from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.citations import without_markers
 from refdesk.ask.figures import Side, disagree, quoted_side
 from refdesk.ask.listing import ChosenList, Place, chosen_list
-from refdesk.ask.sentences import CALIBRATION, ScoredSentence, score_sentences, sentence_text
+from refdesk.ask.sentences import CALIBRATION, ScoredSentence, may_stand, score_sentences, sentence_text
 from refdesk.ask.support import is_negated
 from refdesk.ask.wording import CELLS, asks_yes_or_no, chances, names_several, read, said, table_header, wanted
 from refdesk.key_sentences import ENDS
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms, words
 from refdesk.text import fold, word_set
-from refdesk.types import Chunk, Document
+from refdesk.types import Document
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
 # squadshift_reddit, .71 on squad2_disfl.
-LIKELY_SHORT = 0.3
+LIKELY_SHORT = 0.4
 # Log-odds below the first sentence. On squad2_disfl 1.35 sentences an answer, .90 with the answer in one of them; at 2
 # it is 1.24 and .89, at 5 1.76 and .92.
 NEAR = 3.0
@@ -41,7 +41,6 @@ DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and wo
 COMPARED = 0.87  # how sure it may be that sentences compare two things
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
-SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
 _BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
@@ -69,7 +68,7 @@ def extract(
 ) -> list[Quote]:
     """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
     if retrieved.key_sentences:
-        return _keys(context, retrieved.key_sentences)
+        return _keys(context, retrieved.key_sentences, retrieved.key_titles)
     ranked = ranked_sentences(query, context, retrieved)
     if not ranked:
         return []
@@ -274,20 +273,8 @@ def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[Scor
 
 
 def can_stand(sentence: ScoredSentence) -> bool:
-    """Does it say something? Not a title, the header of a table, a lead-in or a question."""
-    kind, text = sentence.chunk.kind, sentence.text.strip()
-    if kind == "table":
-        return sentence.sentence >= table_header(sentence.chunk).stop or len(sentence.chunk.sentences) == 1
-    if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, sentence.chunk):
-        return kind == "code"
-    # A line without an end may be a title or a scrap: it needs a reader, or a value to give ("Opened in May 1998").
-    return kind != "text" or text[-1:] in ENDS or sentence.span is not None or bool(read(text).numbers)
-
-
-def _is_title(text: str, chunk: Chunk) -> bool:
-    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
-    titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
-    return text in titles or text.partition(": ")[2] in titles - {""}
+    """Does it say something?"""
+    return may_stand(sentence.chunk, sentence.sentence, is_read=sentence.span is not None)
 
 
 def _distinct(
@@ -364,12 +351,19 @@ def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
     return quotes
 
 
-def _keys(context: Context, keys: Sequence[tuple[int, int]]) -> list[Quote]:
-    """The key sentences of the document that is summed up, as they stand in its passages."""
+def _keys(context: Context, keys: Sequence[tuple[int, int]], titles: Sequence[str]) -> list[Quote]:
+    """The key sentences of the document that is summed up, as they stand in its passages; by section, if it is told."""
     placed = {chunk.id: (passage.number, chunk) for passage in context.passages for chunk in passage.chunks}
     found = [(*placed[chunk_id], place) for chunk_id, place in keys if chunk_id in placed]
     chosen = [ScoredSentence(number, chunk, at, sentence_text(chunk, at), 0.0) for number, chunk, at in found]
-    return [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
+    quotes = [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
+    if not titles or len(quotes) != len(keys):
+        return quotes
+    starts = [f"- {title.rstrip(' .:')}: " if title else "- " for title in titles]
+    return [
+        replace(quote, before=f"\n{start}" if place else start)
+        for place, (quote, start) in enumerate(zip(quotes, starts, strict=True))
+    ]
 
 
 def _listed(found: ChosenList, question: str) -> list[Quote]:

@@ -286,13 +286,13 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
         return _chosen_confidence(relevance, quotes[0].chance)
     found = right_features(relevance, quotes)
     score = min(_learned("read_right" if "answered" in relevance.features else "right", found), quotes[0].most)
+    if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
+        score = min(score, ROWS)
     if found["unnamed"] > 0:
         score = min(score, HIGH - 0.001)
         return Confidence(
             round(score, 3), level(score), "the passage does not hold every name and number of the question"
         )
-    if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
-        score = min(score, ROWS)
     return Confidence(round(score, 3), level(score), _standing(found, score))
 
 

@@ -24,8 +24,9 @@ from refdesk.ask.classify import without_frame
 from refdesk.ask.sentences import FRAME, ScoredSentence, SentenceTable, sentence_text, tabulate
 from refdesk.ask.wording import CELLS, Wanted, read, table_header
 from refdesk.document_names import match_names
-from refdesk.key_sentences import key_sentences, telling_chunks
+from refdesk.key_sentences import key_sentences, says_something, telling_chunks
 from refdesk.library import LibraryReader
+from refdesk.summaries import TreeNode
 from refdesk.terms import query_terms, terms
 from refdesk.text import word_set
 from refdesk.types import Chunk, Document, Hit, Reading, Scope
@@ -299,6 +300,7 @@ def _is_less(
 
 # --- what does a document say, in a few sentences? --------------------------------------------------------------------
 
+MOST_SECTIONS = 12  # that are told of one by one
 NAMED = 0.5  # share of the words of a question, its frame aside, that the document's name and title hold
 
 
@@ -337,14 +339,21 @@ def _label(document: Document) -> frozenset[str]:
 # --- its key sentences -----------------------------------------------------------------------------------------------
 
 
-def summed_up(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Retrieved:
-    """What is read of the document that is named: the chunks of its key sentences; as it was where none is named."""
+def summed_up(
+    query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope, *, for_model: bool = False
+) -> Retrieved:
+    """What is read of the document that is named: the chunks of its key sentences; as it was where none is named.
+
+    Where a tree was built, section by section. `for_model`: only then, and only what is read.
+    """
     document = named_document(query, retrieved, library, scope)
-    if document is None:
+    sections = library.sections([document.id]) if document is not None else []
+    if document is None or (for_model and len(sections) < 2):
         return retrieved
     chunks = telling_chunks(document, library.document_chunks(document.id))
     vectors = library.sentence_vectors([chunk.id for chunk in chunks])
-    keys = key_sentences(chunks, vectors)
+    told = by_section(sections, chunks)
+    keys = [(chunk.id, place) for _, chunk, place in told] or key_sentences(chunks, vectors)
     by_id = {chunk.id: chunk for chunk in chunks}
     known = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
     hits = [
@@ -354,4 +363,19 @@ def summed_up(query: Query, retrieved: Retrieved, library: LibraryReader, scope:
     if not hits:
         return retrieved
     own = {**retrieved.sentence_vectors, **{hit.chunk.id: vectors[hit.chunk.id] for hit in hits}}
-    return replace(retrieved, hits=tuple(hits), sentence_vectors=own, key_sentences=tuple(keys), readings={})
+    read = replace(retrieved, hits=tuple(hits), sentence_vectors=own)
+    titles = tuple(title for title, _, _ in told)
+    return read if for_model else replace(read, key_sentences=tuple(keys), key_titles=titles, readings={})
+
+
+def by_section(sections: Sequence[TreeNode], chunks: Sequence[Chunk]) -> list[tuple[str, Chunk, int]]:
+    """(title, chunk, sentence) of the sections that say something; of very many, the longest. None of one or none."""
+    by_sequence = {chunk.sequence: chunk for chunk in chunks}
+    found = []
+    for node in sections:
+        said = [(by_sequence[one.sequence], one.sentence) for one in node.proofs if one.sequence in by_sequence]
+        if whole := [(chunk, place) for chunk, place in said if says_something(chunk, place)]:
+            found.append((node.sequences[1] - node.sequences[0], node.title, *whole[0]))
+    longest = sorted(range(len(found)), key=lambda place: -found[place][0])[:MOST_SECTIONS]
+    told = [found[place][1:] for place in sorted(longest)]
+    return told if len(told) > 1 else []

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, question_words, tabulate
+from refdesk.ask.figures import CURRENCIES, figures
+from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.survey import router_of
-from refdesk.ask.wording import NUMBER, SentenceWords, read
+from refdesk.ask.wording import MONEY, NUMBER, SentenceWords, read, unfit_units
 from refdesk.document_names import match_names
 from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
 from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
@@ -29,7 +30,7 @@ from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
 from refdesk.terms import idf, query_terms
 from refdesk.trace import Trace, in_thread
-from refdesk.types import Chunk, Hit, Method, Reading, Scope
+from refdesk.types import Chunk, FoundSpan, Hit, Method, Reading, Scope
 
 # --- how are chunks looked for, unless another strategy is named? By BM25 and vectors ---------------------------------
 
@@ -104,18 +105,22 @@ async def retrieve(
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
     job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader, models, turns)
+    sides, ranked = await find(query, job)
+    return await in_thread(choose, job, query, sides, ranked)
+
+
+async def find(query: Query, job: Retrieval) -> tuple[list[Query], list[list[Hit]]]:
+    """What is searched for, each side of a comparison too, and the candidates of each."""
     has_sides = len(query.parts) > 1 and not job.has_router
     sides = [query, *(await in_thread(_sides, job, query) if has_sides else ())]
-    ranked = [await _ranked(job, side) for side in sides]
-    return await in_thread(_chosen, job, query, sides, ranked)
+    return sides, [await _ranked(job, side) for side in sides]
 
 
-def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequence[list[Hit]]) -> Retrieved:
+def choose(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequence[list[Hit]]) -> Retrieved:
     """Of what was found for each side, what will be read."""
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
-    hits = _thinned(job, query, interleave(kept) if len(kept) > 1 else kept[0])
-    hits = _with_rows(job, query, hits, considered)
+    hits = _with_rows(job, query, _thinned(job, query, interleave(kept) if len(kept) > 1 else kept[0]), considered)
     return Retrieved(
         hits=tuple(hits),
         considered=tuple(considered),
@@ -143,16 +148,8 @@ def _sides(job: Retrieval, query: Query) -> list[Query]:
     """The sides of a comparison as queries of their own; each costs one embedding."""
     with job.trace.stage("sides", parts=len(query.parts)):
         languages = job.library.languages
-        return [
-            replace(
-                query,
-                standalone=part,
-                vector=job.embedder.embed_query(part),
-                terms=tuple(query_terms(part, languages)),
-                parts=(),
-            )
-            for part in query.parts
-        ]
+        sides = [(part, job.embedder.embed_query(part), tuple(query_terms(part, languages))) for part in query.parts]
+        return [replace(query, standalone=part, vector=vector, terms=own, parts=()) for part, vector, own in sides]
 
 
 async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
@@ -340,7 +337,8 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
         job.trace.skip("read", "no single passage can answer it")
     else:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
-            job.readings.update(read_hits(query.fullest, hits, job.reader))
+            unfit = unfit_units(query.fullest, job.embedder) if hits else frozenset()
+            job.readings.update(read_hits(query.fullest, hits, job.reader, unfit))
             stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)
 
@@ -530,11 +528,15 @@ MOST_PASSAGES, MOST_TOKENS = 6, 900
 SURE = 2.0  # `answered` from which no further passage is read
 UNREAD = -2.0  # what counts as `relevant` of a passage that was not read
 SCALE = 20.0  # of the score among the logits; a plateau from 10 to 30
+_MONEYS = frozenset(CURRENCIES.values())
+_RATES, REACH = ("per ", "/"), 6  # behind a unit, and in how many characters
 LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not known
 
 
-def read_hits(question: str, hits: Sequence[Hit], reader: Reader) -> dict[int, Reading]:
-    """What the first hits say, by the id of their chunk."""
+def read_hits(
+    question: str, hits: Sequence[Hit], reader: Reader, unfit: frozenset[str] = frozenset()
+) -> dict[int, Reading]:
+    """What the first hits say, by the id of their chunk; `unfit` units do not measure what is asked for."""
     found: dict[int, Reading] = {}
     tokens = 0
     for hit in hits:
@@ -543,11 +545,40 @@ def read_hits(question: str, hits: Sequence[Hit], reader: Reader) -> dict[int, R
         reading = reader.read(question, hit.chunk)
         if reading is None:
             continue
+        reading = _fitting(reading, hit.chunk, unfit) if unfit else reading
         found[hit.chunk.id] = reading
         tokens += reading.tokens
-        if reading.answered >= SURE or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
+        is_sure = reading.answered >= SURE and _is_quotable(reading, hit.chunk)
+        if is_sure or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
             break
     return found
+
+
+def _fitting(reading: Reading, chunk: Chunk, unfit: frozenset[str]) -> Reading:
+    """What was read without answers in another measure: metres say nothing of how heavy something is."""
+    spans = tuple(
+        span._replace(score=min(span.score, 0.0)) if span and _is_unfit(span, chunk.text, unfit) else span
+        for span in reading.spans
+    )
+    if spans == reading.spans:
+        return reading
+    return replace(reading, answered=min(reading.answered, max(span.score for span in spans if span)), spans=spans)
+
+
+def _is_unfit(span: FoundSpan, text: str, unfit: frozenset[str]) -> bool:
+    """Has it figures with units, and none that measures what is asked for? "mm per year" measure no length."""
+    said = text[span.start : span.end]
+    found = figures(said)
+    units = [unit for figure in found for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
+    rest = [f"{said[figure.end :]}{text[span.end : span.end + REACH]}".lstrip() for figure in found]
+    is_rate = any(behind.startswith(_RATES) for behind in rest)
+    return bool(units) and not is_rate and unfit.issuperset(MONEY if unit in _MONEYS else unit for unit in units)
+
+
+def _is_quotable(reading: Reading, chunk: Chunk) -> bool:
+    """Does the likeliest answer stand in a sentence that says something? A title has the words of many a question."""
+    known = [(span.score, place) for place, span in enumerate(reading.spans) if span is not None]
+    return not known or may_stand(chunk, max(known)[1], is_read=True)
 
 
 def ordered(hits: Sequence[Hit], readings: dict[int, Reading]) -> list[Hit]:

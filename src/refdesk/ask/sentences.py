@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Query
 from refdesk.ask.wording import CELLS, NUMBER, STOP_TERMS, SentenceWords, read, read_all, table_header
+from refdesk.key_sentences import ENDS
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import ASSETS, word_list, word_set
 from refdesk.types import Chunk, Document, FoundSpan, Reading
@@ -49,6 +50,7 @@ SENTENCE: Mapping[str, float] = CALIBRATION["sentence"]
 READ: Mapping[str, float] = CALIBRATION["read"]  # of sentences in passages of which some were read
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
+SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 LABEL = 2.0  # for a row whose first cell names what a number is asked of, where nobody has read it
 MISSING = 0.3  # a word that less of than this is held is missing
 
@@ -346,6 +348,12 @@ class SentenceTable:
             for chunk, place in zip(self.chunk.tolist(), self.place, strict=True)
         ]
 
+    @property
+    def stands(self) -> list[bool]:
+        """Which of them may be quoted."""
+        rows = zip(self.chunk.tolist(), self.place, self.spans, strict=True)
+        return [may_stand(self._placed[chunk][1], place, is_read=span is not None) for chunk, place, span in rows]
+
     @cached_property
     def span(self) -> Floats:
         return np.array([span.score if span else 0.0 for span in self.spans], dtype=np.float32)
@@ -461,8 +469,7 @@ def score_sentences(
     """Every sentence with its scores, best first; `documents` are those of the chunks, by id."""
     table = tabulate(query, placed, vectors, idf, documents, readings)
     scores = score(table)
-    shares = np.exp(scores - scores.max()) if len(scores) else scores
-    shares = shares / max(float(shares.sum()), 1e-9)
+    shares = _shares(table, scores)
     support = table.passage_cosine + table.passage_coverage
     columns = [values.tolist() for values in (scores, shares, table.unnamed, support)]
     rows = zip(table.chunk.tolist(), table.place, table.sentences, *columns, table.spans, strict=True)
@@ -471,6 +478,16 @@ def score_sentences(
         for place, sentence, words, *features in rows
     ]
     return sorted(found, key=lambda one: -one.score)
+
+
+def _shares(table: SentenceTable, scores: Floats) -> Floats:
+    """Of each sentence that may be quoted, its share of the chances of these: a title takes nothing from them."""
+    stands = np.array(table.stands, dtype=bool)
+    if not stands.any():
+        return np.zeros(len(scores), dtype=np.float32)
+    chances = np.where(stands, np.exp(np.minimum(scores - scores[stands].max(), 0.0)), np.float32(0.0))
+    found: Floats = (chances / max(float(chances.sum()), 1e-9)).astype(np.float32)
+    return found
 
 
 def score(table: SentenceTable) -> Floats:
@@ -489,3 +506,20 @@ def _weighted(table: SentenceTable, weights: Mapping[str, float]) -> Floats:
 def sentence_text(chunk: Chunk, place: int) -> str:
     start, end = chunk.sentences[place][:2]
     return chunk.text[start:end]
+
+
+def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
+    """Does it say something? Not a title, the header of a table, a lead-in or a question."""
+    kind, text = chunk.kind, sentence_text(chunk, sentence).strip()
+    if kind == "table":
+        return sentence >= table_header(chunk).stop or len(chunk.sentences) == 1
+    if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, chunk):
+        return kind == "code"
+    # A line without an end may be a title or a scrap: it needs a reader, or a value to give ("Opened in May 1998").
+    return kind != "text" or text[-1:] in ENDS or is_read or bool(read(text).numbers)
+
+
+def _is_title(text: str, chunk: Chunk) -> bool:
+    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
+    titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
+    return text in titles or text.partition(": ")[2] in titles - {""}

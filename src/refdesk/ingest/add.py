@@ -34,7 +34,7 @@ from refdesk.ports import Embedder
 from refdesk.records import NewText
 from refdesk.settings import Settings
 from refdesk.store_ports import DocumentStore, Files, Jobs, LibraryWriter, Ready
-from refdesk.types import EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
+from refdesk.types import BACKGROUND, EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
 
 UPLOAD = "upload:"  # what the source of their documents begins with
 TELL_S = 0.25  # progress is written down this often at most, and what was cancelled is looked for
@@ -103,7 +103,10 @@ class Intake:
         self._taken = {job.id: job for job in mine}
         prepared = [self._prepare(source, job) for source, job in zip(sources, mine, strict=True)]
         left = self._jobs.take(
-            self._worker, lambda free: [job for job in free if 0 < job.attempts <= MOST_TAKEN and job.is_due]
+            self._worker,
+            lambda free: [
+                job for job in free if 0 < job.attempts <= MOST_TAKEN and job.is_due and job.kind not in BACKGROUND
+            ],
         )
         places = {(job.collection, job.source) for job in mine}
         again = [job.id for job in left if (job.collection, job.source) in places]

@@ -21,7 +21,7 @@ from typing import Any
 
 from refdesk.desk import Refdesk
 from refdesk.errors import RefdeskError
-from refdesk.types import QUEUED, UNFINISHED, Job, Progress
+from refdesk.types import BACKGROUND, QUEUED, UNFINISHED, Job, Progress
 
 IDLE_S = 2.0  # how often an idle worker looks for what another, perhaps killed, process has left
 LOOK_S = 0.25  # how often one of `refdesk worker` looks whether something was accepted
@@ -40,6 +40,10 @@ logger = logging.getLogger("refdesk.uploads")
 
 class Stopped(BaseException):
     """Ends an add when the server stops; the next one starts it again."""
+
+
+class PutDown(BaseException):
+    """Ends a job in the background for a while: an upload waits."""
 
 
 class UploadWorker:
@@ -154,11 +158,18 @@ class UploadWorker:
             if begun is not None and (begun.status in UNFINISHED or job.outcome == "added"):
                 self._desk.remove_found([begun])
             self.remove([job.id])
-        if not (is_first or self._jobs.waiting()):
-            return False
-        if self._is_one_of_many:
-            return bool(self._desk.work(run, self._apart(run.worker), alone=False, on_progress=self._check_stopping))
-        return bool(self._desk.work(run, batch, on_progress=self._check_stopping))
+        if is_first or self._jobs.waiting():
+            choose = self._apart(run.worker) if self._is_one_of_many else batch
+            if self._desk.work(run, choose, alone=not self._is_one_of_many, on_progress=self._check_stopping):
+                return True
+        return self._in_background(run)
+
+    def _in_background(self, run: Any) -> bool:
+        """A job over documents that are there; it is put down, and resumed, when an upload comes."""
+        try:
+            return self._desk.work_in_background(run, check=self._check_waiting) is not None
+        except PutDown:
+            return True
 
     def _apart(self, worker: str) -> Callable[[list[Job]], Sequence[Job]]:
         """A batch in which nothing has the name or the content of what another worker is at.
@@ -183,10 +194,16 @@ class UploadWorker:
 
         return choose
 
-    def _check_stopping(self, _: Progress) -> None:
+    def _check_stopping(self, _: Progress | None = None) -> None:
         self.last_sign = time.monotonic()
         if self.stopping.is_set():
             raise Stopped
+
+    def _check_waiting(self) -> None:
+        self._check_stopping()
+        uploads = self._jobs.all().values()
+        if any(job.status in UNFINISHED and not job.worker and job.is_due for job in uploads):
+            raise PutDown
 
 
 def batch(waiting: Iterable[Job]) -> list[Job]:
@@ -195,7 +212,7 @@ def batch(waiting: Iterable[Job]) -> list[Job]:
     Not two of one name, of which the second shall replace the first; not more than a minute's work, so that one page
     does not wait for another one's archive; and what has ended its workers, perhaps, by itself.
     """
-    due = [job for job in waiting if job.is_due]
+    due = [job for job in waiting if job.is_due and job.kind not in BACKGROUND]
     if due and due[0].attempts >= SUSPECT:
         return due[:1]
     turns: dict[str, int] = {}

@@ -38,6 +38,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError, SQLAlche
 from sqlalchemy.pool import QueuePool
 
 from refdesk.config import DATABASE, FILE, library_files, size_of
+from refdesk.entities import key_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
 from refdesk.store.postgres import (
     PooledReads,
@@ -70,7 +71,7 @@ def check_database(path: Path, *, is_blank: bool = False) -> None:
         raise LibraryDamaged(f"the database {path} {what}, but the folder holds {', '.join(beside)}", hint=ADVICE)
 
 
-HEAD = "0008"  # the newest migration; a test compares it with the folder
+HEAD = "0010"  # the newest migration; a test compares it with the folder
 FIRST = "0008"  # that of 0.1.0
 COMPATIBLE = "compatible"  # the row of `state` that names the oldest schema whose programs may use this one
 TABLES_MISSING = "missing"  # as the state says it: `refdesk reindex` reads them out of what is kept
@@ -330,7 +331,7 @@ def add_missing_tables(engine: Engine) -> None:
         for some in rows.partitions(4096):
             details = {row.id: orjson.loads(row.details) for row in some}
             named = [
-                {"chunk_id": chunk_id, "place": place, "name": name}
+                {"chunk_id": chunk_id, "place": place, "name": name, "key": key_of(name)}
                 for chunk_id, more in details.items()
                 for place, name in enumerate(more.get("entities", ()))
             ]

@@ -68,12 +68,6 @@ def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]
     }
 
 
-def pack_entities(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
-    return [
-        {"chunk_id": chunk_id, "place": place, "name": name, "kind": ""} for place, name in enumerate(chunk.entities)
-    ]
-
-
 def pack_image(chunk: Chunk, chunk_id: int, document_key: int) -> list[dict[str, Any]]:
     if chunk.image is None:
         return []

@@ -144,12 +144,13 @@ entities = Table(
     Column("place", Integer, nullable=False),
     Column("name", Text, nullable=False),
     Column("kind", String(40), nullable=False, server_default=""),  # "": nobody has told yet
+    Column("key", Text, nullable=False, server_default=""),  # the same however it is written; "": an amount, a date
     PrimaryKeyConstraint("chunk_id", "place"),
-    Index("entities_by_name", "name"),
+    Index("entities_by_key", "key"),
     sqlite_with_rowid=False,
 )
 
-# What a chunk says of two of them; nothing reads relations out of chunks yet.
+# What a sentence of a chunk says of two of them. Which of them stand in one sentence is read from the chunk itself.
 relations = Table(
     "relations",
     metadata,
@@ -158,9 +159,12 @@ relations = Table(
     Column("subject", Text, nullable=False),
     Column("predicate", Text, nullable=False),
     Column("object", Text, nullable=False),
+    Column("subject_key", Text, nullable=False, server_default=""),
+    Column("object_key", Text, nullable=False, server_default=""),
+    Column("sentence", Integer, nullable=False, server_default="-1"),  # that proves it; -1 is not known
     PrimaryKeyConstraint("chunk_id", "place"),
-    Index("relations_by_subject", "subject"),
-    Index("relations_by_object", "object"),
+    Index("relations_by_subject", "subject_key"),
+    Index("relations_by_object", "object_key"),
     sqlite_with_rowid=False,
 )
 

@@ -33,6 +33,7 @@ from refdesk.store import rows as codec
 from refdesk.store.cells import insert_tables, replace_tables
 from refdesk.store.database import SqlStatement, explained_error, writing
 from refdesk.store.documents import SqlDocuments
+from refdesk.store.graph import pack_entities, pack_relations
 from refdesk.store.postgres import ServerLock, is_server
 from refdesk.store.rows import (
     Kept,
@@ -173,7 +174,7 @@ def _change(connection: Connection, row: Any, **values: Any) -> None:
 
 # What a store runs, whatever the number of its documents.
 _PAGES, _CHUNKS, _VECTORS = SqlStatement(insert(pages)), SqlStatement(insert(chunks)), SqlStatement(insert(vectors))
-_ENTITIES, _IMAGES = SqlStatement(insert(entities)), SqlStatement(insert(images))
+_ENTITIES, _IMAGES, _RELATIONS = (SqlStatement(insert(table)) for table in (entities, images, relations))
 
 LAST_ID = 2**53  # greater than any
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
@@ -488,8 +489,7 @@ class SqlWriter:
         page_rows: list[dict[str, Any]] = []
         chunk_rows: list[dict[str, Any]] = []
         vector_rows: list[dict[str, Any]] = []
-        entity_rows: list[dict[str, Any]] = []
-        image_rows: list[dict[str, Any]] = []
+        entity_rows, image_rows, relation_rows = (list[dict[str, Any]]() for _ in range(3))
         for ready, key, start in batch:
             prepared = ready.prepared
             page_rows += [
@@ -509,13 +509,15 @@ class SqlWriter:
             ]
             for chunk_id, chunk in enumerate(prepared.chunks, start):
                 chunk_rows.append(codec.pack_chunk(chunk, chunk_id, key))
-                entity_rows += codec.pack_entities(chunk, chunk_id)
+                entity_rows += pack_entities(chunk, chunk_id)
+                relation_rows += pack_relations(chunk, chunk_id)
                 image_rows += codec.pack_image(chunk, chunk_id, key)
             vector_rows += [_vector_row(self._space, start + i, one) for i, one in enumerate(ready.embedded)]
         _PAGES.run_many(connection, page_rows)
         _CHUNKS.run_many(connection, chunk_rows)
         _VECTORS.run_many(connection, vector_rows)
         _ENTITIES.run_many(connection, entity_rows)
+        _RELATIONS.run_many(connection, relation_rows)
         _IMAGES.run_many(connection, image_rows)
         for ready, key, _ in batch:
             insert_tables(connection, key, ready.prepared.tables)

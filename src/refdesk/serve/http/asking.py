@@ -46,6 +46,7 @@ EVENTS = returns_events(
     error=shapes.ErrorEvent,
 )
 LOOK_S = 0.2
+LONGEST_NAME = 200  # characters
 LastEvent = Annotated[
     str, Header(alias="Last-Event-ID", description="The id of the last event received; the stream continues after it.")
 ]
@@ -419,6 +420,19 @@ async def search_address(
     fields = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
     wanted = requests.SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
     return await search(service, desk, wanted)
+
+
+@ask_routes.get("/graph", **about("What stands beside an entity", shapes.Neighbourhood, 404))
+async def graph(
+    desk: Desk,
+    entity: Annotated[str, Query(max_length=LONGEST_NAME, description="A name; empty: what is named most.")] = "",
+    collection: Annotated[Several, Query(description="Only these and those inside them; repeatable.")] = None,
+    limit: Annotated[int, Query(ge=1, le=100, description="How many neighbours.")] = 20,
+) -> Response:
+    """Names that stand in one sentence with it, each with a sentence that proves it."""
+    found = await asyncio.to_thread(desk.graph, entity, collection=collection, most=limit)
+    edges = [edge | {"citation": citation_shape(edge["citation"])} for edge in found["edges"]]
+    return reply(found | {"edges": edges})
 
 
 def hit_shape(hit: Hit) -> dict[str, Any]:
