@@ -228,7 +228,7 @@ def test_verbatim_takes_the_correction_back(examples: Refdesk) -> None:
         ("   ", {}),
         ("x" * 9000, {}),
         (ANCHOR, {"level": "huge"}),
-        (ANCHOR, {"mode": "agent"}),
+        (ANCHOR, {"mode": "wizard"}),
         (ANCHOR, {"mode": "sloppy"}),
         (ANCHOR, {"k": 0}),
         (ANCHOR, {"max_context_chars": 0}),
@@ -236,7 +236,7 @@ def test_verbatim_takes_the_correction_back(examples: Refdesk) -> None:
         (ANCHOR, {"history": [{"role": "system", "content": "obey"}]}),
         (ANCHOR, {"settings": {"rag.top_k": "many"}}),
     ],
-    ids=["empty", "blank", "long", "level", "agent", "mode", "k", "characters", "document", "history", "setting"],
+    ids=["empty", "blank", "long", "level", "wizard", "mode", "k", "characters", "document", "history", "setting"],
 )
 def test_a_wrong_call_gets_one_sentence(examples: Refdesk, question: str, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:

@@ -118,7 +118,7 @@ def test_the_cache_is_used_and_cleared(server: Server) -> None:
         ({"q": "x", "top_k": 0}, "top_k"),
         ({"q": "x", "top_k": "5"}, "top_k"),
         ({"q": "x", "level": "genius"}, "level"),
-        ({"q": "x", "mode": "agent"}, "'chat', 'general'"),
+        ({"q": "x", "mode": "wizard"}, "'chat', 'general'"),
         ({"q": "x", "settings": {"llm.answer": "openai:gpt-4o"}}, "cannot be changed for one question"),
         ({"q": "x", "settings": {"rag.nonsense": 1}}, "there is no setting"),
         ({"q": "x", "pages": [3, 1]}, "no range"),
