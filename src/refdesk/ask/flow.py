@@ -44,6 +44,7 @@ from refdesk.ask.formulas import formula_answer, formula_in, names_ratio
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.line_items import with_named_figures
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
@@ -132,7 +133,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
-    tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
+    tables, retrieved = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = _doubted(question, relevance, retrieved, settings, keeper)
     found = await _without_reading(question, answer, query, plan, retrieved, relevance, tables, doubt, desk, trace)
     if found is not None:
@@ -182,20 +183,27 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
 async def _from_tables(
     query: Query, plan: Plan, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
-) -> TablesRead:
-    """The cells that answer, where a table does; not from what is said of another thing than the one that is asked."""
-    found = TablesRead()
+) -> tuple[TablesRead, Retrieved]:
+    """The cells that answer, where a table does; not from what is said of another thing than the one that is asked.
+
+    With what was found on the way to them.
+    """
+    found, may_rename = TablesRead(), asks_for_figure(query) and not names_ratio(query.fullest)
     if (why := _why_no_table(query, retrieved, relevance)) is not None:
         trace.skip("tables", why)
-        return found
+        return found, retrieved
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
-        may_rename = asks_for_figure(query) and not names_ratio(query.fullest)
         found = await in_thread(read_tables, query, retrieved, desk.library, reader, may_rename)
         stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
-        return TablesRead(planned, True, found.candidates)
-    return found
+        return TablesRead(planned, True, found.candidates), retrieved
+    if plan.read and asks_for_figure(query):
+        with trace.optional("line_items", chance=round(found.best.chance, 3) if found.best else 0.0) as stage:
+            asked = (query, retrieved, found, desk.library, desk.reader, may_rename)
+            found, retrieved = await in_thread(with_named_figures, *asked)
+            stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+    return found, retrieved
 
 
 async def _with_more(
