@@ -40,11 +40,11 @@ from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract, with_quotes
-from refdesk.ask.formulas import formula_answer, formula_in, names_ratio
+from refdesk.ask.formulas import change_in, formula_answer, formula_in, names_ratio
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
-from refdesk.ask.line_items import with_named_figures
+from refdesk.ask.line_items import named_times, over_time, with_hits, with_named_figures
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
@@ -52,7 +52,15 @@ from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
-from refdesk.ask.table_answer import TablesRead, asks_for_figure, figure_answer, likelier_answer, read_tables
+from refdesk.ask.table_answer import (
+    TablesRead,
+    asks_for_figure,
+    asks_yes_or_no,
+    figure_answer,
+    likelier_answer,
+    read_tables,
+    series_answer,
+)
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
@@ -276,9 +284,22 @@ async def _computed(
     trace: Trace,
 ) -> Answer | None:
     """What a formula gives that the question defines, or names where no table has the figure itself."""
-    may_compute = plan.read and not plan.use_llm and (query.number >= NUMBER or asks_for_figure(query))
+    if not plan.read or plan.use_llm:
+        return None
+    series: list[TablePlan] = []
+    if asks_for_figure(query):
+        with trace.optional("series", hits=len(retrieved.considered)) as stage:
+            series = await in_thread(over_time, query, retrieved, desk.library, desk.reader)
+            stage.gave(figures=len(series))
+    if series:
+        retrieved = await in_thread(with_hits, series, retrieved, desk.library)
+        return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
+    may_compute = query.number >= NUMBER or asks_for_figure(query) or (asks_yes_or_no(query) and bool(named_times(query.fullest)))
     formula = formula_in(query.fullest) if may_compute else None
-    if formula is None or (not formula.is_defined and (tables.is_sure or tables.is_likely)):
+    if formula is None and may_compute:
+        formula = await in_thread(change_in, query.fullest, retrieved, desk.library, desk.reader)
+    is_known = tables.is_sure or tables.is_likely
+    if formula is None or (is_known and not formula.is_defined and not formula.is_change):
         return None
     found = None
     with trace.optional("formula", figures=len({*formula.root.figures()})) as stage:

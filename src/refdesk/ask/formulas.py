@@ -19,7 +19,7 @@ from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCe
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.figures import SCALES
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.line_items import line_item, named_reports, report_of, with_hits
+from refdesk.ask.line_items import changed_item, line_item, named_reports, report_of, with_hits
 from refdesk.ask.plan_choice import TablePlan, best_plan
 from refdesk.ask.table_answer import FigureText, cell_citations, figure_of, reading, table_candidates
 from refdesk.ask.table_question import with_named_rows
@@ -127,6 +127,7 @@ class Formula:
     is_percent: bool = False
     decimals: int = 2
     is_defined: bool = False  # by the question itself
+    is_change: bool = False  # of one figure between two times
 
 
 def formula_in(question: str) -> Formula | None:
@@ -152,6 +153,20 @@ def formula_in(question: str) -> Formula | None:
     count = places["count"].lower() if places else "two"
     is_percent = bool(_PERCENT.search(question)) and root.sign in ("/", "average")
     return Formula(name, root, is_percent, _COUNTS.get(count) or int(count), bool(match or average))
+
+
+def change_in(question: str, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> Formula | None:
+    """The change of a line item between the two times that the question names."""
+    found = changed_item(question, retrieved, library, reader)
+    if found is None:
+        return None
+    name, (before, after) = found
+    first, last = (Node(figure=AskedFigure(name, when)) for when in (before, after))
+    root = Node("-", (last, first))
+    is_percent = bool(_PERCENT.search(question))
+    if is_percent:
+        root = Node("/", (root, first))
+    return Formula(f"Change in {name[:1].lower() + name[1:]}", root, is_percent, is_change=True)
 
 
 def _without_ends(text: str, before: Set[str], behind: Set[str]) -> str:
@@ -337,7 +352,8 @@ def formula_answer(
     for asked in formula.root.figures():
         if asked in known:
             continue
-        found, retrieved = _look_up(asked, retrieved, own, library, embedder, reader, settings)
+        is_defined = formula.is_defined or formula.is_change
+        found, retrieved = _look_up(asked, retrieved, own, library, embedder, reader, settings, is_defined)
         if found is None:
             return None
         known[asked] = found
@@ -356,6 +372,7 @@ def _look_up(
     embedder: Embedder,
     reader: Reader,
     settings: Settings,
+    is_defined: bool,
 ) -> tuple[LookedUp | None, Retrieved]:
     """The figure, and what was found beside the rest on the way to it.
 
@@ -364,7 +381,7 @@ def _look_up(
     documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
     reports = [report_of(documents[one], library) for one in scope.documents if one in documents]
     named = line_item(asked.what, asked.when, reports, reader)
-    if named is not None and named.chance >= LEAST_NAMED:
+    if named is not None and named.chance >= (LEAST_NAMED if is_defined else LEAST):
         retrieved = with_hits([named], retrieved, library)
         return _figure_of(asked, named), retrieved
     text = f"What was the {asked.what}{_at(asked.when)}?"
@@ -471,7 +488,11 @@ def _shown(formula: Formula, known: dict[AskedFigure, LookedUp], value: float) -
         return f"{number:,.{formula.decimals}f}{'%' * formula.is_percent}", "%" * formula.is_percent, ""
     units, scales = ({getattr(one.what, name) for one in known.values()} for name in ("unit", "scale"))
     unit, scale = (next(iter(found)) if len(found) == 1 else "" for found in (units, scales))
-    return shown_value(f"{value / SCALES.get(scale, 1.0):,.0f}", unit, scale), unit, scale
+    shown = shown_value(f"{value / SCALES.get(scale, 1.0):,.0f}", unit, scale)
+    first = formula.root.parts[1].figure
+    if formula.is_change and first is not None and known[first].value:
+        shown = f"{shown} ({100 * value / abs(known[first].value):.1f}%)"
+    return shown, unit, scale
 
 
 def _computed(

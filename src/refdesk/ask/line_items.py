@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -66,6 +66,7 @@ WEIGHTS = {
 NOTHING = 16.5  # score of "none of them"
 MOST_EXTRA = 4
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
+MOST_SERIES = 8  # documents that a series of figures is from
 MOST_REPORTS = 4  # documents that are looked through
 FEW_DOCUMENTS = 2  # that are looked through where the question names none
 FEWEST_TABLES = 4  # of a document in which a figure is looked for by its name
@@ -143,6 +144,7 @@ class Report:
         self._known: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
         self.own_words = frozenset(word for word in words(document.name.replace("_", " ")) if word.isalpha())
         self.items = [self._without_own(item) for table in tables for item in line_items(table)]
+        self.captions = {frozenset(terms(CLAUSE.split(table.caption)[-1])) for table in tables}
         held: dict[float, set[int]] = defaultdict(set)
         for item in self.items:
             for cell in item.cells:
@@ -268,27 +270,44 @@ def asked_by_name(
     All that it names may be one thing ("revenue" and "the cloud segment"), or one of it alone. What is said beside
     that, and stands nowhere around the row, makes it less likely.
     """
-    clause = asking_clause(text)
     known = frozenset(stem for one in reports for stem in document_words(one.document, text))
+    clause = _without_place(asking_clause(text), reports, known)
     things = [clause[start:end] for start, end in things_asked(clause, known)]
     things = [thing for thing in things if not _NO_THING.fullmatch(thing)]
     when = when or read_period(text)
     at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
     of_quarter = QUARTER.search(text) is not None and not when.end
     stems = frozenset(stem for thing in things for stem in terms(thing)) - known - WHOLE
+    said = question_words(clause)
+    held = frozenset(stem for report in reports for item in report.items for stem in item.stems)
+    names = (said.named - said.sentence.numbers - known - WHOLE) & held
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
         beside = stems - frozenset(terms(thing))
         found = ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors)
         found = [
-            replace(one, chance=one.chance * BESIDE ** len(beside - one.item.around - one.item.stems))
-            for one in found[:MOST_FOUND]
-        ]
+            replace(one, chance=one.chance * BESIDE ** len(beside - frozenset(terms(one.item.section)) - one.item.stems))
+            for one in found
+            if names <= one.item.stems | frozenset(terms(one.item.section))
+        ][:MOST_FOUND]
         if found and (not best or max(one.chance for one in found) > best[0].chance):
             best = sorted(found, key=lambda one: -one.chance)
     return best
 
 
+def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
+    """ "The debt on the balance sheet" is the debt: what tables are headed by says where it stands."""
+    for start, end in reversed(things_asked(clause, known)):
+        before = _PLACED.search(clause[:start])
+        stems = frozenset(terms(clause[start:end]))
+        if before and len(stems) > 1 and any(stems <= above for report in reports for above in report.captions):
+            clause = f"{clause[: before.start()]}{clause[end:]}"
+    return clause
+
+
+_OF_CHANGE = re.compile(r"\byear[- ]over[- ]year\b|\bper ?cent\w*|%|\([^()]*\)", re.IGNORECASE)  # how it is told
+_PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
+_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
 _NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
 
 
@@ -313,9 +332,11 @@ def plan_of(found: ItemCell) -> TablePlan | None:
 # --- where are they looked for? ---------------------------------------------------------------------------------------
 
 
-def named_reports(text: str, retrieved: Retrieved, library: LibraryReader) -> list[Report]:
-    """The documents that the question means, as far as they have several tables; of the newest ones, where no time is
-    named.
+def named_reports(
+    text: str, retrieved: Retrieved, library: LibraryReader, *, are_all: bool = False
+) -> list[Report]:
+    """The documents that the question means, as far as they have several tables; where no time is named, the newest
+    ones, unless all are asked for.
 
     Of the documents that were preferred, those that hold most of the names in the question: "10-Q" is a name that
     reports of other companies have too.
@@ -327,10 +348,10 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader) -> li
     names = question_words(clause).sentence.names
     held = [len(names & document_words(one, text)) for one in wanted]
     wanted = [one for one, count in zip(wanted, held, strict=True) if count == max(held)]
-    if not any(read_period(text[start:end]).year for start, end in spoken_periods(text)):
+    if not are_all and not named_times(text):
         newest = max((_age(one) for one in wanted), default=(0, 0))
         wanted = [one for one in wanted if _age(one) == newest]
-    return [found for one in wanted[:MOST_REPORTS] if len((found := report_of(one, library)).tables) >= FEWEST_TABLES]
+    return [found for one in wanted[: MOST_SERIES if are_all else MOST_REPORTS] if len((found := report_of(one, library)).tables) >= FEWEST_TABLES]
 
 
 def _age(document: Document) -> tuple[int, int]:
@@ -415,16 +436,55 @@ def vectors_of(reader: Reader) -> Vectors | None:
     return vectors if reader.name_vectors([""]) is not None else None
 
 
-def named_times(text: str) -> list[TablePeriod]:
-    """The times that it names, each once, the earliest first.
+def named_times(text: str) -> list[str]:
+    """The times that it names, in its words, each once, the earliest first.
 
-    >>> [str(when) for when in named_times("By how much did sales grow from FY2018 to FY2019?")]
-    ['2018', '2019']
+    >>> named_times("By how much did sales grow from FY2018 to FY2019?")
+    ['FY2018', 'FY2019']
     """
-    spans = [*spoken_periods(text)]
-    widest = [one for one in spans if not any(other != one and other[0] <= one[0] and one[1] <= other[1] for other in spans)]
-    found = {str(when): when for start, end in widest if (when := read_period(text[start:end])).year}
-    return sorted(found.values(), key=lambda when: (when.year, when.quarter, when.end))
+    spans = spoken_periods(text)
+    widest = [one for one in spans if not any(other != one and _holds(other, one) for other in spans)]
+    said = {str(when): text[slice(*span)] for span in widest if (when := read_period(text[slice(*span)])).year}
+    return sorted(said.values(), key=lambda words: _when(read_period(words)))
+
+
+def _holds(span: tuple[int, int], other: tuple[int, int]) -> bool:
+    return span[0] <= other[0] and other[1] <= span[1]
+
+
+def _when(period: TablePeriod) -> tuple[int, int, str]:
+    return period.year, period.quarter, period.end
+
+
+def changed_item(text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> tuple[str, list[str]] | None:
+    """The row whose change between two times is asked for, by its name, and the times; None where none is likely."""
+    times, vectors = named_times(text), vectors_of(reader)
+    if len(times) != 2 or vectors is None:
+        return None
+    reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", text)
+    found = [asked_by_name(plain, reports, vectors, read_period(when)) for when in times]
+    chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]
+    best = max(chances[0].keys() & chances[1].keys(), key=lambda name: chances[0][name] * chances[1][name], default="")
+    return (best, times) if best and min(own[best] for own in chances) >= LEAST else None
+
+
+def over_time(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> list[TablePlan]:
+    """What a figure was in each of the reports, where the question asks how it has become and names no time."""
+    text, vectors = asking_part(query.fullest), vectors_of(reader)
+    if vectors is None or not _HAS_BECOME.search(asking_clause(text)) or named_times(text):
+        return []
+    found: dict[str, ItemCell] = {}
+    for report in named_reports(text, retrieved, library, are_all=True):
+        for one in asked_by_name(text, [report], vectors)[:1]:
+            known = found.get(one.cell.period)
+            if one.chance >= INSTEAD and one.cell.period and (known is None or one.chance > known.chance):
+                found[one.cell.period] = one
+    lengths = Counter(period_from(when).length for when in found)
+    usual = max(lengths, key=lambda length: lengths[length], default=0)
+    of_length = [one for when, one in found.items() if period_from(when).length == usual]
+    told = sorted(of_length, key=lambda one: _when(period_from(one.cell.period)))
+    plans = [plan for one in told if (plan := plan_of(one)) is not None]
+    return plans if len(plans) > 1 else []
 
 
 def _value_of(plan: TablePlan) -> float | None:

@@ -321,6 +321,10 @@ def asks_for_figure(query: Query) -> bool:
     return query.intent != "analytical" and asks.partition(" ")[0] in ("what", "how", "which")
 
 
+def asks_yes_or_no(query: Query) -> bool:
+    return not meaning(asking_clause(asking_part(query.fullest))).asks
+
+
 def read_tables(
     query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader, may_rename: bool
 ) -> TablesRead:
@@ -352,24 +356,22 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
     told.add(found, what, f"{what.label}: {what.value}", what.formula)
     if other is not None and found.other is not None:
         told.add(found.other, other, said("also", answer.question).format(label=other.label, value=other.value))
-    score = round(found.chance, 3)
-    citations = tuple(told.citations)
-    return replace(
-        answer,
-        content=told.content,
-        short=what.value,
-        figures=tuple(told.figures),
-        claims=tuple(told.claims),
-        citations=citations,
-        sources=sources(citations, told.documents),
-        related_documents=related(retrieved, citations),
-        confidence=Confidence(score, level(score), AMBIGUOUS if other else "read from the cells of one table"),
-        sufficiency=Sufficiency(True, score),
-        notes=(*answer.notes, *_notes(found, what)),
-        strategy=plan.strategy,
-        model=EXTRACTIVE,
-        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
-    )
+    reason = AMBIGUOUS if other else "read from the cells of one table"
+    told_answer = told.as_answer(answer, plan, what.value, found.chance, reason)
+    return replace(told_answer, notes=(*answer.notes, *_notes(found, what)))
+
+
+def series_answer(
+    answer: Answer, plan: Plan, retrieved: Retrieved, found: Sequence[TablePlan], library: LibraryReader
+) -> Answer:
+    """One figure after another, each with its time and its cell."""
+    told = _Told(retrieved, library)
+    for one in found:
+        what = reading(one)
+        told.add(one, what, f"{what.label}: {what.value}")
+    last = reading(found[-1])
+    chance = min(SUREST_AMONG_MANY, *(one.chance for one in found))
+    return told.as_answer(answer, plan, last.value, chance, "read from the cells of several tables")
 
 
 def _with_caption(what: FigureText, found: TablePlan) -> FigureText:
@@ -402,6 +404,24 @@ class _Told:
             chance = round(found.chance, 3)
             self.claims.append(Claim(line, start, len(self.content), (marker,), numbers, "supported", chance))
         self.documents[found.candidate.document.id] = found.candidate.document
+
+    def as_answer(self, answer: Answer, plan: Plan, short: str, chance: float, reason: str) -> Answer:
+        score, citations = round(chance, 3), tuple(self.citations)
+        return replace(
+            answer,
+            content=self.content,
+            short=short,
+            figures=tuple(self.figures),
+            claims=tuple(self.claims),
+            citations=citations,
+            sources=sources(citations, self.documents),
+            related_documents=related(self._retrieved, citations),
+            confidence=Confidence(score, level(score), reason),
+            sufficiency=Sufficiency(True, score),
+            strategy=plan.strategy,
+            model=EXTRACTIVE,
+            metrics={"chunks_retrieved": len(self._retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        )
 
 
 def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:
