@@ -61,7 +61,8 @@ from refdesk.ask.table_answer import (
     read_tables,
     series_answer,
 )
-from refdesk.ask.table_question import with_named_rows
+from refdesk.ask.sentences import asking_part
+from refdesk.ask.table_question import asking_clause, with_named_rows
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
 from refdesk.ask.wording import NUMBER, other_language, wanted
@@ -327,7 +328,8 @@ def _why_no_table(query: Query, retrieved: Retrieved, relevance: Relevance | Non
         return "a summary"
     if wanted(query) == "steps":
         return "no cell says how something is done"
-    missing = relevance.missing_names if relevance else ()
+    clause = asking_clause(asking_part(query.fullest))  # "Answer in millions" names nothing
+    missing = [name for name in relevance.missing_names if name in clause] if relevance else []
     if any(not retrieved.named_otherwise.issuperset(terms(name)) for name in missing):
         return "what the question names is not there"
     return None

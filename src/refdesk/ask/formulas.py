@@ -68,6 +68,7 @@ class AskedFigure:
 
     what: str
     when: str = ""
+    may_lack: bool = False  # counts as nothing where no table has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,12 @@ class Node:
             yield self.figure
         for part in self.parts:
             yield from part.figures()
+
+    def without(self, missing: Set[AskedFigure]) -> Node:
+        """Sums without these figures."""
+        parts = [part.without(missing) for part in self.parts]
+        kept = [part for part in parts if part.figure is None or part.figure not in missing]
+        return kept[0] if self.sign == "+" and len(kept) == 1 else replace(self, parts=tuple(parts))
 
     def value(self, known: Mapping[AskedFigure, float]) -> float:
         """What it gives; a division by zero is raised as such."""
@@ -262,7 +269,8 @@ def _figure(text: str, default: str) -> Node | None:
         return Node("-", (own[-1], own[0])) if match["how"].lower() != "decrease" else Node("-", (own[0], own[-1]))
     when = _time(text)
     what = _plain(re.sub(r"\s+", " ", text.replace(when, " ") if when else text))
-    return Node(figure=AskedFigure(what, when or default)) if what else None
+    may_lack = what.endswith("?")
+    return Node(figure=AskedFigure(what.rstrip("?"), when or default, may_lack)) if what else None
 
 
 def _plain(text: str) -> str:
@@ -354,9 +362,11 @@ def formula_answer(
             continue
         is_defined = formula.is_defined or formula.is_change
         found, retrieved = _look_up(asked, retrieved, own, library, embedder, reader, settings, is_defined)
-        if found is None:
+        if found is not None:
+            known[asked] = found
+        elif not asked.may_lack:
             return None
-        known[asked] = found
+    formula = replace(formula, root=formula.root.without({*formula.root.figures()} - known.keys()))
     try:
         value = formula.root.value({asked: one.value for asked, one in known.items()})
     except ZeroDivisionError:

@@ -61,10 +61,13 @@ WEIGHTS = {
     "negative": -1.0,
     "fits": 1.3,  # it is of a time as long as the one that is asked for
     "total": 0.8,  # the row says that it is a whole
+    "twin": -1.5,  # its table has several rows of that name, and the question says nothing of its section
+    "spread": -1.0,  # its row has several numbers of that time: parts of something
     "own": 0.5,  # the report is of the time that is asked for
 }
 NOTHING = 16.5  # score of "none of them"
 MOST_EXTRA = 4
+SHORTEST_NAME = 2  # letters of what names a row: no R&D
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
 MOST_SERIES = 8  # documents that a series of figures is from
 MOST_REPORTS = 4  # documents that are looked through
@@ -144,6 +147,7 @@ class Report:
         self._known: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
         self.own_words = frozenset(word for word in words(document.name.replace("_", " ")) if word.isalpha())
         self.items = [self._without_own(item) for table in tables for item in line_items(table)]
+        self.twins = Counter((item.table.id, item.stems) for item in self.items)
         self.captions = {frozenset(terms(CLAUSE.split(table.caption)[-1])) for table in tables}
         held: dict[float, set[int]] = defaultdict(set)
         for item in self.items:
@@ -151,6 +155,12 @@ class Report:
                 if _digits(cell.number) >= FEWEST_DIGITS:
                     held[abs(cell.number or 0.0)].add(item.table.id)
         self.recurs = {number: len(own) for number, own in held.items()}
+        self.newest: dict[int, tuple[int, int, str]] = defaultdict(lambda: (0, 0, ""))
+        for item in self.items:
+            for cell in item.cells:
+                if cell.period:
+                    own = _when(period_from(cell.period))
+                    self.newest[item.table.id] = max(self.newest[item.table.id], own)
         shares: dict[int, list[bool]] = defaultdict(list)
         for item in self.items:
             shares[item.table.id] += [self.recurs.get(abs(cell.number or 0.0), 1) > 1 for cell in item.cells]
@@ -195,10 +205,13 @@ class Report:
                 "around": len((core - item.stems) & item.around) / len(core),
                 "total": bool(item.stems & WHOLE),
                 "shared": self.shared[item.table.id],
+                "twin": self.twins[item.table.id, item.stems] > 1 and said.isdisjoint(terms(item.section)),
                 "own": bool(wanted.when.year and self.period.is_of(wanted.when)),
             }
-            for cell in self._of_time(item, wanted):
-                every = told | self._told_by(cell, wanted)
+            cells = list(self._of_time(item, wanted))
+            times = Counter(cell.period for cell in cells if cell.unit != "%")
+            for cell in cells:
+                every = told | self._told_by(cell, wanted) | {"spread": times[cell.period] > 1}
                 yield ItemCell(item, cell, self.document, sum(WEIGHTS[name] * every[name] for name in WEIGHTS))
 
     def _vectors(self, vectors: Vectors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -210,6 +223,10 @@ class Report:
 
     def _of_time(self, item: LineItem, wanted: Wanted) -> Iterator[StoredCell]:
         columns = columns_of(item.table, wanted.when, self.period) if wanted.when.year else newest_columns(item.table)
+        if not columns and not wanted.when.year:  # times stand in its rows
+            newest = self.newest[item.table.id]
+            yield from (cell for cell in item.cells if not cell.period or _when(period_from(cell.period)) == newest)
+            return
         for cell in item.cells:
             if columns:
                 is_then = cell.column in columns
@@ -278,9 +295,10 @@ def asked_by_name(
     at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
     of_quarter = QUARTER.search(text) is not None and not when.end
     stems = frozenset(stem for thing in things for stem in terms(thing)) - known - WHOLE
-    said = question_words(clause)
+    capital = " ".join(word for word in clause.split()[1:] if any(map(str.isupper, word)))
     held = frozenset(stem for report in reports for item in report.items for stem in item.stems)
-    names = (said.named - said.sentence.numbers - known - WHOLE) & held
+    names = frozenset(stem for stem in terms(capital) if len(stem) > SHORTEST_NAME) - known - WHOLE
+    names &= held
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
         beside = stems - frozenset(terms(thing))
@@ -348,7 +366,10 @@ def named_reports(
     names = question_words(clause).sentence.names
     held = [len(names & document_words(one, text)) for one in wanted]
     wanted = [one for one, count in zip(wanted, held, strict=True) if count == max(held)]
-    if not are_all and not named_times(text):
+    times = [read_period(when) for when in named_times(text)]
+    if times and all(when.length == 12 and not when.end for when in times):  # reports of years say what a year was
+        wanted = [one for one in wanted if not report_period(one).quarter] or wanted
+    if not are_all and not times:
         newest = max((_age(one) for one in wanted), default=(0, 0))
         wanted = [one for one in wanted if _age(one) == newest]
     return [found for one in wanted[: MOST_SERIES if are_all else MOST_REPORTS] if len((found := report_of(one, library)).tables) >= FEWEST_TABLES]
