@@ -77,7 +77,7 @@ REPORTS_KEPT = 8
 LEAST = 0.2  # chance of a figure that is considered at all
 PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
 MOST_FOUND = 8  # readings of a question that are looked at
-BESIDE = 0.7  # what a chance is multiplied by for each word that is said beside the name of the row
+BESIDE = 0.6  # what a chance is multiplied by for each word that is said beside the name of the row
 
 
 class Wanted(NamedTuple):
@@ -295,7 +295,10 @@ def asked_by_name(
     at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
     of_quarter = QUARTER.search(text) is not None and not when.end
     stems = frozenset(stem for thing in things for stem in terms(thing)) - known - WHOLE
-    capital = " ".join(word for word in clause.split()[1:] if any(map(str.isupper, word)))
+    timeless = clause
+    for start, end in sorted(spoken_periods(clause), reverse=True):
+        timeless = f"{timeless[:start]} {timeless[end:]}"
+    capital = " ".join(word for word in timeless.split()[1:] if any(map(str.isupper, word)))
     held = frozenset(stem for report in reports for item in report.items for stem in item.stems)
     names = frozenset(stem for stem in terms(capital) if len(stem) > SHORTEST_NAME) - known - WHOLE
     names &= held
@@ -314,11 +317,12 @@ def asked_by_name(
 
 
 def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
-    """ "The debt on the balance sheet" is the debt: what tables are headed by says where it stands."""
+    """ "The debt on the balance sheet" is the debt: what tables are headed by, and no row, says where it stands."""
+    rows = {item.stems for report in reports for item in report.items}
     for start, end in reversed(things_asked(clause, known)):
         before = _PLACED.search(clause[:start])
         stems = frozenset(terms(clause[start:end]))
-        if before and len(stems) > 1 and any(stems <= above for report in reports for above in report.captions):
+        if before and len(stems) > 1 and stems not in rows and any(stems <= above for report in reports for above in report.captions):
             clause = f"{clause[: before.start()]}{clause[end:]}"
     return clause
 
@@ -369,6 +373,9 @@ def named_reports(
     times = [read_period(when) for when in named_times(text)]
     if times and all(when.length == 12 and not when.end for when in times):  # reports of years say what a year was
         wanted = [one for one in wanted if not report_period(one).quarter] or wanted
+    if len(times) == 1 and times[0].quarter:
+        own = [one for one in wanted if report_period(one).quarter and report_period(one).is_of(times[0])]
+        wanted = own or wanted
     if not are_all and not times:
         newest = max((_age(one) for one in wanted), default=(0, 0))
         wanted = [one for one in wanted if _age(one) == newest]
