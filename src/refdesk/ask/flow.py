@@ -51,6 +51,7 @@ from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_t
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.sentences import asking_part
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
@@ -61,7 +62,6 @@ from refdesk.ask.table_answer import (
     read_tables,
     series_answer,
 )
-from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_question import asking_clause, with_named_rows
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
@@ -295,7 +295,8 @@ async def _computed(
     if series:
         retrieved = await in_thread(with_hits, series, retrieved, desk.library)
         return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
-    may_compute = query.number >= NUMBER or asks_for_figure(query) or (asks_yes_or_no(query) and bool(named_times(query.fullest)))
+    is_of_time = asks_yes_or_no(query) and bool(named_times(query.fullest))
+    may_compute = query.number >= NUMBER or asks_for_figure(query) or is_of_time
     formula = formula_in(query.fullest) if may_compute else None
     if formula is None and may_compute:
         formula = await in_thread(change_in, query.fullest, retrieved, desk.library, desk.reader)

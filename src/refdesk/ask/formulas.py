@@ -323,7 +323,7 @@ MOST_HITS = 12  # parts of tables that a figure is looked for in
 MOST_DOCUMENTS = 2  # that they are looked for in: a report, and the one of the year before
 LEAST = 0.5  # chance of a figure that is computed with; from .35 on more were wrong on financebench, none more right
 SUREST = HIGH - 0.001  # of several figures one may be another row's
-LEAST_NAMED = 0.3  # chance of a line item that is computed with: among all rows of a report, of .3 to .5 six in ten are right
+LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
 OPERATION = "formula"
 
 

@@ -40,7 +40,7 @@ from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import TablePeriod, grid_of, period_from, read_period, spoken_periods, touches
 from refdesk.terms import terms, words
-from refdesk.types import Document, Hit
+from refdesk.types import Document, Hit, Scope
 
 Vectors = Callable[[Sequence[str]], NDArray[np.float32]]
 _POSSESSIVE = re.compile(r"['’]s?$")
@@ -177,7 +177,9 @@ class Report:
         said = text.split()
         plain = [_POSSESSIVE.sub("", word).strip(".,").lower() for word in said]
         own = {at for at, word in enumerate(plain) if word in self.own_words}
-        own |= {at + step for at, pair in enumerate(pairwise(plain)) for step in (0, 1) if "".join(pair) in self.own_words}
+        own |= {
+            at + step for at, pair in enumerate(pairwise(plain)) for step in (0, 1) if "".join(pair) in self.own_words
+        }
         return " ".join(word for at, word in enumerate(said) if at not in own)
 
     def cells(self, wanted: Wanted, vectors: Vectors) -> Iterator[ItemCell]:
@@ -280,9 +282,16 @@ def ranked(wanted: Wanted, reports: Sequence[Report], vectors: Vectors) -> list[
 
 
 def asked_by_name(
-    text: str, reports: Sequence[Report], vectors: Vectors, when: TablePeriod | None = None
+    text: str,
+    reports: Sequence[Report],
+    vectors: Vectors,
+    when: TablePeriod | None = None,
+    is_absent: Callable[[str], bool] = lambda _: False,
 ) -> list[ItemCell]:
     """The cells of what the question asks for, likeliest first; `when`: one of the times that it names.
+
+    `is_absent`: does a word stand nowhere in these documents? Beside words of a row it says that another thing is
+    meant: "revenue from the sale of cars" is no revenue.
 
     All that it names may be one thing ("revenue" and "the cloud segment"), or one of it alone. What is said beside
     that, and stands nowhere around the row, makes it less likely.
@@ -302,14 +311,21 @@ def asked_by_name(
     held = frozenset(stem for report in reports for item in report.items for stem in item.stems)
     names = frozenset(stem for stem in terms(capital) if len(stem) > SHORTEST_NAME) - known - WHOLE
     names &= held
+    absent = frozenset(stem for stem in stems - held if is_absent(stem))
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
-        beside = stems - frozenset(terms(thing))
+        own = frozenset(terms(thing))
+        beside = stems - own
+        if not absent <= own:
+            continue
         found = ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors)
         found = [
-            replace(one, chance=one.chance * BESIDE ** len(beside - frozenset(terms(one.item.section)) - one.item.stems))
+            replace(
+                one, chance=one.chance * BESIDE ** len(beside - frozenset(terms(one.item.section)) - one.item.stems)
+            )
             for one in found
             if names <= one.item.stems | frozenset(terms(one.item.section))
+            and (not absent or own.isdisjoint(one.item.stems))
         ][:MOST_FOUND]
         if found and (not best or max(one.chance for one in found) > best[0].chance):
             best = sorted(found, key=lambda one: -one.chance)
@@ -322,7 +338,12 @@ def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> s
     for start, end in reversed(things_asked(clause, known)):
         before = _PLACED.search(clause[:start])
         stems = frozenset(terms(clause[start:end]))
-        if before and len(stems) > 1 and stems not in rows and any(stems <= above for report in reports for above in report.captions):
+        if (
+            before
+            and len(stems) > 1
+            and stems not in rows
+            and any(stems <= above for report in reports for above in report.captions)
+        ):
             clause = f"{clause[: before.start()]}{clause[end:]}"
     return clause
 
@@ -354,9 +375,7 @@ def plan_of(found: ItemCell) -> TablePlan | None:
 # --- where are they looked for? ---------------------------------------------------------------------------------------
 
 
-def named_reports(
-    text: str, retrieved: Retrieved, library: LibraryReader, *, are_all: bool = False
-) -> list[Report]:
+def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, are_all: bool = False) -> list[Report]:
     """The documents that the question means, as far as they have several tables; where no time is named, the newest
     ones, unless all are asked for.
 
@@ -365,11 +384,13 @@ def named_reports(
     """
     documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
     preferred = [documents[one] for one in retrieved.preferred_documents if one in documents]
-    wanted = preferred or (list(documents.values()) if len(documents) <= FEW_DOCUMENTS else [])
-    clause = asking_clause(text)
-    names = question_words(clause).sentence.names
+    wanted = preferred or list(documents.values())
+    names = question_words(asking_clause(text)).sentence.names
     held = [len(names & document_words(one, text)) for one in wanted]
-    wanted = [one for one, count in zip(wanted, held, strict=True) if count == max(held)]
+    most = max(held, default=0)
+    if not preferred and not most and len(wanted) > FEW_DOCUMENTS:
+        return []
+    wanted = [one for one, count in zip(wanted, held, strict=True) if count == most]
     times = [read_period(when) for when in named_times(text)]
     if times and all(when.length == 12 and not when.end for when in times):  # reports of years say what a year was
         wanted = [one for one in wanted if not report_period(one).quarter] or wanted
@@ -379,7 +400,11 @@ def named_reports(
     if not are_all and not times:
         newest = max((_age(one) for one in wanted), default=(0, 0))
         wanted = [one for one in wanted if _age(one) == newest]
-    return [found for one in wanted[: MOST_SERIES if are_all else MOST_REPORTS] if len((found := report_of(one, library)).tables) >= FEWEST_TABLES]
+    return [
+        found
+        for one in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
+        if len((found := report_of(one, library)).tables) >= FEWEST_TABLES
+    ]
 
 
 def _age(document: Document) -> tuple[int, int]:
@@ -418,7 +443,8 @@ def with_named_figures(
     vectors = vectors_of(reader)
     if vectors is None or len(named_times(text)) > 1:
         return tables, retrieved
-    found = asked_by_name(text, named_reports(text, retrieved, library), vectors)
+    reports = named_reports(text, retrieved, library)
+    found = asked_by_name(text, reports, vectors, None, absence(text, reports, library, reader))
     if not may_rename:
         said = frozenset(terms(text))
         found = [one for one in found if one.item.stems - WHOLE <= said]
@@ -426,20 +452,27 @@ def with_named_figures(
     given = {_value_of(one): one.chance for one in (plan, plan.other if plan else None) if one is not None}
     joint = [replace(one, chance=1.0 - (1.0 - one.chance) * (1.0 - given.get(one.value, 0.0))) for one in found]
     joint.sort(key=lambda one: -one.chance)
-    best, *others = [(one, made) for one in joint[:2] if (made := plan_of(one)) is not None] or [(None, None)]
-    if best[0] is None or best[1] is None or best[0].chance < LEAST:
+    plans = [made for one in joint[:2] if (made := plan_of(one)) is not None]
+    if not plans or plans[0].chance < LEAST:
         return tables, retrieved
-    is_other = plan is not None and _value_of(plan) != best[0].value
-    if plan is not None and is_other and best[0].chance < PLANNED * plan.chance:
-        return tables, retrieved
-    if plan is not None and is_other and plan.plan.kind == "computed" and plan.chance >= SHOWN > best[0].chance:
-        return tables, retrieved
-    chance = min(best[0].chance, SUREST_AMONG_MANY)
-    other = others[0][1] if others and others[0][0].chance >= NEARLY * chance else None
-    chosen = replace(best[1], chance=chance, other=other)
+    best = plans[0]
+    if plan is not None and _value_of(plan) != _value_of(best):
+        is_computed = plan.plan.kind == "computed" and plan.chance >= SHOWN > best.chance
+        if is_computed or best.chance < PLANNED * plan.chance:
+            return tables, retrieved
+    chance = min(best.chance, SUREST_AMONG_MANY)
+    other = plans[1] if len(plans) > 1 and plans[1].chance >= NEARLY * chance else None
+    chosen = replace(best, chance=chance, other=other)
     is_likely = chance >= INSTEAD
     held = with_hits([one for one in (chosen, other) if one is not None], retrieved, library)
     return TablesRead(chosen, chance >= SHOWN, tables.candidates, is_likely), held
+
+
+def absence(text: str, reports: Sequence[Report], library: LibraryReader, reader: Reader) -> Callable[[str], bool]:
+    """Whether a stem of the question stands nowhere in these documents; short forms stand for what does."""
+    within = Scope(documents=tuple(report.document.id for report in reports))
+    short = frozenset(stem for word in text.split() if reader.spelled(word) != word for stem in terms(word))
+    return lambda stem: stem not in short and not library.holding([stem], within)
 
 
 def line_item(what: str, when: str, reports: Sequence[Report], reader: Reader) -> TablePlan | None:
@@ -484,13 +517,16 @@ def _when(period: TablePeriod) -> tuple[int, int, str]:
     return period.year, period.quarter, period.end
 
 
-def changed_item(text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> tuple[str, list[str]] | None:
+def changed_item(
+    text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[str, list[str]] | None:
     """The row whose change between two times is asked for, by its name, and the times; None where none is likely."""
     times, vectors = named_times(text), vectors_of(reader)
     if len(times) != 2 or vectors is None:
         return None
     reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", text)
-    found = [asked_by_name(plain, reports, vectors, read_period(when)) for when in times]
+    absent = absence(text, reports, library, reader)
+    found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
     chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]
     best = max(chances[0].keys() & chances[1].keys(), key=lambda name: chances[0][name] * chances[1][name], default="")
     return (best, times) if best and min(own[best] for own in chances) >= LEAST else None
